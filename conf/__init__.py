@@ -1,0 +1,1 @@
+"""Every configuration value with its meaning; composed by Hydra through pkg://conf."""

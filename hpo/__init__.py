@@ -1,0 +1,2 @@
+"""The search toolkit: strategies, splits, dispatch, record, tracking and reports. Knows nothing of torch."""
+
