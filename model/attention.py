@@ -1,0 +1,58 @@
+"""Multi-head attention with free head widths, over torch's fused kernel."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.positions import Rotation
+
+
+class MultiHeadAttention(nn.Module):
+    """softmax(Q K^T / sqrt(key_width)) V for several heads at once, then one linear layer over all heads.
+
+    A head need not have d_model / num_heads numbers: `key_width` and `value_width` are free, since only the last
+    layer, (num_heads * value_width) -> d_model, has to come back to the model's width.
+
+    Source: Vaswani et al. 2017, "Attention is all you need", section 3.2.
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, key_width: int, value_width: int, dropout: float, bias: bool
+    ) -> None:
+        super().__init__()
+        self.num_heads, self.key_width, self.value_width, self.dropout = num_heads, key_width, value_width, dropout
+        self.widths = [num_heads * key_width, num_heads * key_width, num_heads * value_width]
+        # Queries, keys and values in one layer: self-attention then takes one matrix product instead of three.
+        self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
+        self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
+        """What each position of `x` gathers from `memory` (self-attention: the same tensor).
+
+        Args:
+            x: (batch, queries, d_model).
+            memory: (batch, keys, d_model).
+            mask: None, or broadcastable to (batch, heads, queries, keys): boolean, True = may be attended to; or
+                float, added to the scores.
+            rotation: rotary positions of queries and keys, or None.
+
+        Returns:
+            (batch, queries, d_model).
+        """
+        if x is memory:
+            query, key, value = self.projection(x).split(self.widths, dim=-1)
+        else:
+            weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
+            query = F.linear(x, weight[:queries], None if bias is None else bias[:queries])
+            key_value = F.linear(memory, weight[queries:], None if bias is None else bias[queries:])
+            key, value = key_value.split(self.widths[1:], dim=-1)
+        query, key, value = self._heads(query), self._heads(key), self._heads(value)
+        if rotation is not None:
+            query, key = rotation.turn(query), rotation.turn(key)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        return self.output(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(batch, time, heads * width) -> (batch, heads, time, width)."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

@@ -1,0 +1,59 @@
+"""A trained network on disk: everything needed to predict, nothing that could run code."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from model.config import Config, parse
+from model.data.store import put_in_place
+from model.errors import CheckpointError
+from model.tasks.choose import TASKS
+from model.tasks.protocol import Task
+
+WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A network ready to predict, with its configuration and its task (vocabulary, classes)."""
+
+    config: Config[Any]
+    task: Task
+    network: nn.Module
+
+
+def save_checkpoint(checkpoint_dir: str, config: Config[Any], task: Task, weights: dict[str, Tensor]) -> None:
+    """Writes weights.safetensors, config.json and task.json; the folder appears whole or not at all."""
+    target = Path(checkpoint_dir)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    save_file(weights, aside / WEIGHTS)
+    (aside / CONFIG).write_text(config.model_dump_json(indent=2), encoding="utf-8")
+    (aside / TASK).write_text(json.dumps(task.to_dict(), ensure_ascii=False), encoding="utf-8")
+    put_in_place(aside, target)
+
+
+def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
+    """The network with its weights, on the CPU, in evaluation mode.
+
+    Raises:
+        CheckpointError: the folder is missing or incomplete, or its files do not fit together.
+    """
+    folder = Path(checkpoint_dir)
+    try:
+        config = parse(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        task = TASKS[config.data.name].from_dict(json.loads((folder / TASK).read_text(encoding="utf-8")))
+        network = task.build(config)
+        network.load_state_dict(load_file(folder / WEIGHTS))
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(
+            f"{folder}: not a usable checkpoint ({reason}); must hold {WEIGHTS}, {CONFIG}, {TASK}"
+        ) from error
+    return Checkpoint(config, task, network.eval())

@@ -1,0 +1,209 @@
+"""The configuration of the network, its data and its training: every rule, and no values (those stand in conf/)."""
+
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Width = Annotated[int, Field(ge=1, le=65_536)]
+Column = Annotated[str, Field(min_length=1)] | Annotated[int, Field(ge=0)]
+Path = Annotated[str, Field(min_length=1)]
+
+MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop")
+
+
+def refuse(message: str, *keys: str) -> PydanticCustomError:
+    """The error of a rule between several keys; `keys` are their full dotted names."""
+    return PydanticCustomError("cross_field", "{message}", {"message": message, "keys": list(keys)})
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, exact types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class ModelConfig(Section):
+    """The network. Keys, units and allowed values are explained in conf/model/encoder.yaml."""
+
+    shape: Literal["encoder"]
+    num_layers: Annotated[int, Field(ge=1, le=1000)]
+    num_heads: Annotated[int, Field(ge=1, le=1024)]
+    d_model: Width
+    key_width: Width | None
+    value_width: Width | None
+    feed_forward_width: Width
+    nonlinearity: Literal["relu", "gelu", "tanh", "silu", "swiglu"]
+    norm: Literal["layer", "rms"]
+    norm_order: Literal["first", "last"]
+    positions: Literal["none", "sinusoidal", "learned", "rotary", "alibi"]
+    bias: bool
+    dropout: Fraction
+    attention_dropout: Fraction | None
+    embedding_dropout: Fraction | None
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if (self.key_width is None or self.value_width is None) and self.d_model % self.num_heads:
+            raise refuse(
+                f"must divide without remainder, given d_model {self.d_model} and num_heads {self.num_heads}: "
+                "change one of them, or set model.key_width and model.value_width",
+                "model.d_model",
+                "model.num_heads",
+            )
+        if self.positions == "rotary" and self.head_key_width % 2:
+            raise refuse(
+                f"rotary positions turn pairs of numbers: must be even, given a key width of {self.head_key_width}",
+                "model.key_width",
+                "model.positions",
+            )
+        return self
+
+    @property
+    def head_key_width(self) -> int:
+        """Numbers per head in a query or a key."""
+        return self.key_width or self.d_model // self.num_heads
+
+    @property
+    def head_value_width(self) -> int:
+        """Numbers per head in a value."""
+        return self.value_width or self.d_model // self.num_heads
+
+
+class DataConfig(Section):
+    """What all data have in common. A worker gets the paths as null: it cannot reach the source."""
+
+    name: str
+    path: Path | None = None
+    train: Path | None = None
+    validation: Path | None = None
+    test: Path | None = None
+
+
+class DigitsConfig(DataConfig):
+    """scikit-learn's handwritten digits; reads no file of the user's."""
+
+    name: Literal["digits"]
+    path: None = None
+    train: None = None
+    validation: None = None
+    test: None = None
+
+
+class FilesConfig(DataConfig):
+    """Data in files of the user's: one file, or separate files per part."""
+
+    @model_validator(mode="after")
+    def _source_is_given(self, info: ValidationInfo) -> Self:
+        if not (info.context or {}).get("source_required"):
+            return self
+        parts = [self.train, self.validation, self.test]
+        if self.path is None and not any(parts):
+            raise refuse("no data given: set data.path, or data.train with data.validation or data.test", "data.path")
+        if self.path is not None and any(parts):
+            raise refuse(
+                "one file or separate files, not both: leave out data.path, or data.train, data.validation and data.test",
+                "data.path",
+            )
+        if self.path is None and self.train is None:
+            raise refuse("must be given when data.validation or data.test is", "data.train")
+        if self.path is None and not (self.validation or self.test):
+            raise refuse(
+                "one file alone is data.path; with data.train also give data.validation or data.test", "data.train"
+            )
+        return self
+
+
+class TextClassificationConfig(FilesConfig):
+    """One text and one label per example, from CSV, TSV or JSON lines."""
+
+    name: Literal["text_classification"]
+    format: Literal["auto", "csv", "tsv", "jsonl"]
+    header: Literal["auto", "yes", "no"]
+    text_column: Column | None
+    label_column: Column | None
+    tokens: Literal["words", "characters"]
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class UnknownData(DataConfig):
+    """Stands in when data.name is none of the known names, so that the error names that key and the choices."""
+
+    model_config = ConfigDict(extra="allow")
+    name: Literal["digits", "text_classification"]
+
+
+DATA: dict[str, type[DataConfig]] = {"digits": DigitsConfig, "text_classification": TextClassificationConfig}
+
+
+class TrainingConfig(Section):
+    """The training. Keys, units and allowed values are explained in conf/training/default.yaml."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)]
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)]
+    optimizer: Literal["sgd", "adam", "adamw", "adagrad", "rmsprop"]
+    lr: Annotated[float, Field(gt=0, le=1000)]
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt"]
+    warmup_fraction: Fraction
+    momentum: Fraction | None
+    nesterov: bool
+    beta1: Fraction
+    beta2: Fraction
+    epsilon: Annotated[float, Field(gt=0, le=1)]
+    weight_decay: Annotated[float, Field(ge=0, le=100)]
+    decay_biases_and_norms: bool
+    l1: Annotated[float, Field(ge=0, le=100)]
+    clip_norm: Annotated[float, Field(gt=0)] | None
+    label_smoothing: Fraction
+    patience: Annotated[int, Field(ge=1)] | None
+    min_gain: Annotated[float, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _settings_have_an_effect(self) -> Self:
+        if self.momentum is not None and self.optimizer not in MOMENTUM_OPTIMIZERS:
+            raise refuse(
+                f"has no effect with training.optimizer={self.optimizer}: must be null, or choose one of "
+                f"{', '.join(MOMENTUM_OPTIMIZERS)}",
+                "training.momentum",
+                "training.optimizer",
+            )
+        if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
+            raise refuse(
+                "must be false unless training.optimizer=sgd and training.momentum is above 0",
+                "training.nesterov",
+                "training.momentum",
+            )
+        return self
+
+
+Data = TypeVar("Data", bound=DataConfig)
+
+
+class Config(Section, Generic[Data]):
+    """The whole configuration of one training."""
+
+    model: ModelConfig
+    data: Data
+    training: TrainingConfig
+
+
+def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any]:
+    """The configuration as frozen, checked values.
+
+    Args:
+        config: a plain dict with `model`, `data` and `training`; other keys are not looked at.
+        source_required: whether data from files must say which files (false in a worker).
+
+    Raises:
+        pydantic.ValidationError: each error's `loc` is the full key; rules between keys carry `ctx["keys"]`.
+    """
+    data = config.get("data")
+    name = data.get("name") if isinstance(data, dict) else None
+    chosen = DATA.get(name, UnknownData) if isinstance(name, str) else UnknownData
+    known = {key: config[key] for key in ("model", "data", "training") if key in config}
+    return Config[chosen].model_validate(known, context={"source_required": source_required})  # type: ignore[valid-type]

@@ -1,0 +1,65 @@
+"""Sequences of different lengths, and the batches they make."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences laid end to end, so that a batch is gathered by one index instead of a loop.
+
+    Attributes:
+        flat: (all tokens,) or (all tokens, features).
+        starts: (sequences,), where each sequence begins in `flat`.
+        lengths: (sequences,), at least 1 each.
+    """
+
+    flat: Tensor
+    starts: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]]) -> "Ragged":
+        """From lists of token numbers, none of them empty."""
+        lengths = torch.tensor([len(sequence) for sequence in sequences])
+        flat = torch.tensor([token for sequence in sequences for token in sequence])
+        return cls(flat, lengths.cumsum(0) - lengths, lengths)
+
+    @classmethod
+    def of_rows(cls, rows: Tensor) -> "Ragged":
+        """From (sequences, time, features): all of one length."""
+        count, time, _ = rows.shape
+        return cls(rows.flatten(0, 1), torch.arange(count) * time, torch.full((count,), time))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def gather(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The chosen sequences, padded at their end with 0 to the longest of them.
+
+        Returns:
+            (batch, time) or (batch, time, features); and (batch, time) boolean, True = a token, False = padding,
+            or None where nothing is padded.
+        """
+        lengths = self.lengths[indices]
+        longest = int(lengths.max())
+        offsets = torch.arange(longest)
+        places = self.starts[indices].unsqueeze(1) + offsets
+        if int(lengths.min()) == longest:
+            return self.flat[places], None
+        real = offsets < lengths.unsqueeze(1)
+        tokens = self.flat[places.clamp(max=len(self.flat) - 1)]
+        return tokens.masked_fill(~real.reshape(real.shape + (1,) * (tokens.ndim - 2)), 0), real
+
+
+def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Every position 0 .. count - 1 once, in a fresh random order; the last batch may be smaller."""
+    yield from torch.randperm(count, generator=generator).split(batch_size)
+
+
+def batches_by_length(lengths: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """Every position once, the shortest sequences first: least padding, for evaluation."""
+    yield from torch.argsort(lengths, stable=True).split(batch_size)

@@ -1,0 +1,75 @@
+"""All examples of a data source, as plain values."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from model.errors import DataError
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that examples came from."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+    @classmethod
+    def of(cls, path: str, content: bytes) -> "File":
+        """The fingerprint of a file whose content (as stored, not unpacked) has been read already."""
+        return cls(path, hashlib.sha256(content).hexdigest(), len(content))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Everything that was read: examples numbered train first, then validation, then test.
+
+    Attributes:
+        items: one JSON-able dict per example; what its keys mean is between the reader and the task.
+        labels: one label per example for stratified splits, or None where examples have none.
+        parts: number of examples in each predefined part, in the order train, validation, test; None without.
+    """
+
+    source: str
+    licence: str | None
+    files: tuple[File, ...]
+    items: list[dict[str, Any]]
+    labels: list[str] | None
+    parts: dict[str, int] | None
+
+
+def digest(item: dict[str, Any]) -> str:
+    """A hex fingerprint of one example's content, the same on every machine."""
+    text = json.dumps(item, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_bytes(path: str, key: str) -> bytes:
+    """A user's file as it is stored.
+
+    Raises:
+        DataError: it is missing, a folder, unreadable or empty; the message names the configuration key.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise DataError(f"{path}: is a folder; {key} must name a file")
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; {key} is looked up from {Path.cwd()}{_nearest(file)}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); {key} must name a readable file") from error
+    if not content:
+        raise DataError(f"{path}: the file is empty; {key} must name a file with at least one example")
+    return content
+
+
+def _nearest(file: Path) -> str:
+    if not file.parent.is_dir():
+        return f"; there is no folder {file.parent} either"
+    near = get_close_matches(file.name, [each.name for each in file.parent.iterdir()], n=1)
+    return f"; did you mean {file.parent / near[0]}?" if near else ""

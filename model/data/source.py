@@ -1,0 +1,19 @@
+"""Which reader goes with which data."""
+
+from collections.abc import Callable
+from typing import Any
+
+from model.config import DataConfig
+from model.data.digits import read_digits
+from model.data.examples import Examples
+
+READERS: dict[str, Callable[[Any], Examples]] = {"digits": read_digits}
+
+
+def read_examples(config: DataConfig) -> Examples:
+    """All examples of the configured data.
+
+    Raises:
+        DataError: something in the user's files cannot be used; one line that says where.
+    """
+    return READERS[config.name](config)

@@ -1,0 +1,54 @@
+"""The examples that a worker may see: a folder with these and no way to the others."""
+
+import functools
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from model.errors import DataError
+
+EXAMPLES = "examples.jsonl"
+
+
+def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
+    """Writes these examples, in this order, as JSON lines; whoever looks sees the whole folder or none of it."""
+    target = Path(data_dir)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    with (aside / EXAMPLES).open("w", encoding="utf-8") as file:
+        for item in items:
+            file.write(json.dumps(item, ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    put_in_place(aside, target)
+
+
+def put_in_place(aside: Path, target: Path) -> None:
+    """Renames the finished folder `aside` to `target`, in place of what may stand there."""
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+        target.rename(old / target.name)
+        aside.rename(target)
+        shutil.rmtree(old)
+    else:
+        aside.rename(target)
+
+
+def read_store(data_dir: str) -> list[dict[str, Any]]:
+    """The examples by position; kept in memory for the next task of this process."""
+    path = Path(data_dir) / EXAMPLES
+    try:
+        changed = path.stat().st_mtime_ns
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; prepare_data must have written the folder") from None
+    return _read(str(path.resolve()), changed)
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: str, changed: int) -> list[dict[str, Any]]:  # noqa: ARG001 -- a rewritten folder is read again
+    with Path(path).open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

@@ -1,0 +1,37 @@
+"""From tokens, or rows of numbers, to the first layer's input."""
+
+import math
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+from model.positions import input_positions
+
+
+class InputEmbedding(nn.Module):
+    """Tokens (or rows of numbers) as vectors, plus positions, plus dropout.
+
+    Token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, vocabulary_size: int | None, features: int | None, max_length: int
+    ) -> None:
+        """Exactly one of `vocabulary_size` (input is token numbers) and `features` (input is rows of numbers)."""
+        super().__init__()
+        assert (vocabulary_size is None) != (features is None)
+        self.scale = math.sqrt(config.d_model)
+        self.tokens = None if vocabulary_size is None else nn.Embedding(vocabulary_size, config.d_model)
+        self.rows = None if features is None else nn.Linear(features, config.d_model)
+        self.positions = input_positions(config.positions, max_length, config.d_model)
+        self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """(batch, time) token numbers, or (batch, time, features) -> (batch, time, d_model)."""
+        if self.tokens is not None:
+            embedded = F.embedding(x, self.tokens.weight) * self.scale
+        else:
+            assert self.rows is not None
+            embedded = self.rows(x)
+        return F.dropout(self.positions(embedded, start), self.dropout, self.training)

@@ -1,0 +1,44 @@
+"""The position-wise feed-forward network, its nonlinearities, and the norms."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "tanh": F.tanh,
+    "silu": F.silu,
+    "swiglu": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a nonlinearity between them, the same at every position.
+
+    With `swiglu` a third layer, the gate, is multiplied in: silu(x V) * (x W).
+
+    Source: Vaswani et al. 2017, section 3.3; Shazeer 2020, "GLU variants improve Transformer", equation 6.
+    """
+
+    def __init__(self, d_model: int, width: int, nonlinearity: str, dropout: float, bias: bool) -> None:
+        super().__init__()
+        self.nonlinearity = NONLINEARITIES[nonlinearity]
+        self.gate = nn.Linear(d_model, width, bias=bias) if nonlinearity == "swiglu" else None
+        self.inner = nn.Linear(d_model, width, bias=bias)
+        self.outer = nn.Linear(width, d_model, bias=bias)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, time, d_model) -> the same shape."""
+        inner = self.inner(x)
+        inner = self.nonlinearity(inner) if self.gate is None else self.nonlinearity(self.gate(x)) * inner
+        return self.outer(F.dropout(inner, self.dropout, self.training))  # type: ignore[no-any-return]
+
+
+def build_norm(name: str, d_model: int, bias: bool) -> nn.Module:
+    """`layer` (Ba, Kiros, Hinton 2016) or `rms` (Zhang, Sennrich 2019, which has no bias)."""
+    if name == "rms":
+        return nn.RMSNorm(d_model, eps=1e-5)
+    return nn.LayerNorm(d_model, eps=1e-5, bias=bias)

@@ -1,0 +1,97 @@
+"""The one seam between a search and this package: plain dicts in, plain dicts out.
+
+Importing this module, and reading data with it, loads no torch: the driver of a search must not pay for it.
+"""
+
+from collections.abc import Generator
+from dataclasses import asdict
+from typing import Any
+
+from model.config import parse
+from model.data.examples import digest
+from model.data.source import read_examples
+from model.data.store import write_store
+
+
+def check(config: dict[str, Any]) -> None:
+    """Refuses a configuration that cannot be trained.
+
+    Args:
+        config: a plain dict with `model`, `data` and `training`.
+
+    Raises:
+        pydantic.ValidationError: each error's `loc` is the full key; rules between keys have the type `cross_field`
+            and carry `ctx["keys"]`.
+    """
+    parse(config, source_required=True)
+
+
+def describe_data(config: dict[str, Any]) -> dict[str, Any]:
+    """Reads all of the data and says what it is.
+
+    Returns:
+        `name`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`, `labels` (one per
+        example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined parts).
+        Examples are numbered train first, then validation, then test.
+
+    Raises:
+        DataError: the data cannot be used; one line that says where and what to do.
+    """
+    data = parse(config, source_required=True).data
+    examples = read_examples(data)
+    return {
+        "name": data.name,
+        "source": examples.source,
+        "licence": examples.licence,
+        "files": [asdict(file) for file in examples.files],
+        "size": len(examples.items),
+        "labels": examples.labels,
+        "digests": [digest(item) for item in examples.items],
+        "parts": examples.parts,
+    }
+
+
+def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
+    """Writes just these examples, in this order, into the folder `data_dir`; it holds no way to the others."""
+    items = read_examples(parse(config, source_required=True).data).items
+    write_store([items[index] for index in indices], data_dir)
+
+
+def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str, float]]:
+    """Trains one configuration on one fold.
+
+    Args:
+        task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
+            last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after so
+            many although the schedule is laid out for training.epochs; None = all), `checkpoint_dir` (or None),
+            `seed`, `threads`.
+
+    Yields:
+        One point per evaluation: `epoch`, `train_loss`, every metric, `lr`, `epochs`.
+
+    Returns:
+        The validation metrics of the best evaluation, `num_parameters` and `best_epoch`; without validation
+        `train_loss` and `num_parameters`.
+
+    Raises:
+        Diverged: the loss became NaN or infinite.
+        ValueError: the metric is unknown.
+    """
+    # Here, not at the top: torch takes seconds to load, and only a worker needs it.
+    from model.fold import train_fold
+
+    return (yield from train_fold(task))
+
+
+def run_test(task: dict[str, Any]) -> dict[str, float]:
+    """Scores a checkpoint on the examples `test`, numbered as in `describe_data`.
+
+    Args:
+        task: `config` (with its real paths), `checkpoint_dir`, `test`, `threads`.
+
+    Returns:
+        Every metric of the task.
+    """
+    from model.fold import score_test  # here for the same reason as in run_fold
+
+    return score_test(task)

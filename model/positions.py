@@ -1,0 +1,133 @@
+"""How a network learns where in the sequence a token stands: the input's positions, and the attention's."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import SequenceTooLong
+
+BASE = 10_000.0  # Vaswani et al. 2017, section 3.5: wavelengths from 2 pi to 10,000 * 2 pi
+
+
+def sinusoidal_table(length: int, d_model: int) -> Tensor:
+    """PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos of the same; (length, d_model).
+
+    For d = 4: sin p, cos p, sin p/100, cos p/100.
+
+    Source: Vaswani et al. 2017, section 3.5. Widely copied code doubles the exponent of odd columns; this does not.
+    """
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
+    exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+    angle = position / BASE**exponent
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d_model].float()
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds the sinusoidal table to the input; any length."""
+
+    table: Tensor
+
+    def __init__(self, max_length: int, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """`x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape."""
+        end = start + x.shape[1]
+        if end > self.table.shape[0]:
+            self.table = sinusoidal_table(2 * end, self.d_model).to(x.device)
+        return x + self.table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """Adds one learned vector per position to the input.
+
+    Source: Gehring et al. 2017, "Convolutional sequence to sequence learning", section 3.1.
+    """
+
+    def __init__(self, max_length: int, d_model: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(max_length, d_model)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """`x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape.
+
+        Raises:
+            SequenceTooLong: there are fewer learned positions than tokens.
+        """
+        end, limit = start + x.shape[1], self.embedding.num_embeddings
+        if end > limit:
+            raise SequenceTooLong(
+                f"the sequence has {end} tokens, and model.positions=learned has {limit} positions: shorten it, "
+                "or train with a larger data.max_length or another model.positions"
+            )
+        return x + self.embedding.weight[start:end]
+
+
+class NoPositions(nn.Module):
+    """Leaves the input as it is: no positions, or positions that stand in the attention."""
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
+        """`x` itself."""
+        return x
+
+
+def input_positions(name: str, max_length: int, d_model: int) -> nn.Module:
+    """The module that adds positions to the embedded input (batch, time, d_model)."""
+    if name == "sinusoidal":
+        return SinusoidalPositions(max_length, d_model)
+    if name == "learned":
+        return LearnedPositions(max_length, d_model)
+    return NoPositions()
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Rotary positions: the angles' cosine and sine, each (time, width / 2).
+
+    Source: Su et al. 2021, "RoFormer", section 3.2.2. As in GPT-NeoX, number i is paired with number
+    i + width / 2, not with its neighbour; that only renames the numbers of a head.
+    """
+
+    cosine: Tensor
+    sine: Tensor
+
+    @classmethod
+    def of(cls, length: int, width: int, device: torch.device, start: int = 0) -> "Rotation":
+        """The rotation of positions start ... start + length - 1 for heads of `width` numbers (even)."""
+        position = torch.arange(start, start + length, dtype=torch.float32, device=device).unsqueeze(1)
+        frequency = BASE ** -(torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+        angle = position * frequency
+        return cls(angle.cos(), angle.sin())
+
+    def turn(self, x: Tensor) -> Tensor:
+        """`x` (batch, heads, time, width), each pair of numbers turned by its position's angle; same shape."""
+        first, second = x.chunk(2, dim=-1)
+        cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
+        return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """Each head's slope, (num_heads,): a geometric sequence from 2^(-8/n), for n a power of two.
+
+    For other n, the slopes of the power of two below, then every other slope of the one above.
+
+    Source: Press, Smith, Lewis 2022, "Train short, test long", section 3 and the authors' code.
+    """
+    below = 2 ** math.floor(math.log2(num_heads))
+    slopes = [2 ** (-8 * (i + 1) / below) for i in range(below)]
+    slopes += [2 ** (-8 * (i + 1) / (2 * below)) for i in range(0, 2 * (num_heads - below), 2)]
+    return torch.tensor(slopes)
+
+
+def alibi_bias(slopes: Tensor, queries: int, keys: int) -> Tensor:
+    """-slope * |distance|, (heads, queries, keys); the last query stands at the last key.
+
+    Source: Press et al. 2022; the symmetric form for encoders is theirs too (their repository, issue 5).
+    """
+    query = torch.arange(keys - queries, keys, device=slopes.device).unsqueeze(1)
+    key = torch.arange(keys, device=slopes.device)
+    return -slopes[:, None, None] * (query - key).abs()

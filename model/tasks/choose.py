@@ -1,0 +1,6 @@
+"""Which task goes with which data."""
+
+from model.tasks.classification import Classification
+from model.tasks.protocol import Task
+
+TASKS: dict[str, type[Task]] = {"digits": Classification, "text_classification": Classification}

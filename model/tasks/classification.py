@@ -1,0 +1,151 @@
+"""One label per sequence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.classifier import Classifier
+from model.config import Config
+from model.data.batches import Ragged, batches_by_length
+from model.data.vocabulary import Vocabulary
+from model.metrics import accuracy, macro_f1
+
+LARGEST_PIXEL = 16  # of scikit-learn's digits; rows are scaled to 0 .. 1
+
+
+@dataclass(frozen=True)
+class LabelledSequences:
+    """Sequences and their class numbers (examples,)."""
+
+    inputs: Ragged
+    targets: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """(examples,), tokens in each sequence."""
+        return self.inputs.lengths
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """Inputs (batch, time[, features]); real (batch, time), True = a token, or None; targets (batch,)."""
+
+    inputs: Tensor
+    real: Tensor | None
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Classes and, for texts, the vocabulary.
+
+    Attributes:
+        classes: the labels' names, sorted; a label's number is its place.
+        vocabulary: for texts; None for rows of numbers.
+        features: numbers per row; None for texts.
+        max_length: longer texts are cut to this many tokens.
+    """
+
+    classes: tuple[str, ...]
+    vocabulary: Vocabulary | None
+    features: int | None
+    max_length: int
+
+    metric_names = ("accuracy", "macro_f1", "loss")
+
+    @classmethod
+    def learn(cls, config: Config[Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
+        """Classes from all of `items` (names alone reveal no example), the vocabulary from the training part."""
+        data, classes = config.data, tuple(sorted({item["label"] for item in items}))
+        if "rows" in items[0]:
+            rows = items[0]["rows"]
+            return cls(classes, None, len(rows[0]), len(rows))
+        vocabulary = Vocabulary.learn(
+            (items[position]["text"] for position in train),
+            unit=data.tokens,
+            lowercase=data.lowercase,
+            min_count=data.min_count,
+            max_size=data.max_size,
+        )
+        return cls(classes, vocabulary, None, data.max_length)
+
+    def build(self, config: Config[Any]) -> Classifier:
+        """A classifier with fresh weights."""
+        return Classifier(
+            config.model,
+            num_classes=len(self.classes),
+            max_length=self.max_length,
+            vocabulary_size=None if self.vocabulary is None else len(self.vocabulary),
+            features=self.features,
+        )
+
+    def encode(self, items: Sequence[dict[str, Any]]) -> LabelledSequences:
+        """Sequences as numbers; a label that is none of the classes becomes number len(classes)."""
+        numbers = {label: number for number, label in enumerate(self.classes)}
+        targets = torch.tensor([numbers.get(item["label"], len(numbers)) for item in items])
+        if self.vocabulary is None:
+            rows = torch.tensor([item["rows"] for item in items], dtype=torch.float32) / LARGEST_PIXEL
+            return LabelledSequences(Ragged.of_rows(rows), targets)
+        texts = [self.vocabulary.encode(item["text"])[: self.max_length] for item in items]
+        return LabelledSequences(Ragged.of(texts), targets)
+
+    def batch(self, encoded: LabelledSequences, indices: Tensor, device: torch.device) -> LabelledBatch:
+        """The examples at `indices` (batch,), padded to the longest of them."""
+        inputs, real = encoded.inputs.gather(indices)
+        real = None if real is None else real.to(device)
+        return LabelledBatch(inputs.to(device), real, encoded.targets[indices].to(device))
+
+    def count(self, batch: LabelledBatch) -> int:
+        """One prediction per example."""
+        return len(batch.targets)
+
+    def loss(self, network: nn.Module, batch: LabelledBatch, label_smoothing: float) -> Tensor:
+        """Sum of the cross-entropies, in nats."""
+        logits = network(batch.inputs, batch.real)
+        return F.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
+
+    def evaluate(
+        self, network: nn.Module, encoded: LabelledSequences, batch_size: int, device: torch.device
+    ) -> dict[str, float]:
+        """Accuracy and macro F1 (0 .. 1, higher is better), and the mean cross-entropy in nats (lower is better).
+
+        Examples with a label that the model does not know count as wrong; the loss leaves them out.
+        """
+        num_classes, predicted, target, losses, known = len(self.classes), [], [], 0.0, 0
+        for indices in batches_by_length(encoded.lengths, batch_size):
+            batch = self.batch(encoded, indices, device)
+            logits = network(batch.inputs, batch.real).float()
+            is_known = batch.targets < num_classes
+            losses += float(F.cross_entropy(logits[is_known], batch.targets[is_known], reduction="sum"))
+            known += int(is_known.sum())
+            predicted.append(logits.argmax(dim=-1).cpu())
+            target.append(batch.targets.cpu())
+        every_predicted, every_target = torch.cat(predicted), torch.cat(target)
+        return {
+            "accuracy": accuracy(every_predicted, every_target),
+            "macro_f1": macro_f1(every_predicted, every_target, num_classes),
+            "loss": losses / max(known, 1),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        vocabulary = None if self.vocabulary is None else self.vocabulary.to_dict()
+        return {
+            "classes": list(self.classes),
+            "vocabulary": vocabulary,
+            "features": self.features,
+            "max_length": self.max_length,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Classification":
+        """What `to_dict` gave."""
+        vocabulary = None if values["vocabulary"] is None else Vocabulary.from_dict(values["vocabulary"])
+        return cls(tuple(values["classes"]), vocabulary, values["features"], values["max_length"])
