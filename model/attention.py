@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from model.positions import Rotation
 
@@ -40,19 +40,19 @@ class MultiHeadAttention(nn.Module):
             (batch, queries, d_model).
         """
         if x is memory:
-            query, key, value = self.projection(x).split(self.widths, dim=-1)
+            query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
         else:
             weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
-            query = F.linear(x, weight[:queries], None if bias is None else bias[:queries])
-            key_value = F.linear(memory, weight[queries:], None if bias is None else bias[queries:])
-            key, value = key_value.split(self.widths[1:], dim=-1)
+            query = functional.linear(x, weight[:queries], None if bias is None else bias[:queries])
+            key_value = functional.linear(memory, weight[queries:], None if bias is None else bias[queries:])
+            key, value = torch.split(key_value, self.widths[1:], dim=-1)
         query, key, value = self._heads(query), self._heads(key), self._heads(value)
         if rotation is not None:
             query, key = rotation.turn(query), rotation.turn(key)
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         return self.output(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def _heads(self, x: Tensor) -> Tensor:
         """(batch, time, heads * width) -> (batch, heads, time, width)."""
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)

@@ -103,7 +103,7 @@ class FilesConfig(DataConfig):
             raise refuse("no data given: set data.path, or data.train with data.validation or data.test", "data.path")
         if self.path is not None and any(parts):
             raise refuse(
-                "one file or separate files, not both: leave out data.path, or data.train, data.validation and data.test",
+                "one file or separate files, not both: leave out data.path, or data.train and its siblings",
                 "data.path",
             )
         if self.path is None and self.train is None:

@@ -3,7 +3,7 @@
 import math
 
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from model.config import ModelConfig
 from model.positions import input_positions
@@ -30,8 +30,8 @@ class InputEmbedding(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """(batch, time) token numbers, or (batch, time, features) -> (batch, time, d_model)."""
         if self.tokens is not None:
-            embedded = F.embedding(x, self.tokens.weight) * self.scale
+            embedded = functional.embedding(x, self.tokens.weight) * self.scale
         else:
             assert self.rows is not None
             embedded = self.rows(x)
-        return F.dropout(self.positions(embedded, start), self.dropout, self.training)
+        return functional.dropout(self.positions(embedded, start), self.dropout, self.training)

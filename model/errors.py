@@ -9,11 +9,11 @@ class DataError(ModelError, ValueError):
     """The user's data cannot be used as it is; the message is one line that says where and what to do."""
 
 
-class Diverged(ModelError, ArithmeticError):
+class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- the name that searches know
     """The training loss became NaN or infinite."""
 
 
-class SequenceTooLong(ModelError, ValueError):
+class SequenceTooLongError(ModelError, ValueError):
     """A sequence has more tokens than the network has positions."""
 
 

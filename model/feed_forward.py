@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "tanh": F.tanh,
-    "silu": F.silu,
-    "swiglu": F.silu,
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "tanh": functional.tanh,
+    "silu": functional.silu,
+    "swiglu": functional.silu,
 }
 
 
@@ -34,7 +34,7 @@ class FeedForward(nn.Module):
         """(batch, time, d_model) -> the same shape."""
         inner = self.inner(x)
         inner = self.nonlinearity(inner) if self.gate is None else self.nonlinearity(self.gate(x)) * inner
-        return self.outer(F.dropout(inner, self.dropout, self.training))  # type: ignore[no-any-return]
+        return self.outer(functional.dropout(inner, self.dropout, self.training))  # type: ignore[no-any-return]
 
 
 def build_norm(name: str, d_model: int, bias: bool) -> nn.Module:

@@ -4,7 +4,6 @@ Importing this module, and reading data with it, loads no torch: the driver of a
 """
 
 from collections.abc import Generator
-from dataclasses import asdict
 from typing import Any
 
 from model.config import parse
@@ -43,7 +42,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "name": data.name,
         "source": examples.source,
         "licence": examples.licence,
-        "files": [asdict(file) for file in examples.files],
+        "files": [{"path": file.path, "sha256": file.sha256, "bytes": file.size} for file in examples.files],
         "size": len(examples.items),
         "labels": examples.labels,
         "digests": [digest(item) for item in examples.items],

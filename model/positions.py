@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.errors import SequenceTooLong
+from model.errors import SequenceTooLongError
 
 BASE = 10_000.0  # Vaswani et al. 2017, section 3.5: wavelengths from 2 pi to 10,000 * 2 pi
 
@@ -56,11 +56,11 @@ class LearnedPositions(nn.Module):
         """`x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape.
 
         Raises:
-            SequenceTooLong: there are fewer learned positions than tokens.
+            SequenceTooLongError: there are fewer learned positions than tokens.
         """
         end, limit = start + x.shape[1], self.embedding.num_embeddings
         if end > limit:
-            raise SequenceTooLong(
+            raise SequenceTooLongError(
                 f"the sequence has {end} tokens, and model.positions=learned has {limit} positions: shorten it, "
                 "or train with a larger data.max_length or another model.positions"
             )

@@ -5,7 +5,7 @@ Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per 
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from model.attention import MultiHeadAttention
 from model.config import ModelConfig
@@ -48,7 +48,7 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_norm(x + self._drop(self.feed_forward(x)))  # type: ignore[no-any-return]
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return functional.dropout(x, self.dropout, self.training)
 
 
 class Encoder(nn.Module):

@@ -57,9 +57,9 @@ class Ragged:
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Every position 0 .. count - 1 once, in a fresh random order; the last batch may be smaller."""
-    yield from torch.randperm(count, generator=generator).split(batch_size)
+    yield from torch.split(torch.randperm(count, generator=generator), batch_size)
 
 
 def batches_by_length(lengths: Tensor, batch_size: int) -> Iterator[Tensor]:
     """Every position once, the shortest sequences first: least padding, for evaluation."""
-    yield from torch.argsort(lengths, stable=True).split(batch_size)
+    yield from torch.split(torch.argsort(lengths, stable=True), batch_size)

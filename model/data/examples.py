@@ -16,7 +16,7 @@ class File:
 
     path: str
     sha256: str
-    bytes: int
+    size: int
 
     @classmethod
     def of(cls, path: str, content: bytes) -> "File":

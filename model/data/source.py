@@ -6,8 +6,9 @@ from typing import Any
 from model.config import DataConfig
 from model.data.digits import read_digits
 from model.data.examples import Examples
+from model.data.labelled_texts import read_labelled_texts
 
-READERS: dict[str, Callable[[Any], Examples]] = {"digits": read_digits}
+READERS: dict[str, Callable[[Any], Examples]] = {"digits": read_digits, "text_classification": read_labelled_texts}
 
 
 def read_examples(config: DataConfig) -> Examples:

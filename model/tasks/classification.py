@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from model.classifier import Classifier
 from model.config import Config
@@ -58,7 +58,7 @@ class Classification:
     features: int | None
     max_length: int
 
-    metric_names = ("accuracy", "macro_f1", "loss")
+    metric_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     @classmethod
     def learn(cls, config: Config[Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
@@ -109,7 +109,7 @@ class Classification:
     def loss(self, network: nn.Module, batch: LabelledBatch, label_smoothing: float) -> Tensor:
         """Sum of the cross-entropies, in nats."""
         logits = network(batch.inputs, batch.real)
-        return F.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
+        return functional.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
 
     def evaluate(
         self, network: nn.Module, encoded: LabelledSequences, batch_size: int, device: torch.device
@@ -123,7 +123,7 @@ class Classification:
             batch = self.batch(encoded, indices, device)
             logits = network(batch.inputs, batch.real).float()
             is_known = batch.targets < num_classes
-            losses += float(F.cross_entropy(logits[is_known], batch.targets[is_known], reduction="sum"))
+            losses += float(functional.cross_entropy(logits[is_known], batch.targets[is_known], reduction="sum"))
             known += int(is_known.sum())
             predicted.append(logits.argmax(dim=-1).cpu())
             target.append(batch.targets.cpu())

@@ -1,7 +1,7 @@
 """What the trainer needs to know about a task; a task never sees the optimiser, and the trainer no labels."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,7 @@ class Task(Protocol):
     `Any` stands for the task's own kind of Encoded and of batch: the trainer only hands them on.
     """
 
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """The metrics that `evaluate` gives, `loss` among them."""
+    metric_names: ClassVar[tuple[str, ...]]  # what `evaluate` gives, `loss` among them
 
     @classmethod
     def learn(cls, config: Config[Any], items: Sequence[Item], train: Sequence[int]) -> Self:

@@ -1,0 +1,221 @@
+"""Tables of text in files: CSV, TSV and JSON lines, plain or gzipped, with every fault named by its line."""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from model.data.examples import File, read_bytes
+from model.errors import DataError
+
+ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns to read, and under which names they may stand.
+
+    Attributes:
+        wanted: the column's role (`text`, `label`) -> what the user gave: a name, a number from 0, or None.
+        known: the role -> the names that are looked for when the user gave none.
+    """
+
+    wanted: dict[str, str | int | None]
+    known: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a file: the line number, and each role's text."""
+
+    file: File
+    rows: list[tuple[int, dict[str, str]]]
+
+
+def read_text(path: str, key: str) -> tuple[str, File]:
+    """A file's text, unpacked if its name ends in .gz.
+
+    Raises:
+        DataError: it is missing, empty, damaged, not UTF-8, or holds NUL.
+    """
+    content = read_bytes(path, key)
+    file = File.of(path, content)
+    if path.endswith(".gz"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{path}: not a whole gzip file ({error}); unpack it and leave .gz off its name") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        byte = f"0x{content[error.start]:02x}"
+        raise DataError(f"{path}:{line}: byte {byte} is not UTF-8; save the file as UTF-8 text") from error
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise DataError(f"{path}:{line}: a NUL character; must be text (UTF-16 must be saved as UTF-8 first)")
+    if not text.strip():
+        raise DataError(f"{path}: the file is empty; {key} must name a file with at least one example")
+    return text, file
+
+
+def read_table(path: str, key: str, file_format: str, header: str, columns: Columns) -> Table:
+    """The wanted columns of one file.
+
+    Args:
+        path: the file.
+        key: the configuration key that named it, for messages.
+        file_format: auto (by the file's name), csv, tsv or jsonl.
+        header: auto, yes or no; auto sees a header where a wanted or well-known name stands in the first row.
+        columns: what to read.
+
+    Raises:
+        DataError: one line that says where the fault is.
+    """
+    text, file = read_text(path, key)
+    if file_format == "auto":
+        file_format = guess_format(path)
+    if file_format == "jsonl":
+        rows = _json_rows(path, text, columns)
+    else:
+        rows = _delimited_rows(path, text, file_format, header, columns)
+    table = Table(file, list(rows))
+    if not table.rows:
+        raise DataError(f"{path}: no example below the header; must hold at least one")
+    return table
+
+
+def guess_format(path: str) -> str:
+    """The format that the file's name tells."""
+    name = path.removesuffix(".gz")
+    for ending, file_format in ENDINGS.items():
+        if name.endswith(ending):
+            return file_format
+    raise DataError(
+        f"{path}: its name does not tell its format ({', '.join(ENDINGS)}); set data.format to csv, tsv or jsonl"
+    )
+
+
+def _json_rows(path: str, text: str, columns: Columns) -> Iterator[tuple[int, dict[str, str]]]:
+    for line, content in enumerate(text.split("\n"), start=1):
+        if not content.strip():
+            continue
+        try:
+            row = json.loads(content)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}:{line}: not JSON ({error.msg}); every line must be one object") from error
+        if not isinstance(row, dict):
+            raise DataError(
+                f'{path}:{line}: a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": ...}}'
+            )
+        values = {}
+        for role, wanted in columns.wanted.items():
+            if isinstance(wanted, int):
+                raise DataError(
+                    f"{path}: data.{role}_column is the number {wanted}; JSON lines have names: {', '.join(row)}"
+                )
+            name = wanted if wanted is not None else _known_name(columns.known[role], list(row))
+            if name is None or name not in row:
+                raise DataError(_no_column(f"{path}:{line}", role, wanted, list(row)))
+            if isinstance(row[name], bool) or not isinstance(row[name], (str, int)):
+                raise DataError(
+                    f"{path}:{line}: {name!r} is {json.dumps(row[name])[:40]}; must be a text or a whole number"
+                )
+            values[role] = _filled(str(row[name]), path, line, name)
+        yield line, values
+
+
+def _delimited_rows(
+    path: str, text: str, file_format: str, header: str, columns: Columns
+) -> Iterator[tuple[int, dict[str, str]]]:
+    rows = _split_rows(path, text, file_format)
+    first_line, first = next(rows)
+    names = first if header == "yes" or (header == "auto" and _is_header(first, columns)) else None
+    places = {role: _place(path, role, first, names, columns) for role in columns.wanted}
+    width = len(first)
+    if names is None:
+        yield first_line, _pick(first, places, width, path, first_line)
+    for line, row in rows:
+        yield line, _pick(row, places, width, path, line)
+
+
+def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
+    """Every row that is not blank, with the number of the line on which it begins."""
+    if file_format == "tsv":
+        for line, content in enumerate(text.split("\n"), start=1):
+            content = content.removesuffix("\r")
+            if content.strip():
+                yield line, content.split("\t")
+        return
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"{path}:{line}: not CSV ({error}); put texts with quotes or commas in double quotes"
+            ) from error
+        if any(field.strip() for field in row):
+            yield line, row
+        line = reader.line_num + 1
+
+
+def _is_header(first: list[str], columns: Columns) -> bool:
+    if any(isinstance(wanted, str) for wanted in columns.wanted.values()):
+        return True
+    lowered = {field.strip().lower() for field in first}
+    return any(name in lowered for name in columns.known["label"])
+
+
+def _place(path: str, role: str, first: list[str], names: list[str] | None, columns: Columns) -> int:
+    """The number of the column that holds `role`."""
+    wanted = columns.wanted[role]
+    if isinstance(wanted, int):
+        if wanted >= len(first):
+            raise DataError(
+                f"{path}:1: there is no column {wanted}; the columns are 0 to {len(first) - 1}; set data.{role}_column"
+            )
+        return wanted
+    if names is None:
+        if wanted is not None:
+            raise DataError(
+                f"{path}: without a header there is no column {wanted!r}; set data.{role}_column to a number from 0"
+            )
+        if len(first) != len(columns.wanted):
+            raise DataError(
+                f"{path}:1: {len(first)} columns, no header; must be {len(columns.wanted)} ({', '.join(columns.wanted)}) "
+                f"or say which by number: {', '.join(f'data.{each}_column' for each in columns.wanted)}"
+            )
+        return list(columns.wanted).index(role)
+    name = wanted if wanted is not None else _known_name(columns.known[role], names)
+    if name is None or name not in names:
+        raise DataError(_no_column(f"{path}:1", role, wanted, names))
+    return names.index(name)
+
+
+def _known_name(known: tuple[str, ...], names: list[str]) -> str | None:
+    return next((name for each in known for name in names if name.strip().lower() == each), None)
+
+
+def _no_column(where: str, role: str, wanted: str | None, names: list[str]) -> str:
+    what = f"no column {wanted!r}" if wanted is not None else f"no column that is known to hold the {role}"
+    return f"{where}: {what}; the columns are {', '.join(repr(name) for name in names)}; set data.{role}_column"
+
+
+def _pick(row: list[str], places: dict[str, int], width: int, path: str, line: int) -> dict[str, str]:
+    if len(row) != width:
+        raise DataError(f"{path}:{line}: {len(row)} field{'s' * (len(row) != 1)}; must be {width}, as in the first row")
+    return {role: _filled(row[place], path, line, role) for role, place in places.items()}
+
+
+def _filled(value: str, path: str, line: int, name: str) -> str:
+    if not value.strip():
+        raise DataError(f"{path}:{line}: the {name} is empty; fill it in or delete the line")
+    return value.strip() if name == "label" else value
