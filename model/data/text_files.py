@@ -189,9 +189,9 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
                 f"{path}: without a header there is no column {wanted!r}; set data.{role}_column to a number from 0"
             )
         if len(first) != len(columns.wanted):
+            keys = ", ".join(f"data.{each}_column" for each in columns.wanted)
             raise DataError(
-                f"{path}:1: {len(first)} columns, no header; must be {len(columns.wanted)} ({', '.join(columns.wanted)}) "
-                f"or say which by number: {', '.join(f'data.{each}_column' for each in columns.wanted)}"
+                f"{path}:1: {len(first)} columns, no header; must be {len(columns.wanted)}, or say by number: {keys}"
             )
         return list(columns.wanted).index(role)
     name = wanted if wanted is not None else _known_name(columns.known[role], names)

@@ -1,0 +1,1 @@
+"""The tests, one package per package of the code."""

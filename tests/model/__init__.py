@@ -1,0 +1,1 @@
+"""The promises of the network and its trainer."""

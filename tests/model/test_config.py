@@ -1,0 +1,66 @@
+import pytest
+from pydantic import ValidationError
+
+from model import objective
+from tests.model.conftest import compose
+
+
+def fault(config):
+    with pytest.raises(ValidationError) as caught:
+        objective.check(config)
+    error = caught.value.errors()[0]
+    return ".".join(map(str, error["loc"])), error
+
+
+@pytest.mark.parametrize(("data", "source"), [("digits", {}), ("text_classification", {"data__path": "texts.csv"})])
+def test_the_published_configurations_are_valid(data, source):
+    objective.check(compose(data, **source))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("training.lr", -1), ("training.lr", 0), ("training.lr", float("nan")), ("training.lr", "0.1"),
+        ("model.dropout", 1.5), ("training.epochs", 0), ("training.epochs", 2.5), ("training.batch_size", 0),
+        ("training.optimizer", "adamm"), ("model.num_layers", True), ("data.name", "digit"),
+        ("training.learning_rate", 1),        ("model.positions", "sinus"), ("data.path", "digits.csv"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_refused_under_its_full_key(key, value):
+    loc, _ = fault(compose(**{key.replace(".", "__"): value}))
+    assert loc == key
+
+
+def test_a_missing_key_is_refused_under_its_full_key():
+    config = compose()
+    del config["training"]["lr"]
+    assert fault(config)[0] == "training.lr"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        ({"model__num_heads": 5}, ["model.d_model", "model.num_heads"]),
+        ({"training__momentum": 0.9}, ["training.momentum", "training.optimizer"]),
+        ({"training__nesterov": True}, ["training.nesterov", "training.momentum"]),
+        ({"model__positions": "rotary", "model__key_width": 7}, ["model.key_width", "model.positions"]),
+    ],
+)
+def test_a_rule_between_keys_names_them_all(overrides, keys):
+    _, error = fault(compose(**overrides))
+    assert error["type"] == "cross_field"
+    assert error["ctx"]["keys"] == keys
+
+
+def test_heads_need_not_divide_the_width_when_both_head_widths_are_given():
+    objective.check(compose(model__num_heads=5, model__key_width=7, model__value_width=3))
+
+
+@pytest.mark.parametrize(
+    ("paths", "word"),
+    [({}, "no data given"), ({"path": "a.csv", "test": "b.csv"}, "not both"), ({"train": "a.csv"}, "data.validation"),
+     ({"test": "a.csv"}, "must be given")],
+)  # fmt: skip
+def test_files_must_be_named_in_one_of_the_two_ways(paths, word):
+    _, error = fault(compose("text_classification", **{f"data__{key}": value for key, value in paths.items()}))
+    assert word in error["msg"]

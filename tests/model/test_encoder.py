@@ -1,0 +1,113 @@
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from model.classifier import Classifier
+from model.config import parse
+from model.transformer import Encoder
+from tests.model.conftest import small
+
+POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
+
+
+def model_config(**overrides):
+    keys = {f"model__{key}": value for key, value in overrides.items()}
+    return parse(small(**({"model__dropout": 0.0} | keys))).model
+
+
+def copy_layer(ours, theirs):
+    pairs = {
+        theirs.self_attn.in_proj_weight: ours.attention.projection.weight,
+        theirs.self_attn.in_proj_bias: ours.attention.projection.bias,
+        theirs.self_attn.out_proj.weight: ours.attention.output.weight,
+        theirs.self_attn.out_proj.bias: ours.attention.output.bias,
+        theirs.linear1.weight: ours.feed_forward.inner.weight,
+        theirs.linear1.bias: ours.feed_forward.inner.bias,
+        theirs.linear2.weight: ours.feed_forward.outer.weight,
+        theirs.linear2.bias: ours.feed_forward.outer.bias,
+        theirs.norm1.weight: ours.attention_norm.weight,
+        theirs.norm1.bias: ours.attention_norm.bias,
+        theirs.norm2.weight: ours.feed_forward_norm.weight,
+        theirs.norm2.bias: ours.feed_forward_norm.bias,
+    }
+    with torch.no_grad():
+        for target, source in pairs.items():
+            target.copy_(source)
+
+
+@pytest.mark.parametrize("norm_order", ["first", "last"])
+@pytest.mark.parametrize("nonlinearity", ["relu", "gelu"])
+def test_the_encoder_equals_torchs_with_the_same_weights(norm_order, nonlinearity):
+    torch.manual_seed(0)
+    ours = Encoder(model_config(num_layers=3, norm_order=norm_order, nonlinearity=nonlinearity))
+    for parameter in ours.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    first = norm_order == "first"
+    layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, nonlinearity, batch_first=True, norm_first=first)
+    theirs = nn.TransformerEncoder(layer, 3, nn.LayerNorm(16) if first else None, enable_nested_tensor=False)
+    for mine, other in zip(ours.layers, theirs.layers, strict=True):
+        copy_layer(mine, other)
+    if first:
+        theirs.norm.load_state_dict(ours.final_norm.state_dict())
+    x, real = torch.randn(4, 7, 16), torch.arange(7) < torch.tensor([[7], [3], [5], [1]])
+    expected = theirs(x, src_key_padding_mask=~real)
+    torch.testing.assert_close(ours(x, real)[real], expected[real], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_padding_changes_nothing(positions):
+    torch.manual_seed(0)
+    network = Classifier(model_config(positions=positions), num_classes=3, max_length=20, vocabulary_size=11).eval()
+    tokens = torch.randint(11, (2, 6))
+    padded = torch.cat([tokens, torch.randint(11, (2, 5))], dim=1)
+    real = torch.arange(11).expand(2, 11) < 6
+    torch.testing.assert_close(network(padded, real), network(tokens, None), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_without_positions_the_encoder_is_permutation_equivariant_and_with_them_it_is_not(positions):
+    torch.manual_seed(0)
+    network = Classifier(model_config(positions=positions), num_classes=3, max_length=20, vocabulary_size=11).eval()
+    tokens, order = torch.randint(11, (2, 9)), torch.randperm(9)
+    encoded = network.encoder(network.embedding(tokens), None)
+    shuffled = network.encoder(network.embedding(tokens[:, order]), None)
+    assert torch.allclose(encoded[:, order], shuffled, atol=1e-5) == (positions == "none")
+
+
+def test_every_part_with_every_other_builds_and_steps():
+    x, target = torch.rand(4, 8, 8), torch.tensor([0, 1, 2, 0])
+    parts = itertools.product(
+        POSITIONS, ("layer", "rms"), ("first", "last"), ("relu", "gelu", "tanh", "silu", "swiglu"), (True, False)
+    )
+    for positions, norm, norm_order, nonlinearity, bias in parts:
+        config = model_config(
+            positions=positions, norm=norm, norm_order=norm_order, nonlinearity=nonlinearity, bias=bias,
+            key_width=6, value_width=5,
+        )  # fmt: skip
+        network = Classifier(config, num_classes=3, max_length=8, features=8)
+        nn.functional.cross_entropy(network(x, None), target).backward()
+        assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+
+
+def test_the_first_loss_is_about_the_logarithm_of_the_number_of_classes():
+    torch.manual_seed(0)
+    config = model_config(d_model=64, num_heads=4, num_layers=2)
+    network = Classifier(config, num_classes=100, max_length=8, features=8)
+    loss = nn.functional.cross_entropy(network(torch.rand(256, 8, 8), None), torch.randint(100, (256,)))
+    assert abs(loss.item() - math.log(100)) < 1.0
+
+
+def test_one_batch_is_overfitted():
+    torch.manual_seed(0)
+    network = Classifier(model_config(d_model=32), num_classes=10, max_length=8, features=8)
+    x, target = torch.rand(32, 8, 8), torch.randint(10, (32,))
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    for _ in range(300):
+        loss = nn.functional.cross_entropy(network(x, None), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.01

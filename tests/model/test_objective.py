@@ -1,0 +1,161 @@
+import json
+import math
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import objective
+from model.checkpoint import load_checkpoint
+from model.errors import CheckpointError, Diverged
+from tests.model.conftest import compose, run, small
+
+
+def test_the_default_digits_reach_96_percent(fold):
+    _, result = run(fold(compose(), size=1617, metric="accuracy", direction="maximize"))
+    assert result["accuracy"] >= 0.96
+
+
+def test_a_curve_point_and_a_result_hold_what_the_search_relies_on(fold):
+    points, result = run(fold(small()))
+    assert [point["epoch"] for point in points] == [1, 2]
+    assert set(points[0]) == {"epoch", "train_loss", "loss", "accuracy", "macro_f1", "lr", "epochs"}
+    assert set(result) == {"accuracy", "macro_f1", "loss", "num_parameters", "best_epoch"}
+    assert json.loads(json.dumps([points, result])) == [points, result]
+
+
+@pytest.mark.parametrize(("metric", "direction", "best"), [("loss", "minimize", min), ("accuracy", "maximize", max)])
+def test_the_result_is_the_best_evaluation_and_the_first_of_equal_ones(fold, metric, direction, best):
+    points, result = run(fold(small(training__epochs=6, training__lr=0.05), metric=metric, direction=direction))
+    values = [point[metric] for point in points]
+    assert result[metric] == best(values)
+    assert result["best_epoch"] == 1 + values.index(best(values))
+
+
+def test_the_same_task_gives_the_same_bits_again_after_others_and_in_another_process(fold, tmp_path):
+    task = fold(small(), checkpoint_dir=str(tmp_path / "a"))
+    first = run(task)
+    state = torch.get_rng_state()
+    run(task | {"seed": 8, "checkpoint_dir": None})
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(random.randrange(10**6))
+    assert run(task | {"checkpoint_dir": str(tmp_path / "b")}) == first
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in "ab"]
+    assert weights[0] == weights[1]
+    code = "import json, sys; from tests.model.conftest import run; print(json.dumps(run(json.load(sys.stdin))))"
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(task), capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert json.loads(elsewhere.stdout) == [first[0], first[1]]
+
+
+def test_two_trainings_in_turns_do_not_disturb_each_other(fold):
+    task = fold(small())
+    alone = run(task)[0]
+    one, other = objective.run_fold(task), objective.run_fold(task | {"seed": 8})
+    mixed = [next(one)]
+    next(other)
+    torch.rand(5)
+    mixed.append(next(one))
+    assert mixed == alone
+
+
+def test_another_seed_trains_differently(fold):
+    task = fold(small())
+    assert run(task) != run(task | {"seed": 8})
+
+
+def test_without_validation_the_last_weights_are_kept(fold, tmp_path):
+    task = fold(small(), validation=[], epochs=1, checkpoint_dir=str(tmp_path / "checkpoint"))
+    points, result = run(task)
+    assert points == []
+    assert set(result) == {"train_loss", "num_parameters"}
+    assert load_checkpoint(str(tmp_path / "checkpoint")).task.classes == tuple("0123456789")
+
+
+def test_stopping_after_an_epoch_leaves_the_schedule_as_it_was(fold):
+    task = fold(small(training__epochs=3))
+    assert run(task | {"epochs": 2})[0] == run(task)[0][:2]
+
+
+def test_divergence_names_its_step(fold):
+    with pytest.raises(Diverged, match=r"diverged at step \d+: loss is (nan|inf)"):
+        run(fold(small(training__optimizer="sgd", training__lr=1000.0, training__clip_norm=None, training__epochs=50)))
+
+
+def test_an_unknown_metric_is_refused_with_those_there_are(fold):
+    with pytest.raises(ValueError, match=r"unknown metric 'f1'.*accuracy, macro_f1, loss"):
+        run(fold(small(), metric="f1"))
+
+
+def test_early_stopping_waits_for_a_gain_as_long_as_its_patience(fold):
+    config = small(training__epochs=30, training__patience=2, training__min_gain=100.0)
+    points, result = run(fold(config))
+    assert len(points) == 3
+    assert result["loss"] == min(point["loss"] for point in points)
+
+
+def test_the_checkpoint_scores_as_its_training_said(fold, tmp_path):
+    config = small(training__epochs=4)
+    task = fold(config, checkpoint_dir=str(tmp_path / "checkpoint"))
+    _, result = run(task)
+    chosen = list(range(objective.describe_data(config)["size"]))
+    random.Random(0).shuffle(chosen)
+    test = [chosen[position] for position in task["validation"]]
+    scored = objective.run_test(
+        {"config": config, "checkpoint_dir": task["checkpoint_dir"], "test": test, "threads": 1}
+    )
+    assert scored == {name: result[name] for name in ("accuracy", "macro_f1", "loss")}
+
+
+def test_texts_are_learned_from_the_training_part_alone(fold, reviews, tmp_path):
+    config = small("text_classification", data__path=str(reviews), data__min_count=1, training__epochs=15)
+    task = fold(config, metric="accuracy", direction="maximize", checkpoint_dir=str(tmp_path / "checkpoint"))
+    _, result = run(task)
+    assert result["accuracy"] > 0.8
+    run(task | {"train": [0], "validation": []})
+    tokens = load_checkpoint(task["checkpoint_dir"]).task.vocabulary.tokens
+    text = json.loads((Path(task["data_dir"]) / "examples.jsonl").read_text().splitlines()[0])["text"]
+    assert set(tokens[2:]) == set(text.split())
+
+
+def test_the_prepared_folder_holds_just_the_chosen_examples_and_no_path(reviews, tmp_path):
+    config = small("text_classification", data__path=str(reviews))
+    objective.prepare_data(config, [5, 3], str(tmp_path / "data"))
+    content = "".join(path.read_text() for path in (tmp_path / "data").iterdir())
+    lines = reviews.read_text().splitlines()
+    assert [json.loads(line)["text"] for line in content.splitlines()] == [lines[i].split("\t")[0] for i in (5, 3)]
+    assert str(reviews) not in content
+    assert [path.name for path in tmp_path.iterdir() if "data" in path.name] == ["data"]
+
+
+def test_preparing_again_replaces_what_a_process_has_read(fold, tmp_path):
+    task = fold(small())
+    first = run(task)
+    objective.prepare_data(small(), list(range(300, 500)), task["data_dir"])
+    assert run(task) != first
+
+
+def test_a_missing_checkpoint_is_refused(tmp_path):
+    task = {"config": small(), "checkpoint_dir": str(tmp_path / "none"), "test": [0], "threads": 1}
+    with pytest.raises(CheckpointError, match="not a usable checkpoint"):
+        objective.run_test(task)
+
+
+def test_reading_data_loads_no_torch():
+    code = (
+        "import sys, json; from model import objective; config = json.load(sys.stdin); objective.check(config);"
+        "objective.describe_data(config); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], input=json.dumps(compose()), text=True, check=True)
+
+
+def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold, monkeypatch):
+    task = fold(small(training__epochs=1))
+    first = run(task)[1]["loss"]
+    monkeypatch.setattr("model.train.EVALUATION_BATCH", 7)
+    assert math.isclose(run(task)[1]["loss"], first, rel_tol=1e-5)

@@ -1,0 +1,74 @@
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from model.config import parse
+from model.optimise import add_l1_gradient, build_optimizer, learning_rate
+from tests.model.conftest import compose
+
+
+def training(**overrides):
+    return parse(compose(**{f"training__{key}": value for key, value in overrides.items()})).training
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt"])
+def test_every_schedule_warms_up_in_a_straight_line_and_never_rises_again(schedule):
+    config = training(schedule=schedule, warmup_fraction=0.25, lr=0.5)
+    rates = [learning_rate(step, 100, config) for step in range(100)]
+    assert rates[:25] == pytest.approx([0.5 * (step + 1) / 25 for step in range(25)])
+    assert all(later <= earlier + 1e-12 for earlier, later in itertools.pairwise(rates[24:]))
+    assert rates[-1] > 0
+
+
+def test_the_inverse_square_root_is_the_papers_up_to_a_factor():
+    """Vaswani et al. 2017, equation 3: min(step^-0.5, step * warmup^-1.5)."""
+    config = training(schedule="inverse_sqrt", warmup_fraction=0.2, lr=1.0)
+    paper = [min(step**-0.5, step * 20**-1.5) for step in range(1, 101)]
+    ours = [learning_rate(step, 100, config) for step in range(100)]
+    assert [a / b for a, b in zip(ours, paper, strict=True)] == pytest.approx([math.sqrt(20)] * 100)
+
+
+def test_decay_spares_biases_and_norms_unless_told_otherwise():
+    network = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
+    for parameter in network.parameters():
+        nn.init.ones_(parameter)
+        parameter.grad = torch.zeros_like(parameter)
+    build_optimizer(network, training(weight_decay=0.5, lr=0.1)).step()
+    assert float(network[0].weight.detach().max()) == pytest.approx(0.95)
+    assert float(network[0].bias.detach().min()) == float(network[1].weight.detach().min()) == 1
+    build_optimizer(network, training(weight_decay=0.5, lr=0.1, decay_biases_and_norms=True)).step()
+    assert float(network[0].bias.detach().max()) == pytest.approx(0.95)
+
+
+def test_coupled_decay_is_the_gradient_of_half_the_squared_weights():
+    layer = nn.Linear(2, 1, bias=False)
+    before = layer.weight.detach().clone()
+    layer.weight.grad = torch.zeros_like(layer.weight)
+    build_optimizer(layer, training(optimizer="sgd", weight_decay=0.5, lr=0.1)).step()
+    torch.testing.assert_close(layer.weight.detach(), before * 0.95)
+
+
+def test_l1_adds_the_sign_of_each_weight():
+    weight = nn.Parameter(torch.tensor([[2.0, -3.0, 0.0]]))
+    weight.grad = torch.ones(1, 3)
+    add_l1_gradient([weight], 0.1)
+    torch.testing.assert_close(weight.grad, torch.tensor([[1.1, 0.9, 1.0]]))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "rmsprop"])
+def test_every_optimizer_finds_the_least_squares_solution(optimizer):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(3, 1), torch.randn(64, 3)
+    target = x @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3
+    lr = {"sgd": 0.1, "adagrad": 0.5}.get(optimizer, 0.02)
+    momentum = 0.9 if optimizer == "sgd" else None
+    steps = build_optimizer(layer, training(optimizer=optimizer, lr=lr, weight_decay=0.0, momentum=momentum))
+    for _ in range(400):
+        loss = nn.functional.mse_loss(layer(x), target)
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+    assert loss.item() < 1e-3
