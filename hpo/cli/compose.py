@@ -1,0 +1,136 @@
+"""From the command line to a plain tree: Hydra composes here, once, and nothing after it knows of Hydra."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from hpo.errors import ConfigError, nearest
+from hpo.keys import flatten
+
+
+def compose_config(
+    name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+) -> dict[str, Any]:
+    """Return the resolved configuration as a plain tree.
+
+    Args:
+        name: the primary configuration, `search` or `train`, in the package `conf`.
+        overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`. A `space.` key needs no `+`: what is
+            searched is for the user to say.
+        config_dir: a folder with groups of the user's own, besides those of `conf`.
+        config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed.
+
+    Raises:
+        ConfigError: one line with the override at fault and the nearest name.
+    """
+    parsed = [_parse(text) for text in overrides]
+    of_space = [o for o in parsed if o.key_or_group.startswith("space.") and not o.is_delete()]
+    others = [o for o in parsed if o not in of_space]
+    if config_file is None:
+        config = _compose(name, others, config_dir)
+    else:
+        config = _load(config_file, others)
+    for override in of_space:
+        OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
+    try:
+        tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"config: {_one_line(error)}") from error
+    assert isinstance(tree, dict)
+    return {str(key): value for key, value in tree.items()}
+
+
+def _parse(text: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        hint = "write key=value, group=name, +key=value or ~key, and quote values with blanks or braces"
+        raise ConfigError(f"command line: '{text}' cannot be read ({_one_line(error)}); {hint}") from error
+
+
+def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
+    search_path = []
+    if config_dir is not None:
+        if not Path(config_dir).is_dir():
+            raise ConfigError(f"--config-dir: there is no folder {config_dir}")
+        search_path = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"]
+    with initialize_config_module("conf", version_base="1.3", job_name="hpo"):
+        groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
+        try:
+            base = compose(name, overrides=search_path)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(f"config '{name}': {_one_line(error)}") from error
+        chosen = [o for o in groups if OmegaConf.is_dict(base.get(o.key_or_group))]
+        rest = [o for o in overrides if o not in chosen]
+        base = _compose_or_explain(name, [*search_path, *(_text(o) for o in chosen)])
+        _refuse_unknown(rest, base)
+        return _compose_or_explain(name, [*search_path, *(_text(o) for o in overrides)])
+
+
+def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
+    try:
+        return compose(name, overrides=list(overrides))
+    except MissingConfigException as error:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        options = sorted(error.options or [])
+        allowed = f"must be one of {', '.join(options)}" if options else "there is no such configuration"
+        raise ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}") from error
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"config: {_one_line(error)}") from error
+
+
+def _refuse_unknown(overrides: Sequence[Override], config: DictConfig) -> None:
+    tree = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(tree, dict)
+    leaves = flatten({str(key): value for key, value in tree.items()})
+    branches = {".".join(parts[:n]) for key in leaves if (parts := key.split(".")) for n in range(1, len(parts))}
+    known = [*leaves, *branches]
+    for override in overrides:
+        key = override.key_or_group
+        # Below a leaf that holds a mapping, such as strategy.start, keys are the user's own.
+        is_inside = any(key.startswith(f"{leaf}.") and isinstance(leaves[leaf], Mapping) for leaf in leaves)
+        if key not in known and not is_inside and not override.is_add() and not override.is_force_add():
+            hint = nearest(key, known) or f"; see `hpo search --cfg job`, or add it with +{key}=..."
+            raise ConfigError(f"{key}: there is no such key{hint}")
+
+
+def _load(path: str, overrides: Sequence[Override]) -> DictConfig:
+    try:
+        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--config: {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config: {path}: is not valid YAML: {_one_line(error)}") from error
+    if not isinstance(tree, dict):
+        raise ConfigError(f"--config: {path}: must hold a mapping at the top, given a {type(tree).__name__}")
+    config = OmegaConf.create(tree)
+    _refuse_unknown(overrides, config)
+    for override in overrides:
+        OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
+    return config
+
+
+def _text(override: Override) -> str:
+    return str(override.input_line)
+
+
+def _plain(value: Any) -> Any:
+    """Return Hydra's parsed value without its own kinds of text and key."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, int | float | bool | None) else getattr(value, "text", str(value))
+
+
+def _one_line(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    return " ".join(str(cause).split())[:300]

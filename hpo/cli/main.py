@@ -1,0 +1,85 @@
+"""The entry point of `hpo`: finds the sub-command and turns faults into one line and an exit code.
+
+Imports nothing heavy: a sub-command's module is imported when it is called, and what trains or searches is
+imported inside its `run`, so that every `--help` answers at once.
+"""
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from hpo import __version__
+from hpo.errors import HpoError
+
+COMMANDS = {
+    "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
+    "resume": "continue a study from its frozen configuration",
+    "report": "write report.md, report.json and trials.csv of a study",
+    "test": "open the test part, once, with the winner",
+    "train": "train one configuration, no search",
+    "sync": "send what MLflow does not have yet of a study",
+    "ui": "open the MLflow UI on this project's runs, on the loopback address",
+}
+
+_EXAMPLES = """examples:
+  hpo search                                          the default study: a Transformer on handwritten digits
+  hpo search strategy=shifting_window study.name=windows study.trials=24
+  hpo search data=text_classification data.path=reviews.csv model.num_layers=3
+  hpo search --cfg job                                print the configuration, run nothing
+  hpo resume digits study.trials=40                   go on, with a larger budget
+  hpo train --config runs/digits/best.yaml            train the winner alone
+  hpo test digits && hpo ui
+
+exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 interrupted, to be resumed
+`hpo COMMAND --help` tells more; `--debug` after a command shows the traceback of a fault."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help", "help"):
+        _say(usage())
+        return 0 if given else 2
+    if given[0] == "--version":
+        _say(f"hpo {__version__}")
+        return 0
+    if given[0] not in COMMANDS:
+        from hpo.errors import nearest
+
+        return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
+    debug = "--debug" in given
+    command = importlib.import_module(f"hpo.cli.{given[0]}")
+    try:
+        return int(command.run([a for a in given[1:] if a != "--debug"]))
+    except HpoError as error:
+        if debug:
+            raise
+        return _fault(str(error))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader of our output is gone, as with `| head`: nothing more to say, and nothing to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def usage() -> str:
+    """Return the text of `hpo --help`."""
+    lines = [f"  {name:<9}{what}" for name, what in COMMANDS.items()]
+    head = "usage: hpo COMMAND [...]\n\nHyperparameter search and experiment management for Transformers."
+    return "\n".join([head, "", "commands:", *lines, "", _EXAMPLES])
+
+
+def _say(text: str) -> None:
+    print(text)
+
+
+def _fault(text: str) -> int:
+    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

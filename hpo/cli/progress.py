@@ -1,0 +1,119 @@
+"""Shows a running search: a live panel on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from hpo.config import StudySection
+from hpo.dispatch.protocol import Report
+from hpo.trials import History, Trial
+
+_REFRESH_PER_SECOND = 4
+
+
+class Progress:
+    """An observer that counts trials, keeps the best, and shows what runs with its epoch and the time left."""
+
+    def __init__(self, study: StudySection, num_folds: int, history: History) -> None:
+        self._study = study
+        self._num_folds = num_folds
+        self._num_done = self._done_before = len(history)
+        self._best = history.best()
+        self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
+        self._started = time.monotonic()
+        self._console = Console(file=sys.stdout)
+        self._live: Live | None = None
+        if self._console.is_terminal:
+            self._live = Live(
+                get_renderable=self._panel,
+                console=self._console,
+                refresh_per_second=_REFRESH_PER_SECOND,
+                transient=True,
+            )
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def trial_opened(self, trial: Trial) -> None:
+        """Do nothing: a trial shows once a worker reports."""
+
+    def reported(self, trial: Trial, report: Report) -> None:
+        """Keep the latest point of every running task."""
+        task = (trial.number, report.task.fold)
+        if report.point is not None:
+            self._running[task] = report.point
+        else:
+            self._running.pop(task, None)
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Count the trial and print its line."""
+        self._num_done += 1
+        if trial.state == "complete" and (self._best is None or trial.loss < self._best.loss):
+            self._best = trial
+        self._console.print(self._line(trial), highlight=False, soft_wrap=True)
+
+    def _line(self, trial: Trial) -> Text:
+        width = len(str(self._study.trials))
+        head = f"{self._num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
+        point = " ".join(f"{key.rpartition('.')[2]}={_short(value)}" for key, value in trial.point.items())
+        if trial.score is None:
+            result = f"failed: {trial.error}"
+        else:
+            is_best = self._best is not None and trial.number == self._best.number
+            result = f"{self._study.metric} {trial.score:.4f}{' *' if is_best else '  '}"
+        left = self._time_left()
+        return Text(f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}")
+
+    def _panel(self) -> Group:
+        best = "none yet"
+        if self._best is not None and self._best.score is not None:
+            best = f"{self._best.score:.4f} (trial {self._best.number})"
+        left = self._time_left()
+        head = Text(
+            f"{self._num_done} of {self._study.trials} trials  best {self._study.metric} {best}"
+            + (f"  {left} left" if left else "")
+        )
+        bar = ProgressBar(total=self._study.trials, completed=self._num_done, width=60)
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for (number, fold), point in sorted(self._running.items()):
+            table.add_row(*self._running_cells(number, fold, point))
+        return Group(head, bar, table)
+
+    def _running_cells(self, number: int, fold: int, point: Mapping[str, Any]) -> list[str]:
+        name = f"trial {number}" + (f" fold {fold}" if self._num_folds > 1 else "")
+        if fold < 0:
+            name = f"final model of trial {number}"
+        epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
+        if epoch and "epochs" in point:
+            epoch += f"/{point['epochs']}"
+        value = point.get(self._study.metric)
+        return [name, epoch, f"{self._study.metric} {value:.4f}" if isinstance(value, float) else ""]
+
+    def _time_left(self) -> str:
+        """Return the time that the trials not yet finished will take at the pace of this session."""
+        done = self._num_done - self._done_before
+        missing = self._study.trials - self._num_done
+        if not done or not missing:
+            return ""
+        seconds = (time.monotonic() - self._started) / done * missing
+        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

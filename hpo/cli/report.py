@@ -1,0 +1,21 @@
+"""`hpo report`: write report.md, report.json, trials.csv and best.yaml of a study, finished or not."""
+
+from collections.abc import Sequence
+
+from hpo.cli.arguments import make_parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("report", __doc__.partition(": ")[2], "  hpo report digits", None)
+    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
+    given = parser.parse_args(arguments)
+
+    from hpo.report import write_report
+    from hpo.study import load_study
+
+    study = load_study(given.study)
+    report = write_report(study, study.open())
+    for path in report.paths:
+        print(path)
+    return 0

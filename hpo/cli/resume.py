@@ -1,0 +1,28 @@
+"""`hpo resume`: continue a study from its frozen configuration; later edits of the configuration cannot leak in."""
+
+from collections.abc import Sequence
+
+from hpo.cli.arguments import make_parser
+
+_EXAMPLES = """  hpo resume digits
+  hpo resume digits study.trials=40 dispatch.workers=4"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track.uri=..."
+    parser = make_parser("resume", __doc__.partition(": ")[2], _EXAMPLES, what)
+    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
+    # The study comes before the overrides, so that `hpo resume digits key=value` reads as it is written.
+    parser._action_groups[0]._group_actions.reverse()
+    given = parser.parse_intermixed_args([*arguments])
+
+    from hpo.cli.compose import compose_config
+    from hpo.cli.running import run_to_the_end
+    from hpo.config import config_from_dict
+    from hpo.folder import find_study
+    from hpo.study import load_study
+
+    folder = find_study(given.study)
+    changed = config_from_dict(compose_config("search", given.overrides, config_file=str(folder.config_path)))
+    return run_to_the_end(load_study(given.study, changed))

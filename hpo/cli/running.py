@@ -1,0 +1,91 @@
+"""Runs a checked study in front of a person: workers, record, tracker, progress, signals, and what to type next."""
+
+import signal
+import sys
+from contextlib import ExitStack
+from types import FrameType
+
+from hpo.cli.progress import Progress
+from hpo.dispatch import make_dispatcher
+from hpo.folder import refuse_changes
+from hpo.run import Result, run_study
+from hpo.study import Study
+from hpo.track import make_tracker, refuse_bad_uri
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the search to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def run_to_the_end(study: Study) -> int:
+    """Run the study and return the exit code: 0 done, 1 every trial failed, 128 + n stopped by signal n."""
+    config = study.config
+    refuse_bad_uri(config.track)
+    with ExitStack() as stack:
+        # Nothing is created before the workers are there, so that a refusal leaves no trace.
+        if study.folder.exists:
+            stack.enter_context(study.folder.lock())
+            refuse_changes(study.folder.config(), config)
+        _announce(study)
+        dispatcher = make_dispatcher(config.dispatch)
+        stack.callback(dispatcher.close)
+        if not study.folder.exists:
+            stack.enter_context(study.folder.lock())
+        record = study.open()
+        stack.callback(record.close)
+        # After Ray, which installs a handler of its own.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _stop)
+        tracker = make_tracker(config.track, config.study.metric, study.num_folds)
+        progress = Progress(config.study, study.num_folds, record.history())
+        try:
+            with progress:
+                result = run_study(study, record, dispatcher, tracker, [progress])
+        except Stopped as stopped:
+            done = len(record.history())
+            print(
+                f"\nstopped: {done} of {config.study.trials} trials are saved in {study.folder.path}", file=sys.stderr
+            )
+            print(f"go on with: hpo resume {config.study.name}", file=sys.stderr)
+            return 128 + stopped.number
+    _conclude(study, result)
+    return 0 if result.winner else 1
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def _announce(study: Study) -> None:
+    config = study.config
+    print(f"study {config.study.name}: {config.study.trials} trials, {config.study.metric} ({config.study.direction})")
+    print(study.strategy.announcement)
+    if study.plan is not None:
+        parts = [f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in study.plan.parts.items()]
+        kind = study.plan.kind.replace("_", " ")
+        folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
+        print(f"data: {', '.join(parts)}; validation: {kind}{folds}", flush=True)
+
+
+def _conclude(study: Study, result: Result) -> None:
+    name, metric = study.config.study.name, study.config.study.metric
+    failed = sum(trial.state == "failed" for trial in result.history)
+    print(f"\n{len(result.history)} trials, {failed} failed")
+    if result.winner is None:
+        print(f"every trial failed, the first with: {result.history[0].error}")
+    else:
+        assert result.winner.score is not None
+        print(f"winner: trial {result.winner.number}, {metric} {result.winner.score:.4f}")
+        for key, value in result.winner.point.items():
+            print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
+    print(f"report: {result.report_path}")
+    if not result.is_tracked:
+        print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
+    if result.winner is not None and study.plan is not None and "test" in study.plan.parts:
+        print(f"next:   hpo test {name}      (opens the test part, once)")
+    if study.config.track.name == "mlflow":
+        print("        hpo ui")

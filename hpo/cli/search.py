@@ -1,0 +1,35 @@
+"""`hpo search`: create the study, or continue it if it exists unchanged, and run it to its budget."""
+
+from collections.abc import Sequence
+
+from hpo.cli.arguments import add_config_arguments, make_parser
+
+_EXAMPLES = """  hpo search                                        the default study: a Transformer on handwritten digits
+  hpo search strategy=evolutionary study.name=evo study.trials=40
+  hpo search data=text_classification data.train=train.tsv data.validation=dev.tsv data.test=test.tsv
+  hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
+  hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
+  hpo search --config-dir my_conf study=forest      groups of your own: see README, "Bring your own trainer"
+  hpo search --cfg job                              print the configuration, run nothing"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("search", __doc__.partition(": ")[2], _EXAMPLES, "key=value, group=name, +key=value, ~key")
+    add_config_arguments(parser)
+    given = parser.parse_intermixed_args(arguments)
+
+    from hpo.cli.compose import compose_config
+
+    tree = compose_config("search", given.overrides, given.config_dir, given.config)
+    if given.cfg:
+        import yaml
+
+        print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
+        return 0
+
+    from hpo.cli.running import run_to_the_end
+    from hpo.config import config_from_dict
+    from hpo.study import prepare_study
+
+    return run_to_the_end(prepare_study(config_from_dict(tree)))

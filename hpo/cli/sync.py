@@ -1,0 +1,38 @@
+"""`hpo sync`: send what MLflow does not have yet of a study; what it has is left as it is."""
+
+from collections.abc import Sequence
+
+from hpo.cli.arguments import make_parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code: 1 when MLflow could not be reached."""
+    parser = make_parser(
+        "sync", __doc__.partition(": ")[2], "  hpo sync digits track.uri=http://127.0.0.1:5000", "track.uri=..."
+    )
+    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
+    parser._action_groups[0]._group_actions.reverse()
+    given = parser.parse_intermixed_args(arguments)
+
+    from hpo.cli.compose import compose_config
+    from hpo.config import config_from_dict
+    from hpo.folder import find_study
+    from hpo.report import write_report
+    from hpo.run import open_in_tracker
+    from hpo.study import load_study
+    from hpo.track import make_tracker
+    from hpo.track.messages import close_study
+
+    path = str(find_study(given.study).config_path)
+    overrides = ["track.name=mlflow", *given.overrides]
+    study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
+    record = study.open()
+    tracker = make_tracker(study.config.track, study.config.study.metric, study.num_folds)
+    assert tracker is not None
+    open_in_tracker(study, record, tracker)
+    report = write_report(study, record)
+    status = "FINISHED" if len(record.history()) >= study.config.study.trials else "KILLED"
+    tracker.send(close_study(status, report.metrics, report.markdown, [str(p) for p in report.paths]))
+    is_sent = tracker.close()
+    print(f"{len(record.history())} trials {'are in' if is_sent else 'could not be sent to'} {study.config.track.uri}")
+    return 0 if is_sent else 1

@@ -1,0 +1,43 @@
+"""`hpo train`: train one configuration on the first fold of the split, no search."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpo.cli.arguments import add_config_arguments, make_parser
+
+_EXAMPLES = """  hpo train
+  hpo train model.num_layers=3 training.lr=0.001 training.seed=7
+  hpo train --config runs/digits/best.yaml          the winner of a study, as its first fold was trained"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code: 1 when the training failed."""
+    parser = make_parser("train", __doc__.partition(": ")[2], _EXAMPLES, "key=value, group=name, +key=value, ~key")
+    add_config_arguments(parser)
+    given = parser.parse_intermixed_args(arguments)
+
+    from hpo.cli.compose import compose_config
+
+    tree = compose_config("train", given.overrides, given.config_dir, given.config)
+    if given.cfg:
+        import yaml
+
+        print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
+        return 0
+
+    from hpo.train_once import train_once
+
+    folder, outcome = train_once(tree, _show)
+    if outcome.error:
+        print(f"failed: {outcome.error}")
+        return 1
+    for name, value in outcome.metrics.items():
+        print(f"{name} = {value:.6g}")
+    print(f"{outcome.seconds:.1f} s; everything is in {folder}")
+    return 0
+
+
+def _show(point: dict[str, Any]) -> None:
+    numbers = [f"{name} {value:.4g}" for name, value in point.items() if name not in ("epoch", "epochs")]
+    epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
+    print(f"{epoch}{'/' + str(point['epochs']) if 'epochs' in point else ''}  {'  '.join(numbers)}", flush=True)

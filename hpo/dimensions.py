@@ -1,0 +1,100 @@
+"""The three kinds of dimension: ordered values, unordered choices, and ranges. Order is a type."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Value = int | float | str | bool | None
+Condition = Mapping[str, tuple[Value, ...]]
+
+
+@dataclass(frozen=True)
+class Values:
+    """A finite dimension whose values have an order: layers, widths, batch sizes, a log-spaced list."""
+
+    key: str
+    values: tuple[Value, ...]
+    when: Condition = field(default_factory=dict)
+    ordered = True
+
+    def draw(self, rng: np.random.Generator) -> Value:
+        """Return one value, every value as likely as any other."""
+        return self.values[int(rng.integers(len(self.values)))]
+
+
+@dataclass(frozen=True)
+class Choices(Values):
+    """A finite dimension without an order: optimizer, nonlinearity."""
+
+    ordered = False
+
+
+@dataclass(frozen=True)
+class Range:
+    """All numbers from `low` to `high`, both included; even on the logarithm where `log`.
+
+    Draws of integers on a logarithmic scale are log-uniform over [low - 1/2, high + 1/2] and then rounded,
+    so that every integer has its share of the interval (the reading of Optuna's IntDistribution).
+    """
+
+    key: str
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+    when: Condition = field(default_factory=dict)
+    ordered = True
+
+    def _bounds(self) -> tuple[float, float]:
+        half = 0.5 if self.integer else 0.0
+        low, high = self.low - half, self.high + half
+        return (math.log(low), math.log(high)) if self.log else (low, high)
+
+    def to_unit(self, value: float) -> float:
+        """Return where the value lies in the range, 0 to 1, on its own scale."""
+        low, high = self._bounds()
+        return ((math.log(value) if self.log else value) - low) / (high - low) if high > low else 0.5
+
+    def from_unit(self, unit: float) -> Value:
+        """Return the value at a place 0 to 1 of the range; places outside are clipped to its ends."""
+        low, high = self._bounds()
+        value = low + min(max(unit, 0.0), 1.0) * (high - low)
+        value = math.exp(value) if self.log else value
+        if self.integer:
+            return int(min(max(round(value), self.low), self.high))
+        return float(min(max(value, self.low), self.high))
+
+    def draw(self, rng: np.random.Generator) -> Value:
+        """Return one value, uniform (log-uniform where `log`)."""
+        return self.from_unit(float(rng.random()))
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Return the integers of the range; empty where it holds more numbers than can be listed."""
+        return tuple(range(int(self.low), int(self.high) + 1)) if self.integer else ()
+
+
+Dimension = Values | Choices | Range
+
+
+def allows(dimension: Dimension, value: Value) -> bool:
+    """Return whether the value is one of the dimension's; true and 1 are different values."""
+    if not isinstance(dimension, Range):
+        return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in dimension.values)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    in_range = is_number and dimension.low <= float(value or 0) <= dimension.high
+    return in_range and (not dimension.integer or value == int(value or 0))
+
+
+def describe(dimension: Dimension) -> dict[str, Any]:
+    """Return the dimension as a JSON-able dict: key, kind, and its values or bounds and scale."""
+    fields: dict[str, Any] = {"key": dimension.key}
+    if isinstance(dimension, Range):
+        fields |= {"kind": "range", "low": dimension.low, "high": dimension.high}
+        fields |= {"log": dimension.log, "integer": dimension.integer}
+    else:
+        fields |= {"kind": "values" if dimension.ordered else "choices", "values": list(dimension.values)}
+    return fields | ({"when": {k: list(v) for k, v in dimension.when.items()}} if dimension.when else {})

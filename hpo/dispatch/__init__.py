@@ -1,0 +1,25 @@
+"""The dispatchers by name, and how one is made from a configuration."""
+
+from pathlib import Path
+
+from hpo.config import DispatchSection
+from hpo.dispatch.local import LocalDispatcher
+from hpo.dispatch.protocol import Dispatcher, Report
+
+__all__ = ["Dispatcher", "Report", "make_dispatcher"]
+
+
+def make_dispatcher(settings: DispatchSection) -> Dispatcher:
+    """Return the dispatcher that `settings.name` names, its workers started.
+
+    A user's objective is imported from the working directory besides the installed packages.
+
+    Raises:
+        DispatchError: when the workers cannot be had as asked.
+    """
+    import_from = str(Path.cwd())
+    if settings.name == "local":
+        return LocalDispatcher(import_from)
+    from hpo.dispatch.ray_pool import RayDispatcher  # Ray is imported only where it is used.
+
+    return RayDispatcher(settings, import_from)

@@ -1,0 +1,108 @@
+"""Starts Ray on this machine behind a lock, or joins the cluster at an address."""
+
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hpo.errors import DispatchError
+
+# Training arrays stay inside the workers; the object store only carries messages.
+_OBJECT_STORE_BYTES = 128 * 2**20
+
+
+class RayCluster:
+    """A connection to Ray: `cpus` and `gpus` are what it offers. `close` leaves nothing behind.
+
+    Ray listens on all interfaces even without a dashboard, so its token is the only lock: ours is fresh for
+    every start, in a file that only this user can read, and the session lies in a folder that only this
+    user can enter.
+    """
+
+    def __init__(self, address: str | None, gpus: int | None, threads: int) -> None:
+        self._folder: Path | None = None
+        if address is None:
+            self._start(gpus, threads)
+        else:
+            self._join(address)
+        import ray  # Takes a second and 100 MB: only where Ray is used.
+
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self.cpus = float(resources.get("CPU", 0))
+        self.gpus = float(resources.get("GPU", 0))
+
+    def _start(self, gpus: int | None, threads: int) -> None:
+        # mkdtemp makes the folder 0700. A short path: Ray puts sockets below it, whose names are limited to 107 bytes.
+        self._folder = Path(tempfile.mkdtemp(prefix="hpo-ray-"))
+        token = self._folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        variables = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            # Read by BLAS and OpenMP in the workers when they are loaded; the number changes sums.
+            "OMP_NUM_THREADS": str(threads),
+        }
+        with _environment(variables):
+            try:
+                self._init(
+                    address="local",
+                    num_gpus=gpus,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    _temp_dir=str(self._folder),
+                )
+            except Exception as error:
+                logs = self._folder / "session_latest" / "logs"
+                raise DispatchError(f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {logs}") from error
+
+    def _join(self, address: str) -> None:
+        try:
+            self._init(address=address)
+        except Exception as error:
+            raise DispatchError(
+                f"dispatch.address: cannot join the Ray cluster at {address!r}: {_first_line(error)}; "
+                f"give the address that `ray start` printed, or null to start Ray here"
+            ) from error
+
+    @staticmethod
+    def _init(**options: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import ray
+
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
+
+    def close(self) -> None:
+        """Disconnect, stop what was started here, and delete its folder."""
+        import ray
+
+        ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes started inside, and put the old ones back after."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            # Ray reads its own variables in this process until it is shut down.
+            if not name.startswith("RAY_"):
+                os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

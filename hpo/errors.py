@@ -1,0 +1,38 @@
+"""The error tree: everything a user can cause ends in one of these, with one clear line."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class HpoError(Exception):
+    """A fault that the command shows as one line, without a traceback; the exit code is 2."""
+
+
+class ConfigError(HpoError):
+    """A configuration value is unknown, of the wrong type, out of bounds, or at odds with another."""
+
+
+class SpaceError(HpoError):
+    """The search space cannot be searched as it is written."""
+
+
+class DataError(HpoError):
+    """The data cannot be read or cannot be split as asked."""
+
+
+class StudyError(HpoError):
+    """The study on disk cannot do what is asked of it (missing, changed, unfinished, in use)."""
+
+
+class DispatchError(HpoError):
+    """The workers cannot be started as asked."""
+
+
+class TrackError(HpoError):
+    """The tracker cannot be used as asked."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty text."""
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,107 @@
+"""After the search: the winner's model, kept from its hold-out or trained once more on all folds together."""
+
+import shutil
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpo.dispatch.protocol import Dispatcher, Report
+from hpo.errors import StudyError
+from hpo.record import Record
+from hpo.study import Study
+from hpo.tasks import checkpoint_name
+from hpo.trials import Outcome, Trial
+
+_NOTE = "final"
+
+
+@dataclass(frozen=True)
+class FinalModel:
+    """The trained model of the winner.
+
+    Attributes:
+        trial: number of the winner.
+        checkpoint_dir: where its weights are, relative to the study's folder.
+        epochs: how many epochs it was trained for; None where the best checkpoint of a hold-out was kept.
+        seconds: wall time of the final training; 0 where there was none.
+    """
+
+    trial: int
+    checkpoint_dir: str
+    epochs: int | None
+    seconds: float
+
+
+def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winner: Trial) -> FinalModel | None:
+    """Return the winner's model, trained where it has to be; None where the objective keeps no models.
+
+    With folds, the winning configuration is trained once more on all of them together, for the mean of the
+    epochs at which its folds were best. Done once: a second call finds the first one's model.
+
+    Raises:
+        StudyError: when the final training fails.
+    """
+    if not study.keeps_models or study.plan is None:
+        return None
+    if study.num_folds == 1:
+        model = FinalModel(winner.number, f"checkpoints/{checkpoint_name(winner.number)}", None, 0.0)
+    else:
+        noted = noted_final_model(record)
+        if noted and noted.trial == winner.number and (study.folder.path / noted.checkpoint_dir).exists():
+            return noted
+        epochs = mean_best_epoch(winner)
+        outcome = _run(dispatcher, study.task_builder().final_task(winner, epochs))
+        if outcome.error:
+            raise StudyError(f"final training of trial {winner.number} failed: {outcome.error}")
+        model = FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
+    record.note(_NOTE, vars(model))
+    return model
+
+
+def noted_final_model(record: Record) -> FinalModel | None:
+    """Return the final model that the record knows of, or None."""
+    noted = record.noted(_NOTE)
+    return FinalModel(**noted) if noted else None
+
+
+def mean_best_epoch(trial: Trial) -> int | None:
+    """Return the mean over the folds of the best epoch, rounded; None where the objective does not tell it."""
+    epochs = trial.values("best_epoch")
+    return max(1, round(statistics.fmean(epochs))) if epochs else None
+
+
+def _run(dispatcher: Dispatcher, task: Any) -> Outcome:
+    dispatcher.submit(task)
+    while True:
+        for report in dispatcher.wait():
+            if report.outcome is not None:
+                return report.outcome
+
+
+class CheckpointKeeper:
+    """An observer that keeps the trained models of the best trials and deletes the others."""
+
+    def __init__(self, checkpoints_dir: Path, keep: int, finished: list[Trial]) -> None:
+        self._dir = checkpoints_dir
+        self._keep = keep
+        self._best = sorted((t for t in finished if t.state == "complete"), key=_rank)[:keep]
+
+    def trial_opened(self, trial: Trial) -> None:
+        """Do nothing."""
+
+    def reported(self, trial: Trial, report: Report) -> None:
+        """Do nothing."""
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Delete the model that is no longer among the best: this one, or the one that it displaces."""
+        candidates = [*self._best, trial] if trial.state == "complete" else self._best
+        ranked = sorted(candidates, key=_rank)
+        self._best = ranked[: self._keep]
+        kept = {t.number for t in self._best}
+        for dropped in {trial.number, *(t.number for t in ranked)} - kept:
+            shutil.rmtree(self._dir / checkpoint_name(dropped), ignore_errors=True)
+
+
+def _rank(trial: Trial) -> tuple[float, int]:
+    return trial.loss, trial.number

@@ -1,0 +1,117 @@
+"""Opens the test part, once, with the winner, and writes down that it did."""
+
+import datetime
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.errors import StudyError
+from hpo.final import noted_final_model
+from hpo.folder import RUNS
+from hpo.record import Record
+from hpo.splits import open_test_part
+from hpo.study import Study
+from hpo.tasks import FINAL_FOLD
+from hpo.trials import Trial, training_seed
+from hpo.worker import run_task
+
+# Beside all studies, because every study of the same data opens the same test part.
+LEDGER = RUNS / "test_openings.jsonl"
+
+
+def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
+    """Score the winner on the test part; return what is written to test.json.
+
+    The opening is counted before the part is read, so that a crash cannot hide it.
+
+    Raises:
+        StudyError: when the search is not finished, nothing can be scored, or the part was opened before and
+            `again` is not set.
+    """
+    winner = _winner(study, record)
+    if study.examples is None or study.plan is None:
+        raise StudyError(
+            f"test: {study.config.objective.partition(':')[0]} has no describe_data, so there is no test part"
+        )
+    test = open_test_part(study.examples, study.config.split)
+    fingerprint = study.examples.fingerprint(test)
+    earlier = openings(fingerprint)
+    if earlier and not again:
+        last = earlier[-1]
+        raise StudyError(
+            f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
+            f"'{last['study']}' at {last['time']}); a test part is for one opening: `--again` opens it once more, "
+            f"and the report says so for good"
+        )
+    opening = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "study": study.config.study.name,
+        "study_id": record.noted("id"),
+        "trial": winner.number,
+        "fingerprint": fingerprint,
+    }
+    with LEDGER.open("a", encoding="utf-8") as ledger:
+        ledger.write(json.dumps(opening) + "\n")
+    metrics = _score(study, record, winner, list(test))
+    result = opening | {
+        "metrics": dict(metrics),
+        "size": len(test),
+        "validation_score": winner.score,
+        "openings_of_these_data": len(earlier) + 1,
+    }
+    study.folder.write_json(study.folder.test_path, result)
+    return result
+
+
+def openings(fingerprint: str) -> list[Mapping[str, Any]]:
+    """Return every opening of this test part by any study, the earliest first."""
+    if not LEDGER.exists():
+        return []
+    lines = [json.loads(line) for line in LEDGER.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [line for line in lines if line["fingerprint"] == fingerprint]
+
+
+def _winner(study: Study, record: Record) -> Trial:
+    name, budget = study.config.study.name, study.config.study.trials
+    history = record.history()
+    unfinished = len(record.trials()) - len(history)
+    is_over = len(history) >= budget or (not unfinished and not study.strategy.next_round(history))
+    if unfinished or not is_over:
+        raise StudyError(
+            f"test: the search is not finished ({len(history)} of {budget} trials); run `hpo resume {name}` first"
+        )
+    winner = history.best()
+    if winner is None:
+        raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
+    return winner
+
+
+def _score(study: Study, record: Record, winner: Trial, test: list[int]) -> Mapping[str, float]:
+    """Return the metrics of the kept model, or of one trained now where the objective keeps none."""
+    config = study.config
+    task = {
+        "study": config.study.name,
+        "trial": winner.number,
+        "fold": FINAL_FOLD,
+        "objective": config.objective,
+        "config": config.trial_config(winner.point),
+        "metric": config.study.metric,
+        "direction": config.study.direction,
+        "seed": training_seed(config.study.seed, winner.key, FINAL_FOLD),
+        "threads": config.dispatch.threads,
+    }
+    if study.objective.run_test is not None:
+        model = noted_final_model(record)
+        if model is None or model.trial != winner.number:
+            raise StudyError(f"test: the winner's model is missing; run `hpo resume {config.study.name}` first")
+        return study.objective.run_test(
+            task | {"test": test, "checkpoint_dir": str((study.folder.path / model.checkpoint_dir).absolute())}
+        )
+    assert study.plan is not None
+    halves = {"train": list(study.plan.development), "validation": test, "data_dir": None, "checkpoint_dir": None}
+    *_, last = run_task(task | halves | {"epochs": None})
+    outcome = last["outcome"]
+    if outcome["error"]:
+        raise StudyError(f"test: training the winner on train and validation failed: {outcome['error']}")
+    metrics: Mapping[str, float] = outcome["metrics"]
+    return metrics

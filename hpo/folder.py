@@ -1,0 +1,120 @@
+"""The study's folder `runs/<study>/`: where its files are, its frozen configuration, and the driver's lock."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpo.config import FREE_KEYS, StudyConfig, config_from_dict
+from hpo.errors import StudyError
+from hpo.keys import differences
+
+RUNS = Path("runs")
+
+
+class StudyFolder:
+    """Paths inside one study's folder, and the files that belong to no other room."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_path = path / "config.yaml"
+        self.database_path = path / "study.db"
+        self.environment_path = path / "environment.json"
+        self.data_dir = path / "data"
+        self.checkpoints_dir = path / "checkpoints"
+        self.trials_path = path / "trials.csv"
+        self.best_path = path / "best.yaml"
+        self.test_path = path / "test.json"
+        self._lock_path = path / "driver.lock"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a study was created here."""
+        return self.config_path.exists()
+
+    def freeze(self, config: StudyConfig) -> None:
+        """Write the resolved configuration; whoever resumes or reproduces reads this and composes nothing."""
+        write_atomically(self.config_path, yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True))
+
+    def config(self) -> StudyConfig:
+        """Return the frozen configuration.
+
+        Raises:
+            StudyError: when there is no study here or its configuration cannot be read.
+        """
+        if not self.exists:
+            raise StudyError(f"study: there is none at {self.path}; see `ls {RUNS}`, or start one with `hpo search`")
+        try:
+            return config_from_dict(yaml.safe_load(self.config_path.read_text()))
+        except yaml.YAMLError as error:
+            raise StudyError(f"{self.config_path}: is not valid YAML: {' '.join(str(error).split())}") from error
+
+    def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
+        """Write a JSON file in one step."""
+        write_atomically(path, json.dumps(values, indent=2) + "\n")
+
+    def test_result(self) -> dict[str, Any] | None:
+        """Return what `hpo test` wrote down; None while the test part is closed."""
+        if not self.test_path.exists():
+            return None
+        result: dict[str, Any] = json.loads(self.test_path.read_text(encoding="utf-8"))
+        return result
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the study for this process; the kernel lets go of it however the process ends.
+
+        Raises:
+            StudyError: when another process holds it, naming that process.
+        """
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._lock_path.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "an unknown process"
+                raise StudyError(f"study: {self.path} is being run by {holder}; wait for it, or stop it") from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {os.uname().nodename}")
+            file.flush()
+            yield
+
+
+def find_study(name: str) -> StudyFolder:
+    """Return the folder of a study, given by its name under `runs/` or by a path.
+
+    Raises:
+        StudyError: when there is no study there.
+    """
+    for path in (RUNS / name, Path(name)):
+        folder = StudyFolder(path)
+        if folder.exists:
+            return folder
+    known = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
+    there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
+    raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
+
+
+def refuse_changes(frozen: StudyConfig, given: StudyConfig) -> None:
+    """Raise StudyError when the study would go on under another configuration; budget and workers may change."""
+    changed = {k: v for k, v in differences(frozen.to_dict(), given.to_dict()).items() if k not in FREE_KEYS}
+    if changed:
+        shown = [f"{key} was {old!r} and is now {new!r}" for key, (old, new) in changed.items()]
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        raise StudyError(
+            f"study '{frozen.study.name}' exists with another configuration: {', '.join(shown[:5])}{more}; choose "
+            f"another study.name, or go on unchanged with `hpo resume {frozen.study.name}`"
+        )
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader finds the old text or the new one, never half of it."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)

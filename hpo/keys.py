@@ -1,0 +1,38 @@
+"""Dotted keys of nested mappings: `model.num_layers` and the tree that it points into."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of the tree by dotted key, in the order in which they stand; `{}` is a leaf."""
+    flat: dict[str, Any] = {}
+    for name, branch in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(branch, Mapping) and branch:
+            flat |= flatten(branch, f"{key}.")
+        else:
+            flat[key] = branch
+    return flat
+
+
+def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of the tree with the values at these dotted keys replaced (or added)."""
+    copy = {name: replaced(branch, {}) if isinstance(branch, Mapping) else branch for name, branch in tree.items()}
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        node = copy
+        for name in path:
+            node = node.setdefault(name, {})
+        node[last] = value
+    return copy
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the dotted keys whose values differ, each with the old and the new value (None where absent)."""
+    before, after = flatten(old), flatten(new)
+    return {
+        key: (before.get(key), after.get(key))
+        for key in {**before, **after}
+        if key not in before or key not in after or before[key] != after[key]
+    }

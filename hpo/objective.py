@@ -1,0 +1,99 @@
+"""The one seam to what is trained: an objective, and the companions that its module may offer."""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hpo.config import explain
+from hpo.errors import ConfigError, DataError
+from hpo.examples import Examples
+
+TaskDict = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A resolved objective. Only `run_fold` is required; the module offers the others by these names.
+
+    Attributes:
+        path: the dotted path `package.module:function`.
+        run_fold: `(task) -> dict` of numbers with the study's metric among them, or a generator that yields
+            a dict a step of its learning curve (`epoch` and numbers) and returns that dict.
+        check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
+        describe_data: `(config) -> dict` with the fields of `hpo.examples.Examples`.
+        prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
+            folder, so that workers read them by position and have no way to the others.
+        run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
+    """
+
+    path: str
+    run_fold: Callable[[TaskDict], Any]
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    describe_data: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    prepare_data: Callable[[Mapping[str, Any], Sequence[int], str], None] | None = None
+    run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
+
+    def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
+        """Raise ConfigError when the objective's own check refuses the configuration."""
+        if self.check is None:
+            return
+        try:
+            self.check(config)
+        except ValidationError as error:
+            raise ConfigError(explain(error)) from error
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+
+    def examples(self, config: Mapping[str, Any]) -> Examples | None:
+        """Return what there is to split, or None for an objective that brings its own data.
+
+        Raises:
+            DataError: when the data cannot be read; the line names the file.
+        """
+        if self.describe_data is None:
+            return None
+        try:
+            return Examples(**self.describe_data(config))
+        except OSError as error:
+            raise DataError(f"data: {error.filename}: {error.strerror}") from error
+        except ValueError as error:
+            raise DataError(str(error)) from error
+
+    def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
+        """Write the development examples for the workers; return whether the objective reads them from there."""
+        if self.prepare_data is None:
+            return False
+        self.prepare_data(config, list(indices), str(data_dir))
+        return True
+
+
+def resolve(path: str, import_from: str | None = None) -> Objective:
+    """Import the objective's module and return it with its companions.
+
+    Args:
+        path: `package.module:function`.
+        import_from: a folder to import from besides the installed packages, such as the working directory.
+
+    Raises:
+        ConfigError: when the module or the function does not exist.
+    """
+    if import_from and import_from not in sys.path:
+        sys.path.insert(0, import_from)
+    module_name, _, function = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"objective: cannot import '{module_name}': {error}; allowed is package.module:function, importable from "
+            f"the working directory or installed"
+        ) from error
+    run_fold = getattr(module, function, None)
+    if not callable(run_fold):
+        raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
+    companions = ("check", "describe_data", "prepare_data", "run_test")
+    return Objective(path, run_fold, **{name: getattr(module, name, None) for name in companions})

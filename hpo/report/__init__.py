@@ -1,0 +1,65 @@
+"""The report of a study: the table of trials, the figures, the page, and the winner's configuration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from hpo.folder import write_atomically
+from hpo.record import Record
+from hpo.report.markdown import render
+from hpo.report.summary import summarise
+from hpo.report.trials_table import trials_table, write_trials
+from hpo.study import Study
+from hpo.trials import Trial, training_seed
+
+__all__ = ["Report", "write_report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written: the files, the page first, and the figures that a tracker shows."""
+
+    paths: tuple[Path, ...]
+    markdown: str
+    metrics: Mapping[str, float]
+
+
+def write_report(study: Study, record: Record) -> Report:
+    """Write trials.csv, report.json, report.md and, where there is a winner, best.yaml into the study's folder."""
+    folder = study.folder
+    trials = record.trials()
+    write_trials(folder.trials_path, trials_table(trials, study.space.keys, study.config.study.metric, study.num_folds))
+    summary = summarise(study, record)
+    json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
+    folder.write_json(json_path, summary)
+    markdown = render(summary)
+    write_atomically(markdown_path, markdown)
+    paths = [markdown_path, json_path, folder.trials_path, folder.config_path]
+    winner = record.history().best()
+    metrics: dict[str, float] = {
+        f"trials_{state}": float(summary["counts"][state]) for state in ("proposed", "complete", "failed")
+    }
+    if winner is not None:
+        text = yaml.safe_dump(best_config(study, winner), sort_keys=False, allow_unicode=True)
+        write_atomically(folder.best_path, text)
+        paths.append(folder.best_path)
+        assert winner.score is not None
+        metrics |= {"best_score": winner.score, "best_trial": float(winner.number)}
+    return Report(tuple(paths), markdown, metrics)
+
+
+def best_config(study: Study, winner: Trial) -> dict[str, object]:
+    """Return the winner's configuration as `hpo train` takes it; it trains as the winner's first fold was trained."""
+    config = study.config
+    tree = config.trial_config(winner.point)
+    seed = training_seed(config.study.seed, winner.key, 0)
+    return {
+        **tree,
+        "training": {**tree.get("training", {}), "seed": seed},
+        "split": config.split.model_dump() | {"folds": study.num_folds},
+        "objective": config.objective,
+        "study": {"name": config.study.name, "metric": config.study.metric, "direction": config.study.direction},
+        "dispatch": {"threads": config.dispatch.threads},
+    }

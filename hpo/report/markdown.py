@@ -1,0 +1,161 @@
+"""The report as a page of Markdown."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def render(summary: Mapping[str, Any]) -> str:
+    """Return the page for a summary made by `hpo.report.summary.summarise`."""
+    sections = (_head, _winner, _data, _space, _strategy, _trials, _cost, _environment)
+    return "\n".join(line for section in sections for line in [*section(summary), ""])
+
+
+def _head(summary: Mapping[str, Any]) -> Iterable[str]:
+    study, metric = summary["study"], summary["metric"]
+    yield f"# Study {study['name']}"
+    yield ""
+    yield (
+        f"{summary['strategy']['name']} search for the configuration with the best {metric['name']} "
+        f"({metric['direction']}, {metric['aggregation']}), objective `{study['objective']}`, seed {study['seed']}."
+    )
+    yield ""
+    yield f"Run it again: `{study['rerun']}`"
+
+
+def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
+    winner, metric = summary["winner"], summary["metric"]["name"]
+    yield "## Winner"
+    yield ""
+    if winner is None:
+        yield "No trial finished: every one failed. The reasons stand below."
+        return
+    spread = ""
+    if winner["standard_deviation"] is not None:
+        spread = f" ± {winner['standard_deviation']:.4f} (standard deviation over {len(winner['folds'])} folds)"
+    yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {winner['chosen_by']}."
+    yield ""
+    yield from _table(("hyperparameter", "value"), [(f"`{k}`", _text(v)) for k, v in winner["point"].items()])
+    yield ""
+    yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['folds'])}."
+    yield f"Train it: `hpo train --config {winner['config']}`."
+    yield ""
+    yield _test_line(summary)
+
+
+def _test_line(summary: Mapping[str, Any]) -> str:
+    test = summary["test"]
+    if test is None:
+        return f"The test part has not been opened. Open it once: `hpo test {summary['study']['name']}`."
+    metric = summary["metric"]["name"]
+    times = test["openings_of_these_data"]
+    counted = "once" if times == 1 else f"**{times} times**, over all studies of these data"
+    return (
+        f"Test {metric}: **{test['metrics'][metric]:.4f}** on {test['size']} examples, trial {test['trial']}, opened "
+        f"{test['time']}. This test part has been opened {counted}."
+    )
+
+
+def _data(summary: Mapping[str, Any]) -> Iterable[str]:
+    data = summary["data"]
+    yield "## Data"
+    yield ""
+    if data["split"] is None:
+        yield "The objective brings its own data; nothing was split here."
+        return
+    yield f"{data['name']}: {data['size']:,} examples. {data['source']}"
+    yield ""
+    split = data["split"]
+    rows = [
+        (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
+        for name, part in split["parts"].items()
+    ]
+    yield from _table(("part", "examples", "share", "fingerprint"), rows)
+    yield ""
+    folds = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])
+    yield f"Validation: {split['kind'].replace('_', ' ')}, seed {data['split_seed']}; train / validation: {folds}."
+    twice = {pair: count for pair, count in split["duplicates"].items() if count}
+    if twice:
+        yield f"Examples that stand in two parts: {', '.join(f'{n} of {pair}' for pair, n in twice.items())}."
+
+
+def _space(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Space"
+    yield ""
+    yield from _table(("hyperparameter", "kind", "range"), [_dimension(d) for d in summary["space"]])
+    yield ""
+    yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
+    yield ""
+    fixed = ", ".join(f"`{key}={_text(value)}`" for key, value in summary["fixed"].items())
+    yield f"Fixed: {fixed}."
+
+
+def _dimension(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
+    if dimension["kind"] == "range":
+        scale = " (log)" if dimension["log"] else ""
+        number = "whole numbers " if dimension["integer"] else ""
+        text = f"{number}{_text(dimension['low'])} to {_text(dimension['high'])}{scale}"
+    else:
+        text = ", ".join(_text(value) for value in dimension["values"])
+    conditions = dimension.get("when", {}).items()
+    when = "".join(f"; when {key} is {' or '.join(map(_text, values))}" for key, values in conditions)
+    return f"`{dimension['key']}`", dimension["kind"], text + when
+
+
+def _strategy(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Strategy"
+    yield ""
+    yield from _table(("setting", "value"), [(f"`{k}`", _text(v)) for k, v in summary["strategy"].items()])
+
+
+def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
+    counts = summary["counts"]
+    yield "## Trials"
+    yield ""
+    yield (
+        f"Budget {counts['budget']}, proposed {counts['proposed']}, complete {counts['complete']}, "
+        f"failed {counts['failed']}. All of them: `trials.csv`."
+    )
+    for reason, count in counts["failures"].items():
+        yield f"- {count} failed: {reason}"
+    yield ""
+    rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
+    yield from _table(("best trials", summary["metric"]["name"], "point"), rows)
+
+
+def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
+    cost = summary["cost"]
+    yield "## Cost"
+    yield ""
+    if cost["wall_seconds"] is None:
+        yield "Nothing was trained."
+        return
+    yield (
+        f"{cost['training_seconds']:.0f} s of training on {cost['workers_seen']} worker(s), first start to last end "
+        f"{cost['wall_seconds']:.0f} s; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
+        f"{cost['seconds_per_trial_median']:.1f} s)."
+    )
+
+
+def _environment(summary: Mapping[str, Any]) -> Iterable[str]:
+    environment = summary["environment"]
+    yield "## Environment"
+    yield ""
+    versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+    yield f"Python {environment['python']} on {environment['platform']} ({environment['processor']}): {versions}."
+    dirty = " with uncommitted changes" if environment["is_dirty"] else ""
+    yield f"Commit {environment['commit'] or 'unknown (no repository)'}{dirty}."
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={_text(value)}" for key, value in point.items())
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,120 @@
+"""The figures of a report, as `report.json` holds them."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hpo.final import noted_final_model
+from hpo.keys import flatten
+from hpo.record import Record
+from hpo.study import Study
+from hpo.trials import Trial
+
+FORMAT = 1
+
+
+def summarise(study: Study, record: Record) -> dict[str, Any]:
+    """Return everything that is reported of a study, JSON-able."""
+    config = study.config
+    trials = record.trials()
+    winner = record.history().best()
+    return {
+        "format": FORMAT,
+        "study": {
+            "name": config.study.name,
+            "id": record.noted("id"),
+            "seed": config.study.seed,
+            "objective": config.objective,
+            "rerun": rerun_command(study),
+        },
+        "data": _data(study),
+        "metric": {
+            "name": config.study.metric,
+            "direction": config.study.direction,
+            "aggregation": "mean over folds",
+            "checkpoint": "the epoch with the best validation value",
+        },
+        "space": study.space.to_dict(),
+        "space_size": study.space.size,
+        "fixed": {key: v for key, v in flatten(config.trial).items() if key not in study.space.keys},
+        "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
+        "counts": _counts(trials, config.study.trials),
+        "winner": _winner(study, record, winner) if winner else None,
+        "top": [_short(trial) for trial in record.history().ranked()[:5] if trial.state == "complete"],
+        "cost": _cost(trials),
+        "test": study.folder.test_result(),
+        "environment": study.environment(),
+    }
+
+
+def rerun_command(study: Study) -> str:
+    """Return the command that runs the same search again."""
+    return f"hpo search --config runs/{study.config.study.name}/config.yaml study.name={study.config.study.name}-again"
+
+
+def _data(study: Study) -> dict[str, Any]:
+    if study.plan is None or study.examples is None:
+        return {"name": None, "split": None}
+    examples = study.examples
+    return {
+        "name": examples.name,
+        "source": examples.source,
+        "licence": examples.licence,
+        "files": [dict(file) for file in examples.files],
+        "size": examples.size,
+        "split_seed": study.config.split.seed,
+        "split": study.plan.to_dict(),
+    }
+
+
+def _counts(trials: Sequence[Trial], budget: int) -> dict[str, Any]:
+    states = Counter(trial.state for trial in trials)
+    reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
+    return {
+        "budget": budget,
+        "proposed": len(trials),
+        "complete": states["complete"],
+        "failed": states["failed"],
+        "running": states["running"],
+        "failures": dict(reasons.most_common()),
+    }
+
+
+def _reason(trial: Trial) -> str:
+    """Return why the trial failed, without the fold, so that equal reasons count together."""
+    return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
+
+
+def _winner(study: Study, record: Record, winner: Trial) -> dict[str, Any]:
+    values = winner.values(study.config.study.metric)
+    model = noted_final_model(record)
+    return {
+        "number": winner.number,
+        "round": winner.round,
+        "point": dict(winner.point),
+        "score": winner.score,
+        "folds": values,
+        "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
+        "config": f"runs/{study.config.study.name}/best.yaml",
+        "model": vars(model) if model else None,
+        "chosen_by": "the best mean score over the folds; the earlier trial on ties",
+    }
+
+
+def _short(trial: Trial) -> dict[str, Any]:
+    return {"number": trial.number, "score": trial.score, "point": dict(trial.point)}
+
+
+def _cost(trials: Sequence[Trial]) -> dict[str, Any]:
+    seconds = [trial.seconds for trial in trials]
+    outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.started]
+    starts, ends = [o.started for o in outcomes], [o.started + o.seconds for o in outcomes]
+    return {
+        "training_seconds": sum(seconds),
+        "seconds_per_trial_mean": statistics.fmean(seconds) if seconds else None,
+        "seconds_per_trial_median": statistics.median(seconds) if seconds else None,
+        "wall_seconds": max(ends) - min(starts) if outcomes else None,
+        "workers_seen": len({outcome.worker for outcome in outcomes}),
+    }

@@ -1,0 +1,44 @@
+"""The table of all trials, as `trials.csv` holds it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from hpo.folder import write_atomically
+from hpo.trials import Trial
+
+
+def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, num_folds: int) -> pd.DataFrame:
+    """Return one row a trial in the order of their numbers.
+
+    Columns, in order: number, round, state, score, one per hyperparameter (dotted key), fold_0 ... fold_k (the
+    metric on each fold), num_parameters, seconds (wall time of all folds together), error. A value that does
+    not exist is empty: the score of a failed trial, a hyperparameter whose condition does not hold.
+    """
+    columns = ["number", "round", "state", "score", *keys]
+    columns += [*(f"fold_{k}" for k in range(num_folds)), "num_parameters", "seconds", "error"]
+    rows = [_row(trial, keys, metric, num_folds) for trial in trials]
+    # Objects throughout: pandas would turn a column of integers with a gap into floats.
+    return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def write_trials(path: Path, table: pd.DataFrame) -> None:
+    """Write the table as CSV; floats with all their digits, so that equal files mean equal trials."""
+    write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
+
+
+def _row(trial: Trial, keys: Sequence[str], metric: str, num_folds: int) -> list[object]:
+    folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(num_folds)]
+    sizes = trial.values("num_parameters")
+    return [
+        trial.number,
+        trial.round,
+        trial.state,
+        trial.score,
+        *(trial.point.get(key) for key in keys),
+        *folds,
+        int(max(sizes)) if sizes else None,
+        round(trial.seconds, 3),
+        trial.error,
+    ]

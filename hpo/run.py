@@ -1,0 +1,107 @@
+"""Runs a study from where it stands to its end: search, final model, report, and the tracker beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpo.dispatch.protocol import Dispatcher
+from hpo.final import CheckpointKeeper, FinalModel, make_final_model
+from hpo.keys import flatten
+from hpo.observer import Observer
+from hpo.record import Record
+from hpo.report import write_report
+from hpo.search import search
+from hpo.study import Study
+from hpo.track import Tracker
+from hpo.track import messages as track
+from hpo.trials import History, Trial
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a study ended.
+
+    Attributes:
+        history: all its trials.
+        winner: the best complete trial; None when every trial failed.
+        final_model: the winner's trained model; None where the objective keeps none.
+        report_path: the report to read.
+        is_tracked: False when the tracker could not be reached with everything.
+    """
+
+    history: History
+    winner: Trial | None
+    final_model: FinalModel | None
+    report_path: Path
+    is_tracked: bool
+
+
+def run_study(
+    study: Study, record: Record, dispatcher: Dispatcher, tracker: Tracker | None, observers: Sequence[Observer] = ()
+) -> Result:
+    """Run the study to its budget, and write its report.
+
+    Whatever interrupts it, the record holds every outcome that arrived, and the tracker is told that the
+    run was killed.
+    """
+    watching: list[Observer] = list(observers)
+    if study.keeps_models and study.num_folds == 1:
+        keeper = CheckpointKeeper(study.folder.checkpoints_dir, study.config.study.checkpoints, list(record.history()))
+        watching.insert(0, keeper)
+    if tracker is not None:
+        watching.append(tracker)
+        open_in_tracker(study, record, tracker)
+    closing = track.close_study("KILLED", {}, "", [])
+    try:
+        history = search(
+            study.strategy, record, dispatcher, study.task_builder().tasks_of, study.config.study.trials, watching
+        )
+        winner = history.best()
+        final_model = make_final_model(study, record, dispatcher, winner) if winner else None
+        report = write_report(study, record)
+        status = "FINISHED" if winner else "FAILED"
+        closing = track.close_study(status, report.metrics, report.markdown, [str(path) for path in report.paths])
+    finally:
+        is_tracked = True
+        if tracker is not None:
+            tracker.send(closing)
+            is_tracked = tracker.close()
+    return Result(history, winner, final_model, report.paths[0], is_tracked)
+
+
+def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
+    """Open the parent run and send every trial that is already in the record."""
+    config = study.config
+    tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
+    tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
+    commit = study.environment().get("commit")
+    tags |= {"mlflow.source.git.commit": commit} if commit else {}
+    params = {k: v for k, v in flatten(config.to_dict()).items() if not k.startswith("space.")}
+    params |= {f"space.{d['key']}": _range_text(d) for d in study.space.to_dict()}
+    tracker.send(track.open_study(config.study.name, record.noted("id"), params, tags, _datasets(study)))
+    for trial in record.history():
+        tracker.trial_opened(trial)
+        for message in track.curves(trial, study.num_folds):
+            tracker.send(message)
+        tracker.trial_finished(trial)
+
+
+def _range_text(dimension: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in dimension.items() if k not in ("key", "kind"))
+
+
+def _datasets(study: Study) -> list[dict[str, Any]]:
+    """Return one MLflow dataset a part: its size, share, label counts and fingerprint."""
+    if study.plan is None or study.examples is None:
+        return []
+    return [
+        {
+            "name": f"{study.examples.name or study.config.study.name} {part}",
+            "digest": figures["fingerprint"][:12],
+            "source": study.examples.source,
+            "context": part,
+            "profile": dict(figures),
+        }
+        for part, figures in study.plan.parts.items()
+    ]

@@ -1,0 +1,166 @@
+"""Reads a space from the configuration and says exactly what is wrong with it."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hpo.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows
+from hpo.errors import SpaceError, nearest
+from hpo.keys import flatten
+from hpo.space import Space
+
+_FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when")
+
+
+def space_from_dict(tree: Mapping[str, Any]) -> Space:
+    """Read a space that mirrors the trial's config tree.
+
+    A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`), and
+    perhaps `when`; a bare list is short for `values`.
+
+    Raises:
+        SpaceError: naming the dimension, what was given, and what is allowed.
+    """
+    dimensions = tuple(_dimensions(tree, ()))
+    if not dimensions:
+        raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
+    _check_conditions(dimensions)
+    parents_first = sorted(dimensions, key=lambda d: _depth(d, {x.key: x for x in dimensions}))
+    return Space(tuple(parents_first))
+
+
+def _dimensions(tree: Any, path: tuple[str, ...]) -> Iterator[Dimension]:
+    key = ".".join(path)
+    if isinstance(tree, Sequence) and not isinstance(tree, str):
+        yield _dimension(key, {"values": tree})
+    elif not isinstance(tree, Mapping):
+        raise SpaceError(f"space.{key}: must be a list or one of values / choices / low and high, given {tree!r}")
+    elif any(name in _FIELDS and not isinstance(tree[name], Mapping) for name in tree):
+        yield _dimension(key, tree)
+    elif path and not tree:
+        raise SpaceError(f"space.{key}: is empty; give values, choices, or low and high")
+    else:
+        for name, branch in tree.items():
+            yield from _dimensions(branch, (*path, str(name)))
+
+
+def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:
+    where = f"space.{key}"
+    for name in fields:
+        if name not in _FIELDS:
+            raise SpaceError(f"{where}: unknown field '{name}'; allowed: {', '.join(_FIELDS)}{nearest(name, _FIELDS)}")
+    kinds = [name for name in ("values", "choices", "low") if fields.get(name) is not None]
+    if fields.get("high") is not None and "low" not in kinds:
+        raise SpaceError(f"{where}: has 'high' but no 'low'; give both")
+    if len(kinds) != 1:
+        given = " and ".join(kinds) or "none of them"
+        raise SpaceError(f"{where}: must have exactly one of values, choices, low/high, given {given}")
+    when = _condition(where, fields.get("when") or {})
+    if kinds[0] == "low":
+        return _range(key, fields, when)
+    for name in ("high", "log", "integer", "points"):
+        if fields.get(name):
+            raise SpaceError(f"{where}: '{name}' has no effect beside '{kinds[0]}'; take it out")
+    values = _finite(where, kinds[0], fields[kinds[0]])
+    return Values(key, values, when) if kinds[0] == "values" else Choices(key, values, when)
+
+
+def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise SpaceError(f"{where}.{kind}: must be a list, given {given!r}")
+    if not given:
+        raise SpaceError(f"{where}.{kind}: is an empty list; give at least one value")
+    for value in given:
+        if not isinstance(value, int | float | str | bool | None):
+            raise SpaceError(f"{where}.{kind}: must hold numbers, texts or true/false, given {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SpaceError(f"{where}.{kind}: must hold finite numbers, given {value!r}")
+    seen: set[str] = set()
+    for value in given:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        identity = json.dumps(float(value) if is_number else value)
+        if identity in seen:
+            raise SpaceError(f"{where}.{kind}: {value!r} stands there twice; give every value once")
+        seen.add(identity)
+    if kind == "values" and not _is_monotonic(given):
+        raise SpaceError(f"{where}.values: are in no order, given {list(given)}; sort them, or use 'choices'")
+    return tuple(given)
+
+
+def _is_monotonic(given: Sequence[Value]) -> bool:
+    """Return whether numbers rise or fall throughout; texts are in the order in which they are written."""
+    numbers = [v for v in given if isinstance(v, int | float) and not isinstance(v, bool)]
+    return len(numbers) < len(given) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
+
+
+def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
+    where = f"space.{key}"
+    low, high, log, integer = (fields.get(name) for name in ("low", "high", "log", "integer"))
+    for name, bound in (("low", low), ("high", high)):
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+            raise SpaceError(f"{where}.{name}: must be a finite number, given {bound!r}")
+        if integer and bound != int(bound):
+            raise SpaceError(f"{where}.{name}: must be a whole number beside integer: true, given {bound!r}")
+    for name, flag in (("log", log), ("integer", integer)):
+        if flag is not None and not isinstance(flag, bool):
+            raise SpaceError(f"{where}.{name}: must be true or false, given {flag!r}")
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    if low >= high:
+        raise SpaceError(f"{where}: low must be below high, given low {low!r} and high {high!r}")
+    if log and low <= 0:
+        raise SpaceError(f"{where}: low must be above 0 beside log: true, given {low!r}")
+    points = fields.get("points")
+    if points is None:
+        return Range(key, low, high, bool(log), bool(integer), when)
+    return Values(key, _spaced(where, low, high, bool(log), bool(integer), points), when)
+
+
+def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
+    """Return `points` values evenly (or log-) spaced over the range, its two ends included."""
+    if isinstance(points, bool) or not isinstance(points, int) or points < 2:
+        raise SpaceError(f"{where}.points: must be a whole number of at least 2, given {points!r}")
+    spaced = np.geomspace(low, high, points) if log else np.linspace(low, high, points)
+    # Ten significant digits: the tail of a float's error would make points unreadable and fragile as keys.
+    values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
+    if len(set(values)) < points:
+        raise SpaceError(
+            f"{where}.points: only {len(set(values))} whole numbers fit, given {points}; give fewer points"
+        )
+    return tuple(values)
+
+
+def _condition(where: str, given: Any) -> Condition:
+    if not isinstance(given, Mapping):
+        raise SpaceError(f"{where}.when: must be {{other.key: [values]}}, given {given!r}")
+    return {
+        key: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else (v,)
+        for key, v in flatten(given).items()
+    }
+
+
+def _check_conditions(dimensions: Sequence[Dimension]) -> None:
+    by_key = {d.key: d for d in dimensions}
+    for dimension in dimensions:
+        where = f"space.{dimension.key}.when"
+        for parent, allowed in dimension.when.items():
+            if parent not in by_key:
+                hint = nearest(parent, by_key)
+                raise SpaceError(f"{where}: '{parent}' is not searched; allowed: {', '.join(by_key)}{hint}")
+            impossible = [value for value in allowed if not allows(by_key[parent], value)]
+            if impossible or not allowed:
+                raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
+        _depth(dimension, by_key)
+
+
+def _depth(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> int:
+    """Return how many conditions lie above the dimension; a cycle among them is refused."""
+    if dimension.key in seen:
+        raise SpaceError(
+            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*seen, dimension.key))}"
+        )
+    parents = [by_key[key] for key in dimension.when if key in by_key]
+    return max((1 + _depth(p, by_key, (*seen, dimension.key)) for p in parents), default=0)

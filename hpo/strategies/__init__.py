@@ -1,0 +1,38 @@
+"""The strategies by name, and how one is made from a configuration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.errors import ConfigError, nearest
+from hpo.space import Space
+from hpo.strategies.evolutionary import Evolutionary, EvolutionarySettings
+from hpo.strategies.grid import GridSearch, GridSettings
+from hpo.strategies.protocol import Settings, Strategy
+from hpo.strategies.random import RandomSearch, RandomSettings
+from hpo.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
+
+STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
+    "grid": (GridSettings, GridSearch),
+    "random": (RandomSettings, RandomSearch),
+    "shifting_window": (ShiftingWindowSettings, ShiftingWindow),
+    "evolutionary": (EvolutionarySettings, Evolutionary),
+}
+
+__all__ = ["STRATEGIES", "Strategy", "make_strategy"]
+
+
+def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
+    """Return the strategy that `settings["name"]` names, with the other settings checked.
+
+    Raises:
+        ConfigError: when there is no strategy of that name or it does not fit the space.
+        pydantic.ValidationError: when a setting is unknown, of the wrong type or out of bounds.
+    """
+    name = settings.get("name", "")
+    if name not in STRATEGIES:
+        raise ConfigError(
+            f"strategy: must be one of {', '.join(STRATEGIES)}, given {name!r}{nearest(name, STRATEGIES)}"
+        )
+    settings_type, strategy_type = STRATEGIES[name]
+    strategy: Strategy = strategy_type(settings_type.model_validate(dict(settings)), space, seed)
+    return strategy

@@ -1,0 +1,100 @@
+"""The projection of a study into a tracker's terms: plain messages, built from the record's values alone."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.trials import Outcome, Trial
+
+Message = dict[str, Any]
+
+
+def open_study(
+    name: str, study_id: str, params: Mapping[str, Any], tags: Mapping[str, str], datasets: list[Message]
+) -> Message:
+    """Return the message that opens the parent run; the same study id always leads to the same run."""
+    return {
+        "do": "open_study",
+        "name": name,
+        "study_id": study_id,
+        "params": dict(params),
+        "tags": dict(tags),
+        "datasets": datasets,
+    }
+
+
+def open_trial(trial: Trial) -> Message:
+    """Return the message that opens the child run of a trial."""
+    return {
+        "do": "open_trial",
+        "number": trial.number,
+        "name": run_name(trial),
+        "params": dict(trial.point),
+        "tags": {"hpo.round": str(trial.round), "hpo.point": trial.key},
+        "time": time.time(),
+    }
+
+
+def curve_point(trial: Trial, fold: int, num_folds: int, point: Mapping[str, Any]) -> Message:
+    """Return the message of one point of a learning curve, at its epoch (or step)."""
+    prefix = f"fold_{fold}/" if num_folds > 1 else ""
+    numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
+    step = int(numbers.pop("epoch", numbers.pop("step", 0)))
+    metrics = {f"{prefix}{name}": value for name, value in numbers.items() if name != "epochs"}
+    return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": time.time()}
+
+
+def curves(trial: Trial, num_folds: int) -> list[Message]:
+    """Return the messages of all learning curves of a trial, as the record holds them."""
+    return [
+        curve_point(trial, fold, num_folds, point)
+        for fold, outcome in sorted(trial.outcomes.items())
+        for point in outcome.curve
+    ]
+
+
+def close_trial(trial: Trial, metric: str, num_folds: int) -> Message:
+    """Return the message that closes the child run, with the trial's number as a metric to draw charts against."""
+    metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
+    if trial.score is not None:
+        metrics["score"] = trial.score
+    for fold, outcome in sorted(trial.outcomes.items()):
+        prefix = f"fold_{fold}/final_" if num_folds > 1 else "final_"
+        metrics |= {f"{prefix}{name}": value for name, value in outcome.metrics.items() if name != "num_parameters"}
+        if "num_parameters" in outcome.metrics:
+            metrics["num_parameters"] = outcome.metrics["num_parameters"]
+    return {
+        "do": "close_trial",
+        "number": trial.number,
+        "status": "FINISHED" if trial.state == "complete" else "FAILED",
+        "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
+        "tags": {"hpo.metric": metric} | ({"hpo.error": trial.error} if trial.error else {}),
+        "details": _details(trial.outcomes),
+        "time": time.time(),
+    }
+
+
+def close_study(status: str, metrics: Mapping[str, float], note: str, artifacts: list[str]) -> Message:
+    """Return the message that closes the parent run.
+
+    Args:
+        status: MLflow's run status, such as FINISHED, KILLED or FAILED.
+        metrics: figures of the whole study.
+        note: Markdown shown at the top of the run's page.
+        artifacts: files to attach.
+    """
+    return {"do": "close_study", "status": status, "metrics": dict(metrics), "note": note, "artifacts": artifacts}
+
+
+def run_name(trial: Trial) -> str:
+    """Return the number and the point in short, such as `0007 lr=0.0003 num_layers=2`."""
+    return " ".join([f"{trial.number:04d}", *(f"{k.rpartition('.')[2]}={_short(v)}" for k, v in trial.point.items())])
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _details(outcomes: Mapping[int, Outcome]) -> str:
+    return "\n".join(f"fold {fold}:\n{o.details or o.error}" for fold, o in sorted(outcomes.items()) if o.error)

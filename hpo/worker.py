@@ -1,0 +1,103 @@
+"""Runs one task in whatever process it is called in: resolve the objective, run it, catch what goes wrong."""
+
+import inspect
+import math
+import os
+import time
+import traceback
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, cast
+
+from hpo.objective import resolve
+from hpo.trials import Outcome
+
+Message = dict[str, Any]
+Points = Generator[Mapping[str, float], None, Any]
+
+
+def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iterator[Message]:
+    """Train one fold; yield a message a step of the learning curve, and the outcome as the last message.
+
+    Args:
+        payload: a JSON-able dict with
+            `objective` (dotted path), `config` (the tree with the trial's point written into it),
+            `train` and `validation` (lists of indices), `data_dir` (where the objective's `prepare_data` put
+            them, or None), `metric`, `direction`, `seed`, `threads`, `epochs` (None, or where to stop),
+            `checkpoint_dir` (None, or where the best model is kept), and for messages `study`, `trial`, `fold`.
+        import_from: a folder to import the objective from besides the installed packages.
+
+    Yields:
+        `{"point": {...}}` for each step of the curve, then once `{"outcome": {...}}`, the fields of `Outcome`.
+        Nothing the objective does is raised: a failure is an outcome.
+    """
+    started, clock = time.time(), time.perf_counter()
+    curve: list[Mapping[str, float]] = []
+    metrics: dict[str, float] = {}
+    error = details = None
+    try:
+        run_fold = resolve(payload["objective"], import_from).run_fold
+        for message in _steps(run_fold(payload)):
+            if "point" in message:
+                curve.append(message["point"])
+                yield message
+            else:
+                # The final training has no validation part, and so no score.
+                metrics = _checked(message["result"], payload["metric"], is_scored=payload.get("validation") != [])
+    # SystemExit too: an objective that calls sys.exit() must not take the worker with it.
+    except (Exception, SystemExit) as caught:  # noqa: BLE001
+        error, details = _one_line(caught), traceback.format_exc()
+    seconds = time.perf_counter() - clock
+    outcome = Outcome(metrics, curve, seconds, error, started=started, worker=os.getpid(), details=details)
+    yield {"outcome": outcome.to_dict()}
+
+
+def _steps(result: Any) -> Iterator[Message]:
+    """Yield the points of a generator and then what it returned; a plain return value is the latter alone."""
+    if not inspect.isgenerator(result):
+        yield {"result": result}
+        return
+    final = yield from _points(cast("Points", result))
+    yield {"result": final}
+
+
+def _points(generator: Points) -> Generator[Message, None, Any]:
+    while True:
+        try:
+            point = next(generator)
+        except StopIteration as stop:
+            return stop.value
+        yield {"point": {name: _number(value) for name, value in point.items()}}
+
+
+def _checked(result: Any, metric: str, is_scored: bool) -> dict[str, float]:
+    """Return the objective's numbers as plain floats and ints, or raise with what is wrong with them."""
+    if isinstance(result, int | float) and not isinstance(result, bool):
+        result = {metric: result}
+    if not isinstance(result, Mapping):
+        raise ValueError(f"the objective must return a number or a dict of numbers, it returned {result!r}")
+    if is_scored:
+        _refuse_bad_score(result, metric)
+    return {str(name): number for name, value in result.items() if isinstance(number := _number(value), int | float)}
+
+
+def _refuse_bad_score(result: Mapping[str, Any], metric: str) -> None:
+    if metric not in result:
+        raise ValueError(
+            f"the objective returned no '{metric}'; it returned: {', '.join(map(str, result)) or 'nothing'}"
+        )
+    score = _number(result[metric])
+    if not isinstance(score, int | float):
+        raise ValueError(f"the objective's '{metric}' must be a number, it is {result[metric]!r}")
+    if not math.isfinite(score):
+        raise ValueError(f"the objective's '{metric}' is {score}: the training diverged or nothing was scored")
+
+
+def _number(value: Any) -> Any:
+    """Return NumPy and torch scalars as plain numbers; everything else as it is."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, int | float) else value
+    return int(value) if isinstance(value, bool) else value
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__
