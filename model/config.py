@@ -145,11 +145,18 @@ class TrainingConfig(Section):
 
     device: Literal["auto", "cpu", "cuda"]
     epochs: Annotated[int, Field(ge=1, le=1_000_000)]
+    max_steps: Annotated[int, Field(ge=1)] | None
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)]
-    optimizer: Literal["sgd", "adam", "adamw", "adagrad", "rmsprop"]
+    batching: Literal["shuffled", "by_length"]
+    batch_tokens: Annotated[int, Field(ge=1)] | None
+    accumulation: Annotated[int, Field(ge=1, le=1_000_000)]
+    optimizer: Literal["sgd", "adam", "adamw", "adagrad", "rmsprop", "muon"]
     lr: Annotated[float, Field(gt=0, le=1000)]
-    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt"]
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "plateau"]
     warmup_fraction: Fraction
+    final_lr_fraction: Annotated[float, Field(ge=0, le=1)]
+    plateau_factor: Annotated[float, Field(gt=0, lt=1)]
+    plateau_patience: Annotated[int, Field(ge=1)]
     momentum: Fraction | None
     nesterov: bool
     beta1: Fraction
@@ -162,6 +169,9 @@ class TrainingConfig(Section):
     label_smoothing: Fraction
     patience: Annotated[int, Field(ge=1)] | None
     min_gain: Annotated[float, Field(ge=0)]
+    evaluate_every_steps: Annotated[int, Field(ge=1)] | None
+    precision: Literal["float32", "bfloat16", "float16"]
+    compile: bool
 
     @model_validator(mode="after")
     def _settings_have_an_effect(self) -> Self:
@@ -177,6 +187,18 @@ class TrainingConfig(Section):
                 "must be false unless training.optimizer=sgd and training.momentum is above 0",
                 "training.nesterov",
                 "training.momentum",
+            )
+        if self.batch_tokens is not None and self.batching != "by_length":
+            raise refuse(
+                f"has no effect with training.batching={self.batching}: must be null, or choose by_length",
+                "training.batch_tokens",
+                "training.batching",
+            )
+        if self.precision == "float16" and self.device == "cpu":
+            raise refuse(
+                "float16 needs a GPU: choose float32 or bfloat16, or training.device=cuda",
+                "training.precision",
+                "training.device",
             )
         return self
 

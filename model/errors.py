@@ -13,6 +13,10 @@ class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- the name that sear
     """The training loss became NaN or infinite."""
 
 
+class OutOfMemoryError(ModelError, MemoryError):
+    """The GPU's memory did not suffice for one update."""
+
+
 class SequenceTooLongError(ModelError, ValueError):
     """A sequence has more tokens than the network has positions."""
 

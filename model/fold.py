@@ -1,17 +1,20 @@
 """From a task's plain dict to a trained network, and from a checkpoint to its test score."""
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from model.checkpoint import load_checkpoint, save_checkpoint
-from model.config import parse
+from model.config import Config, parse
 from model.data.source import read_examples
 from model.data.store import read_store
+from model.errors import OutOfMemoryError
+from model.progress import Resumable
 from model.randomness import Randomness
 from model.tasks.choose import TASKS
-from model.train import Goal, Point, choose_device, evaluate, train
+from model.train import Goal, Point, choose_device, copy_weights, evaluate, train
 
 
 def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]:
@@ -21,28 +24,37 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     kind = TASKS[config.data.name]
     goal = Goal(task["metric"], task["direction"])
     if goal.metric not in kind.metric_names:
-        raise ValueError(
-            f"unknown metric {goal.metric!r}; data.name={config.data.name} has {', '.join(kind.metric_names)}"
-        )
+        names = ", ".join(kind.metric_names)
+        raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
     device = choose_device(config.training.device)
+    if config.training.precision == "float16" and device.type == "cpu":
+        raise ValueError("training.precision=float16 needs a GPU, and there is none: choose float32 or bfloat16")
     randomness = Randomness(task["seed"])
 
     items = read_store(task["data_dir"])
-    learned = kind.learn(config, items, task["train"])
-    data = learned.encode([items[position] for position in task["train"]])
-    validation = learned.encode([items[position] for position in task["validation"]]) if task["validation"] else None
+    # Ascending, so that neither a result nor a running text depends on the order of the lists.
+    parts = {part: sorted(task[part]) for part in ("train", "validation")}
+    learned = kind.learn(config, items, parts["train"])
+    data = learned.encode([items[position] for position in parts["train"]])
+    validation = learned.encode([items[position] for position in parts["validation"]]) if parts["validation"] else None
     with randomness.use():
         network = learned.build(config).to(device)
 
-    trained = yield from train(
-        learned, network, config.training, data, validation, goal, randomness, task["epochs"], device
-    )
+    try:
+        progress = yield from train(
+            learned, network, config.training, data, validation, goal, randomness, device,
+            stop_after=task["epochs"], resumable=_resumable(task, config, parts),
+        )  # fmt: skip
+    except torch.OutOfMemoryError as error:
+        raise _out_of_memory(config, device) from error
+    best = progress.best
     if task["checkpoint_dir"] is not None:
-        save_checkpoint(task["checkpoint_dir"], config, learned, trained.weights)
+        weights = copy_weights(network) if best is None else best.weights
+        save_checkpoint(task["checkpoint_dir"], config, learned, weights)
     num_parameters = sum(parameter.numel() for parameter in network.parameters())
-    if validation is None:
-        return {"train_loss": trained.train_loss, "num_parameters": num_parameters}
-    return {**trained.metrics, "num_parameters": num_parameters, "best_epoch": trained.epoch}
+    if best is None:
+        return {"train_loss": progress.train_loss, "num_parameters": num_parameters}
+    return {**best.metrics, "num_parameters": num_parameters, "best_epoch": best.epoch}
 
 
 def score_test(task: dict[str, Any]) -> dict[str, float]:
@@ -51,6 +63,23 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     checkpoint = load_checkpoint(task["checkpoint_dir"])
     config = parse(task["config"], source_required=True)
     items = read_examples(config.data).items
-    data = checkpoint.task.encode([items[index] for index in task["test"]])
+    data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
     device = choose_device(config.training.device)
-    return evaluate(checkpoint.task, checkpoint.network.to(device), data, device)
+    return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training)
+
+
+def _resumable(task: dict[str, Any], config: Config[Any], parts: dict[str, list[int]]) -> Resumable | None:
+    folder = task.get("resume_dir")
+    if folder is None:
+        return None
+    settings = {name: task[name] for name in ("metric", "direction", "seed", "threads")} | parts
+    return Resumable(Path(folder), settings | {"config": config.model_dump()})
+
+
+def _out_of_memory(config: Config[Any], device: torch.device) -> OutOfMemoryError:
+    free, total = (amount / 2**30 for amount in torch.cuda.mem_get_info(device))
+    torch.cuda.empty_cache()
+    return OutOfMemoryError(
+        f"out of GPU memory with training.batch_size {config.training.batch_size}: {free:.1f} of {total:.1f} GiB were "
+        "free; lower training.batch_size and raise training.accumulation by as much"
+    )

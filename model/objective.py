@@ -63,10 +63,11 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
             last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after so
             many although the schedule is laid out for training.epochs; None = all), `checkpoint_dir` (or None),
-            `seed`, `threads`.
+            `seed`, `threads`; and if wanted `resume_dir`, a folder in which the state is kept after every evaluation: a
+            task stopped at any moment, or run with fewer `epochs`, goes on from there and ends with the same bits.
 
     Yields:
-        One point per evaluation: `epoch`, `train_loss`, every metric, `lr`, `epochs`.
+        One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`.
 
     Returns:
         The validation metrics of the best evaluation, `num_parameters` and `best_epoch`; without validation
@@ -74,6 +75,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
     Raises:
         Diverged: the loss became NaN or infinite.
+        OutOfMemoryError: the GPU's memory did not suffice.
         ValueError: the metric is unknown.
     """
     # Here, not at the top: torch takes seconds to load, and only a worker needs it.

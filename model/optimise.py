@@ -1,6 +1,5 @@
-"""Optimizers, the learning rate over time, and what is done to gradients before a step."""
+"""Optimizers, and what is done to gradients before a step."""
 
-import math
 from collections.abc import Iterable
 
 import torch
@@ -9,65 +8,52 @@ from torch import Tensor, nn
 from model.config import TrainingConfig
 
 
-def build_optimizer(network: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """The configured optimizer over all parameters of `network`.
+def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+    """The configured optimizer over all parameters of `network`; for muon two, which share them.
 
-    `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw.
-    Biases and norms, the parameters with fewer than two dimensions, are exempt unless configured otherwise.
+    `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
+    muon. Biases and norms, the parameters with fewer than two dimensions, are exempt unless configured otherwise.
+    Muon takes the matrices inside the layers, and adamw with the same learning rate the embeddings, the head and all
+    vectors; Muon's step is scaled to the size of adamw's, so that both may share `lr`.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
-    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013. As torch.optim implements them.
+    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: Jordan et al. 2024, scaled as in Liu et al. 2025
+    ("Muon is scalable for LLM training", section 2.2). As torch.optim implements them.
     """
     lr, epsilon, momentum = config.lr, config.epsilon, config.momentum or 0.0
-    groups = [
-        {"params": decayed_parameters(network, config), "weight_decay": config.weight_decay},
-        {"params": exempt_parameters(network, config), "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
     betas = (config.beta1, config.beta2)
     match config.optimizer:
         case "sgd":
-            return torch.optim.SGD(groups, lr=lr, momentum=momentum, nesterov=config.nesterov, fused=True)
+            sgd = torch.optim.SGD(_groups(network, config), lr, momentum, nesterov=config.nesterov, fused=True)
+            return [sgd]
         case "adam":
-            return torch.optim.Adam(groups, lr=lr, betas=betas, eps=epsilon, fused=True)
+            return [torch.optim.Adam(_groups(network, config), lr, betas, epsilon, fused=True)]
         case "adamw":
-            return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=epsilon, fused=True)
+            return [torch.optim.AdamW(_groups(network, config), lr, betas, epsilon, fused=True)]
         case "adagrad":
-            return torch.optim.Adagrad(groups, lr=lr, eps=epsilon)
+            return [torch.optim.Adagrad(_groups(network, config), lr, eps=epsilon, foreach=True)]
         case "rmsprop":
-            return torch.optim.RMSprop(groups, lr=lr, alpha=config.beta2, eps=epsilon, momentum=momentum, foreach=True)
+            groups = _groups(network, config)
+            return [torch.optim.RMSprop(groups, lr, config.beta2, epsilon, momentum=momentum, foreach=True)]
+        case "muon":
+            matrices = [p for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name]
+            taken = {id(matrix) for matrix in matrices}
+            muon = torch.optim.Muon(
+                matrices, lr, config.weight_decay, momentum=0.95, nesterov=True, adjust_lr_fn="match_rms_adamw"
+            )
+            return [muon, torch.optim.AdamW(_groups(network, config, taken), lr, betas, epsilon, fused=True)]
+
+
+def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = ()) -> list[dict[str, object]]:
+    decayed = [p for p in decayed_parameters(network, config) if id(p) not in set(taken)]
+    exempt = [p for p in network.parameters() if p.ndim < 2 and not config.decay_biases_and_norms]
+    groups = [(decayed, config.weight_decay), (exempt, 0.0)]
+    return [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters]
 
 
 def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
     """The parameters that weight decay and L1 apply to."""
     return [p for p in network.parameters() if p.ndim >= 2 or config.decay_biases_and_norms]
-
-
-def exempt_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
-    """The parameters that weight decay and L1 leave alone."""
-    return [p for p in network.parameters() if p.ndim < 2 and not config.decay_biases_and_norms]
-
-
-def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
-    """The learning rate of step 0 .. num_steps - 1: up in a straight line, then down as `schedule` says.
-
-    Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
-    highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
-    without restarts.
-    """
-    warmup = round(config.warmup_fraction * num_steps)
-    if step < warmup:
-        return config.lr * (step + 1) / warmup
-    progress = (step - warmup) / max(num_steps - warmup, 1)
-    match config.schedule:
-        case "constant":
-            return config.lr
-        case "linear":
-            return config.lr * (1 - progress)
-        case "cosine":
-            return config.lr * (1 + math.cos(math.pi * progress)) / 2
-        case "inverse_sqrt":
-            return config.lr * math.sqrt(max(warmup, 1) / (step + 1))
 
 
 @torch.no_grad()

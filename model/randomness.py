@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from torch import Tensor
 
 
 class Randomness:
@@ -14,15 +16,20 @@ class Randomness:
     """
 
     def __init__(self, seed: int) -> None:
-        self.order = torch.Generator().manual_seed(seed)  # for the order of the data: independent of the network
-        with self._restored():
+        self._seed = seed
+        with torch.random.fork_rng():
             torch.manual_seed(seed)
             self._keep()
+
+    def order(self, epoch: int) -> torch.Generator:
+        """Random numbers for the order of the data: a function of seed and epoch alone, so nothing needs saving."""
+        mixed = np.random.SeedSequence([self._seed, epoch]).generate_state(1, np.uint64)
+        return torch.Generator().manual_seed(int(mixed[0]))
 
     @contextmanager
     def use(self) -> Iterator[None]:
         """Inside, torch's random numbers are this training's; afterwards they are what they were before."""
-        with self._restored():
+        with torch.random.fork_rng():
             torch.set_rng_state(self._cpu)
             if self._cuda:
                 torch.cuda.set_rng_state_all(self._cuda)
@@ -31,11 +38,15 @@ class Randomness:
             finally:
                 self._keep()
 
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to draw on from here."""
+        return {"cpu": self._cpu} | {f"cuda{number}": state for number, state in enumerate(self._cuda)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Goes on from what `state` gave."""
+        self._cpu = state["cpu"]
+        self._cuda = [state[f"cuda{number}"] for number in range(len(state) - 1)]
+
     def _keep(self) -> None:
         self._cpu = torch.get_rng_state()
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-
-    @contextmanager
-    def _restored(self) -> Iterator[None]:
-        with torch.random.fork_rng():
-            yield

@@ -1,19 +1,21 @@
 """The training loop."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from model.config import TrainingConfig
-from model.data.batches import shuffled_batches
+from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
-from model.optimise import add_l1_gradient, build_optimizer, clip_gradients, decayed_parameters, learning_rate
+from model.optimise import build_optimizers
+from model.progress import Best, Progress, Resumable
 from model.randomness import Randomness
+from model.schedule import learning_rate
 from model.tasks.protocol import Encoded, Task
+from model.update import Losses, Update, autocast
 
 Point = dict[str, float]
 EVALUATION_BATCH = 256  # examples; without gradients, memory is no concern and larger batches are faster
@@ -21,36 +23,15 @@ EVALUATION_BATCH = 256  # examples; without gradients, memory is no concern and 
 
 @dataclass(frozen=True)
 class Goal:
-    """What makes one checkpoint better than another.
-
-    Attributes:
-        metric: one of the task's metric names.
-        direction: `maximize` or `minimize`.
-    """
+    """What makes one evaluation better than another: a metric's name, and `maximize` or `minimize`."""
 
     metric: str
     direction: str
 
-    def gain(self, new: float, old: float) -> float:
+    def gain(self, new: dict[str, float], old: dict[str, float]) -> float:
         """By how much `new` is better than `old`; negative where it is worse."""
-        return new - old if self.direction == "maximize" else old - new
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A finished training.
-
-    Attributes:
-        weights: of the best evaluation, or the last ones where nothing was evaluated.
-        epoch: how many epochs had been trained then.
-        metrics: of that evaluation; empty where nothing was evaluated.
-        train_loss: mean over the last epoch's predictions.
-    """
-
-    weights: dict[str, Tensor]
-    epoch: int
-    metrics: dict[str, float]
-    train_loss: float
+        difference = new[self.metric] - old[self.metric]
+        return difference if self.direction == "maximize" else -difference
 
 
 def train(
@@ -61,79 +42,118 @@ def train(
     validation: Encoded | None,
     goal: Goal,
     randomness: Randomness,
-    stop_after: int | None,
     device: torch.device,
-) -> Generator[Point, None, Trained]:
-    """Trains `network` in place, evaluating after each epoch.
+    stop_after: int | None = None,
+    resumable: Resumable | None = None,
+) -> Generator[Point, None, Progress]:
+    """Trains `network` in place; evaluates after each epoch, or every `evaluate_every_steps`.
 
     Args:
         task: loss, metrics and batches.
         network: on `device`, its weights fresh.
         config: the training's settings.
         data: the training part.
-        validation: the validation part; None = no evaluation, the last weights are kept.
+        validation: the validation part; None = no evaluation, and the last weights count.
         goal: which evaluation is the best one; of equal ones the first.
         randomness: of this training alone.
-        stop_after: epochs to stop after although the schedule is laid out for `config.epochs`; None = all.
         device: where to compute.
+        stop_after: epochs to stop after although the schedule is laid out for `config.epochs`; None = all.
+        resumable: where the state is kept after every evaluation, and taken up again if there is one; None = nowhere.
 
     Yields:
         One learning-curve point per evaluation.
 
+    Returns:
+        The progress at the end; without validation its `best` is None.
+
     Raises:
         Diverged: the loss is NaN or infinite.
     """
-    steps_per_epoch = math.ceil(len(data) / config.batch_size)
-    num_steps = steps_per_epoch * config.epochs
-    optimizer = build_optimizer(network, config)
-    penalised = decayed_parameters(network, config) if config.l1 else []
-    best: Trained | None = None
-    step, without_gain, train_loss = 0, 0, math.nan
+    steps_per_epoch = len(_updates(config, data, randomness, epoch=1))
+    num_steps = min(steps_per_epoch * config.epochs, config.max_steps or math.inf)
+    last_step = min(num_steps, steps_per_epoch * (stop_after or config.epochs))
+    every = config.evaluate_every_steps or steps_per_epoch
+    optimizers = build_optimizers(network, config)
+    scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
+    progress = Progress() if resumable is None else resumable.load(network, optimizers, scaler, randomness)
+    update = Update(task, network, config, data, device, optimizers, scaler)
+    updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
 
-    for epoch in range(1, min(config.epochs, stop_after or config.epochs) + 1):
+    while progress.step < last_step and not _is_out_of_patience(progress, config):
+        losses = Losses(progress.step, device)
         with randomness.use():
             network.train()
-            loss_sum, num_predictions = 0.0, 0
-            for indices in shuffled_batches(len(data), config.batch_size, randomness.order):
-                lr = learning_rate(step, num_steps, config)
-                for group in optimizer.param_groups:
-                    group["lr"] = lr
-                batch = task.batch(data, indices, device)
-                count = task.count(batch)
-                loss = task.loss(network, batch, config.label_smoothing) / count
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()  # type: ignore[no-untyped-call]
-                step += 1
-                loss_sum += _finite(loss, step) * count
-                num_predictions += count
-                if config.l1:
-                    add_l1_gradient(penalised, config.l1)
-                if config.clip_norm is not None:
-                    clip_gradients(network, config.clip_norm)
-                optimizer.step()
-        train_loss = loss_sum / num_predictions
+            is_due = False
+            while not is_due and progress.step < last_step:
+                lr = learning_rate(progress.step, int(num_steps), config) * progress.plateau.scale
+                losses.add(*update(next(updates), lr))
+                progress.step += 1
+                is_due = progress.step % every == 0 or progress.step == num_steps
+        progress.train_loss = losses.mean()
 
-        if validation is None:
-            continue
-        metrics = evaluate(task, network, validation, device)
-        if not math.isfinite(metrics["loss"]):
-            raise Diverged(f"diverged at step {step}: validation loss is {metrics['loss']}")
-        gain = math.inf if best is None else goal.gain(metrics[goal.metric], best.metrics[goal.metric])
-        without_gain = 0 if gain > config.min_gain else without_gain + 1
-        if gain > 0:
-            best = Trained(_copy(network), epoch, metrics, train_loss)
-        yield {"epoch": epoch, "train_loss": train_loss, **metrics, "lr": lr, "epochs": config.epochs}
-        if config.patience is not None and without_gain >= config.patience:
-            break
-
-    return best or Trained(_copy(network), epoch, {}, train_loss)
+        if validation is not None and (is_due or progress.best is None):
+            metrics = evaluate(task, network, validation, device, config)
+            if not math.isfinite(metrics["loss"]):
+                raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
+            epoch = math.ceil(progress.step / steps_per_epoch)
+            _note(progress, metrics, epoch, network, goal, config)
+            yield {
+                "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
+                "epochs": config.epochs,
+            }  # fmt: skip
+        if resumable is not None and is_due:
+            resumable.save(progress, network, optimizers, scaler, randomness)
+    return progress
 
 
-def evaluate(task: Task, network: nn.Module, data: Encoded, device: torch.device) -> dict[str, float]:
+def evaluate(
+    task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig
+) -> dict[str, float]:
     """Every metric of the task over all of `data`."""
     network.eval()
-    with torch.inference_mode():
+    with torch.no_grad(), autocast(config, device):
         return task.evaluate(network, data, EVALUATION_BATCH, device)
+
+
+def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:
+    """The batches of each update of one epoch; as many updates in every epoch."""
+    generator = randomness.order(epoch)
+    if config.batching == "by_length":
+        batches = batches_by_length(data.lengths, config.batch_size, config.batch_tokens, generator)
+    else:
+        batches = shuffled_batches(len(data), config.batch_size, generator)
+    return [batches[start : start + config.accumulation] for start in range(0, len(batches), config.accumulation)]
+
+
+def _all_updates(
+    config: TrainingConfig, data: Encoded, randomness: Randomness, step: int, steps_per_epoch: int
+) -> Iterator[list[Tensor]]:
+    """The batches of every update after `step`, epoch after epoch."""
+    while True:
+        epoch, done = divmod(step, steps_per_epoch)
+        rest = _updates(config, data, randomness, epoch + 1)[done:]
+        yield from rest
+        step += len(rest)
+
+
+def _note(
+    progress: Progress, metrics: dict[str, float], epoch: int, network: nn.Module, goal: Goal, config: TrainingConfig
+) -> None:
+    """Takes one evaluation into the progress."""
+    gain = math.inf if progress.best is None else goal.gain(metrics, progress.best.metrics)
+    progress.without_gain = 0 if gain > config.min_gain else progress.without_gain + 1
+    progress.plateau.note(gain > config.min_gain, config)
+    if gain > 0:
+        progress.best = Best(metrics, epoch, copy_weights(network))
+
+
+def copy_weights(network: nn.Module) -> dict[str, Tensor]:
+    """The network's weights as they are now, on the CPU."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
+
+
+def _is_out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
+    return config.patience is not None and progress.without_gain >= config.patience
 
 
 def choose_device(name: str) -> torch.device:
@@ -141,14 +161,3 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
-
-
-def _finite(loss: Tensor, step: int) -> float:
-    value = loss.item()
-    if not math.isfinite(value):
-        raise Diverged(f"diverged at step {step}: loss is {value}")
-    return value
-
-
-def _copy(network: nn.Module) -> dict[str, Any]:
-    return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}

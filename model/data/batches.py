@@ -1,6 +1,6 @@
 """Sequences of different lengths, and the batches they make."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,11 +55,45 @@ class Ragged:
         return tokens.masked_fill(~real.reshape(real.shape + (1,) * (tokens.ndim - 2)), 0), real
 
 
-def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> list[Tensor]:
     """Every position 0 .. count - 1 once, in a fresh random order; the last batch may be smaller."""
-    yield from torch.split(torch.randperm(count, generator=generator), batch_size)
+    return list(torch.split(torch.randperm(count, generator=generator), batch_size))
 
 
-def batches_by_length(lengths: Tensor, batch_size: int) -> Iterator[Tensor]:
-    """Every position once, the shortest sequences first: least padding, for evaluation."""
-    yield from torch.split(torch.argsort(lengths, stable=True), batch_size)
+def batches_by_length(
+    lengths: Tensor, batch_size: int, batch_tokens: int | None = None, generator: torch.Generator | None = None
+) -> list[Tensor]:
+    """Every position once, sequences of like length together: least padding.
+
+    Args:
+        lengths: (examples,), tokens in each.
+        batch_size: examples in a batch, at most.
+        batch_tokens: tokens in a batch, padding counted, at most (but one example at least); None = no limit.
+        generator: with it, examples of equal length and the batches come in random order; without, shortest first.
+
+    Returns:
+        As many batches whatever the generator: their sizes depend on the sorted lengths alone.
+    """
+    if generator is None:
+        order = torch.argsort(lengths, stable=True)
+    else:
+        order = torch.randperm(len(lengths), generator=generator)
+        order = order[torch.argsort(lengths[order], stable=True)]
+    if batch_tokens is None:
+        batches = list(torch.split(order, batch_size))
+    else:
+        batches = list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))
+    if generator is None:
+        return batches
+    return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _sizes(rising_lengths: list[int], batch_size: int, batch_tokens: int) -> list[int]:
+    sizes: list[int] = []
+    size = 0
+    for length in rising_lengths:  # the longest so far, hence the width of the batch
+        if size and (size == batch_size or (size + 1) * length > batch_tokens):
+            sizes.append(size)
+            size = 0
+        size += 1
+    return [*sizes, size]

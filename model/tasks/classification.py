@@ -13,6 +13,7 @@ from model.config import Config
 from model.data.batches import Ragged, batches_by_length
 from model.data.vocabulary import Vocabulary
 from model.metrics import accuracy, macro_f1
+from model.tasks.protocol import Forward
 
 LARGEST_PIXEL = 16  # of scikit-learn's digits; rows are scaled to 0 .. 1
 
@@ -106,9 +107,9 @@ class Classification:
         """One prediction per example."""
         return len(batch.targets)
 
-    def loss(self, network: nn.Module, batch: LabelledBatch, label_smoothing: float) -> Tensor:
+    def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float) -> Tensor:
         """Sum of the cross-entropies, in nats."""
-        logits = network(batch.inputs, batch.real)
+        logits = network(batch.inputs, batch.real).float()
         return functional.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
 
     def evaluate(

@@ -1,6 +1,6 @@
 """What the trainer needs to know about a task; a task never sees the optimiser, and the trainer no labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from model.config import Config
 
 Item = dict[str, Any]
+Forward = Callable[..., Any]  # the network, compiled or not
 
 
 class Encoded(Protocol):
@@ -45,7 +46,7 @@ class Task(Protocol):
     def count(self, batch: Any) -> int:
         """How many predictions the batch asks for: what the sum of losses is divided by."""
 
-    def loss(self, network: nn.Module, batch: Any, label_smoothing: float) -> Tensor:
+    def loss(self, network: Forward, batch: Any, label_smoothing: float) -> Tensor:
         """Sum over the batch's predictions of the cross-entropy in nats; a scalar with a gradient."""
 
     def evaluate(self, network: nn.Module, encoded: Any, batch_size: int, device: torch.device) -> dict[str, float]:

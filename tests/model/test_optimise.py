@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from model.config import parse
-from model.optimise import add_l1_gradient, build_optimizer, learning_rate
+from model.optimise import add_l1_gradient, build_optimizers
+from model.schedule import Plateau, learning_rate
 from tests.model.conftest import compose
 
 
@@ -14,7 +15,7 @@ def training(**overrides):
     return parse(compose(**{f"training__{key}": value for key, value in overrides.items()})).training
 
 
-@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt"])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt", "plateau"])
 def test_every_schedule_warms_up_in_a_straight_line_and_never_rises_again(schedule):
     config = training(schedule=schedule, warmup_fraction=0.25, lr=0.5)
     rates = [learning_rate(step, 100, config) for step in range(100)]
@@ -36,10 +37,10 @@ def test_decay_spares_biases_and_norms_unless_told_otherwise():
     for parameter in network.parameters():
         nn.init.ones_(parameter)
         parameter.grad = torch.zeros_like(parameter)
-    build_optimizer(network, training(weight_decay=0.5, lr=0.1)).step()
+    build_optimizers(network, training(weight_decay=0.5, lr=0.1))[0].step()
     assert float(network[0].weight.detach().max()) == pytest.approx(0.95)
     assert float(network[0].bias.detach().min()) == float(network[1].weight.detach().min()) == 1
-    build_optimizer(network, training(weight_decay=0.5, lr=0.1, decay_biases_and_norms=True)).step()
+    build_optimizers(network, training(weight_decay=0.5, lr=0.1, decay_biases_and_norms=True))[0].step()
     assert float(network[0].bias.detach().max()) == pytest.approx(0.95)
 
 
@@ -47,7 +48,7 @@ def test_coupled_decay_is_the_gradient_of_half_the_squared_weights():
     layer = nn.Linear(2, 1, bias=False)
     before = layer.weight.detach().clone()
     layer.weight.grad = torch.zeros_like(layer.weight)
-    build_optimizer(layer, training(optimizer="sgd", weight_decay=0.5, lr=0.1)).step()
+    build_optimizers(layer, training(optimizer="sgd", weight_decay=0.5, lr=0.1))[0].step()
     torch.testing.assert_close(layer.weight.detach(), before * 0.95)
 
 
@@ -65,10 +66,24 @@ def test_every_optimizer_finds_the_least_squares_solution(optimizer):
     target = x @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3
     lr = {"sgd": 0.1, "adagrad": 0.5}.get(optimizer, 0.02)
     momentum = 0.9 if optimizer == "sgd" else None
-    steps = build_optimizer(layer, training(optimizer=optimizer, lr=lr, weight_decay=0.0, momentum=momentum))
+    (steps,) = build_optimizers(layer, training(optimizer=optimizer, lr=lr, weight_decay=0.0, momentum=momentum))
     for _ in range(400):
         loss = nn.functional.mse_loss(layer(x), target)
         steps.zero_grad()
         loss.backward()
         steps.step()
     assert loss.item() < 1e-3
+
+
+def test_a_plateau_halves_the_rate_after_its_patience_and_then_waits_again():
+    config, plateau, scales = training(schedule="plateau", plateau_patience=2, plateau_factor=0.5), Plateau(), []
+    for gained in (True, False, False, False, False, True, False):
+        plateau.note(gained, config)
+        scales.append(plateau.scale)
+    assert scales == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.25]
+
+
+def test_the_last_rate_of_linear_and_cosine_is_near_the_configured_share():
+    for schedule in ("linear", "cosine"):
+        config = training(schedule=schedule, final_lr_fraction=0.1, lr=1.0)
+        assert learning_rate(999, 1000, config) == pytest.approx(0.1, abs=2e-3)

@@ -1,0 +1,158 @@
+import copy
+
+import pytest
+import torch
+
+from model.config import parse
+from model.data.batches import Ragged, batches_by_length, shuffled_batches
+from model.errors import CheckpointError
+from model.optimise import build_optimizers
+from model.tasks.classification import Classification
+from model.update import Update
+from tests.model.conftest import run, small
+
+HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"training__optimizer": "sgd", "training__momentum": 0.9, "training__schedule": "plateau"},
+        {"training__optimizer": "muon"},
+        {"training__optimizer": "rmsprop", "training__accumulation": 2, "training__patience": 2},
+        {"training__optimizer": "adagrad", "training__evaluate_every_steps": 2},
+    ],
+)
+def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tmp_path, settings):
+    task = fold(small(**(HARD | settings)), checkpoint_dir=str(tmp_path / "whole"))
+    points, result = run(task)
+    part = task | {"resume_dir": str(tmp_path / "state"), "checkpoint_dir": str(tmp_path / "parts")}
+    first, _ = run(part | {"epochs": 2})
+    second, _ = run(part | {"epochs": 3})
+    third, resumed = run(part)
+    assert first + second + third == points
+    assert resumed == result
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+
+
+def test_a_training_that_is_killed_between_evaluations_goes_on_from_the_last_one(fold, tmp_path):
+    from model import objective
+
+    task = fold(small(**HARD))
+    points, result = run(task)
+    task["resume_dir"] = str(tmp_path / "state")
+    killed = objective.run_fold(task)
+    assert [next(killed), next(killed)] == points[:2]
+    killed.close()
+    rest, resumed = run(task)
+    assert points[1:] == rest
+    assert resumed == result
+
+
+def test_a_state_of_other_settings_is_not_continued(fold, tmp_path):
+    task = fold(small(), resume_dir=str(tmp_path / "state"))
+    run(task)
+    with pytest.raises(CheckpointError, match="other settings"):
+        run(task | {"seed": 8})
+
+
+def updated(accumulation_of, **overrides):
+    """The weights after one update on eight examples, in batches of the given sizes."""
+    torch.manual_seed(0)
+    config = parse(small(model__dropout=0.0, training__optimizer="sgd", **overrides))
+    items = [{"rows": torch.randint(17, (8, 8)).tolist(), "label": str(number % 3)} for number in range(8)]
+    task = Classification.learn(config, items, range(8))
+    network, data = task.build(config), task.encode(items)
+    optimizers = build_optimizers(network, config.training)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    update = Update(task, network, config.training, data, torch.device("cpu"), optimizers, scaler)
+    update(list(torch.arange(8).split(accumulation_of)), lr=1.0)
+    return network.state_dict()
+
+
+@pytest.mark.parametrize("sizes", [[4, 4], [5, 3], [1] * 8])
+def test_accumulation_equals_the_big_batch(sizes):
+    torch.testing.assert_close(updated(sizes), updated([8]), rtol=1e-5, atol=1e-6)
+
+
+def test_label_smoothing_mixes_the_target_with_the_uniform_distribution():
+    task, logits = Classification(("a", "b"), None, 8, 8), torch.tensor([[2.0, -1.0]])
+
+    class Batch:
+        inputs = real = None
+        targets = torch.tensor([0])
+
+    smoothed = task.loss(lambda *_: logits, Batch, 0.2)
+    expected = -(torch.tensor([0.9, 0.1]) * logits[0].log_softmax(0)).sum()
+    torch.testing.assert_close(smoothed, expected)
+
+
+def test_bfloat16_trains_close_to_float32(fold):
+    config = small(training__epochs=5)
+    exact = run(fold(config))[1]["loss"]
+    config["training"]["precision"] = "bfloat16"
+    assert run(fold(config))[1]["loss"] == pytest.approx(exact, rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_compiled_network_trains_as_the_plain_one(fold):
+    config = small()
+    plain = run(fold(config))[1]["loss"]
+    config["training"]["compile"] = True
+    assert run(fold(config))[1]["loss"] == pytest.approx(plain, rel=1e-2)
+
+
+def test_max_steps_ends_the_training_and_its_schedule(fold):
+    points, _ = run(fold(small(training__epochs=50, training__max_steps=7, training__batch_size=32)))
+    assert [point["step"] for point in points] == [5, 7]
+    assert points[-1]["lr"] < points[0]["lr"]
+
+
+def test_evaluation_every_n_steps(fold):
+    points, _ = run(fold(small(training__batch_size=16, training__evaluate_every_steps=4)))
+    assert [point["step"] for point in points] == [4, 8, 12, 16, 20]
+    assert [point["epoch"] for point in points] == [1, 1, 2, 2, 2]
+
+
+def lengths_of(batches, lengths):
+    return [sorted(lengths[batch].tolist()) for batch in batches]
+
+
+@pytest.mark.parametrize("batch_tokens", [None, 30])
+def test_batches_by_length_hold_every_example_once_within_their_limits(batch_tokens):
+    lengths = torch.randint(1, 40, (101,), generator=torch.Generator().manual_seed(0))
+    sizes = set()
+    for seed in range(3):
+        batches = batches_by_length(lengths, 8, batch_tokens, torch.Generator().manual_seed(seed))
+        assert sorted(torch.cat(batches).tolist()) == list(range(101))
+        assert all(len(batch) <= 8 for batch in batches)
+        if batch_tokens:
+            assert all(len(batch) == 1 or len(batch) * max(lengths[batch]) <= 30 for batch in batches)
+        sizes.add(tuple(sorted(map(len, batches))))
+    assert len(sizes) == 1
+
+
+def test_batches_by_length_pad_less_than_shuffled_ones():
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 40, (500,), generator=generator)
+
+    def padded(batches):
+        return sum(len(batch) * int(lengths[batch].max()) for batch in batches)
+
+    assert padded(batches_by_length(lengths, 10, None, generator)) < 0.7 * padded(shuffled_batches(500, 10, generator))
+
+
+def test_gathering_gives_each_sequence_padded_at_its_end():
+    sequences = [[5, 6, 7], [8], [9, 10]]
+    tokens, real = Ragged.of(sequences).gather(torch.tensor([2, 0, 1]))
+    assert tokens.tolist() == [[9, 10, 0], [5, 6, 7], [8, 0, 0]]
+    assert real.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
+    assert Ragged.of(sequences).gather(torch.tensor([1, 1]))[1] is None
+
+
+def test_a_state_survives_a_copy_of_the_task(fold, tmp_path):
+    task = fold(small(), resume_dir=str(tmp_path / "state"))
+    run(task)
+    assert run(copy.deepcopy(task))[0] == []
