@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from model.cache import AttentionCache
 from model.positions import Rotation
 
 
@@ -26,31 +27,65 @@ class MultiHeadAttention(nn.Module):
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
-        """What each position of `x` gathers from `memory` (self-attention: the same tensor).
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        *,
+        causal: bool = False,
+        rotation: Rotation | None = None,
+        cache: AttentionCache | None = None,
+    ) -> Tensor:
+        """Self-attention: what each position gathers from the sequence.
 
         Args:
-            x: (batch, queries, d_model).
-            memory: (batch, keys, d_model).
-            mask: None, or broadcastable to (batch, heads, queries, keys): boolean, True = may be attended to; or
-                float, added to the scores.
-            rotation: rotary positions of queries and keys, or None.
+            x: (batch, time, d_model).
+            mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = may be attended to; or float,
+                added to the scores.
+            causal: whether a position sees only itself and earlier ones (with a mask: the mask must say so itself).
+            rotation: rotary positions of `x`, or None.
+            cache: earlier positions, which are seen too; `x` is added to it. With it, `x` of more than one position
+                must be the beginning.
 
         Returns:
-            (batch, queries, d_model).
+            (batch, time, d_model).
         """
-        if x is memory:
-            query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
-        else:
-            weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
-            query = functional.linear(x, weight[:queries], None if bias is None else bias[:queries])
-            key_value = functional.linear(memory, weight[queries:], None if bias is None else bias[queries:])
-            key, value = torch.split(key_value, self.widths[1:], dim=-1)
+        query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
         query, key, value = self._heads(query), self._heads(key), self._heads(value)
         if rotation is not None:
             query, key = rotation.turn(query), rotation.turn(key)
-        dropout = self.dropout if self.training else 0.0
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        if cache is not None:
+            key, value = cache.append(key, value)
+        return self._gather(query, key, value, mask, causal and x.shape[1] > 1 and mask is None)
+
+    def cross(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: AttentionCache | None = None) -> Tensor:
+        """Cross-attention: what each position of `x` gathers from another sequence.
+
+        Args:
+            x: (batch, time, d_model).
+            memory: (batch, keys, d_model); with a filled cache it is not looked at.
+            mask: as in self-attention.
+            cache: filled with the memory's keys and values when empty, used instead of the memory when not.
+
+        Returns:
+            (batch, time, d_model).
+        """
+        weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
+        query = self._heads(functional.linear(x, weight[:queries], None if bias is None else bias[:queries]))
+        if cache is not None and cache.key is not None and cache.value is not None:
+            return self._gather(query, cache.key, cache.value, mask, causal=False)
+        both = functional.linear(memory, weight[queries:], None if bias is None else bias[queries:])
+        key, value = torch.split(both, self.widths[1:], dim=-1)
+        key, value = self._heads(key), self._heads(value)
+        if cache is not None:
+            cache.append(key, value)
+        return self._gather(query, key, value, mask, causal=False)
+
+    def _gather(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """(batch, heads, time, width) each -> (batch, time, d_model)."""
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0, is_causal=causal
+        )
         return self.output(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def _heads(self, x: Tensor) -> Tensor:

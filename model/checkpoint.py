@@ -23,12 +23,12 @@ WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
 class Checkpoint:
     """A network ready to predict, with its configuration and its task (vocabulary, classes)."""
 
-    config: Config[Any]
+    config: Config[Any, Any]
     task: Task
     network: nn.Module
 
 
-def save_checkpoint(checkpoint_dir: str, config: Config[Any], task: Task, weights: dict[str, Tensor]) -> None:
+def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
     """Writes weights.safetensors, config.json and task.json; the folder appears whole or not at all."""
     target = Path(checkpoint_dir)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.embedding import InputEmbedding
 from model.initialise import initialise
-from model.transformer import Encoder
+from model.transformer import Stack
 
 
 class Classifier(nn.Module):
@@ -24,7 +24,7 @@ class Classifier(nn.Module):
         self.embedding = InputEmbedding(
             config, vocabulary_size=vocabulary_size, features=features, max_length=max_length
         )
-        self.encoder = Encoder(config)
+        self.encoder = Stack(config, config.num_layers)
         self.head = nn.Linear(config.d_model, num_classes)
         initialise(self)
 

@@ -27,7 +27,7 @@ class Section(BaseModel):
 class ModelConfig(Section):
     """The network. Keys, units and allowed values are explained in conf/model/encoder.yaml."""
 
-    shape: Literal["encoder"]
+    shape: str
     num_layers: Annotated[int, Field(ge=1, le=1000)]
     num_heads: Annotated[int, Field(ge=1, le=1024)]
     d_model: Width
@@ -69,6 +69,27 @@ class ModelConfig(Section):
     def head_value_width(self) -> int:
         """Numbers per head in a value."""
         return self.value_width or self.d_model // self.num_heads
+
+
+class EncoderConfig(ModelConfig):
+    """Reads a sequence in both directions: classification, tagging."""
+
+    shape: Literal["encoder"]
+
+
+class DecoderConfig(ModelConfig):
+    """Predicts each next token: language modelling."""
+
+    shape: Literal["decoder"]
+    tied_embeddings: bool
+
+
+class EncoderDecoderConfig(ModelConfig):
+    """Turns one sequence into another: translation and the like."""
+
+    shape: Literal["encoder_decoder"]
+    num_decoder_layers: Annotated[int, Field(ge=1, le=1000)] | None
+    tied_embeddings: bool
 
 
 class DataConfig(Section):
@@ -130,14 +151,28 @@ class TextClassificationConfig(FilesConfig):
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class UnknownData(DataConfig):
-    """Stands in when data.name is none of the known names, so that the error names that key and the choices."""
+class LanguageModellingConfig(FilesConfig):
+    """Running text, from plain text files."""
 
-    model_config = ConfigDict(extra="allow")
-    name: Literal["digits", "text_classification"]
+    name: Literal["language_modelling"]
+    tokens: Literal["words", "characters"]
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    context: Annotated[int, Field(ge=1, le=1_000_000)]
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)]
+    test_fraction: Fraction
 
-
-DATA: dict[str, type[DataConfig]] = {"digits": DigitsConfig, "text_classification": TextClassificationConfig}
+    @model_validator(mode="after")
+    def _training_text_is_left(self) -> Self:
+        if self.validation_fraction + self.test_fraction >= 1:
+            raise refuse(
+                f"must leave a training part: given {self.validation_fraction} and {self.test_fraction}, "
+                "their sum must be below 1",
+                "data.validation_fraction",
+                "data.test_fraction",
+            )
+        return self
 
 
 class TrainingConfig(Section):
@@ -203,18 +238,58 @@ class TrainingConfig(Section):
         return self
 
 
+SHAPES: dict[str, type[ModelConfig]] = {
+    "encoder": EncoderConfig,
+    "decoder": DecoderConfig,
+    "encoder_decoder": EncoderDecoderConfig,
+}
+DATA: dict[str, type[DataConfig]] = {
+    "digits": DigitsConfig,
+    "text_classification": TextClassificationConfig,
+    "language_modelling": LanguageModellingConfig,
+}
+SHAPE_OF_DATA = {"digits": "encoder", "text_classification": "encoder", "language_modelling": "decoder"}
+
+
+class UnknownShape(ModelConfig):
+    """Stands in when model.shape is none of the known ones, so that the error names that key and the choices."""
+
+    model_config = ConfigDict(extra="allow")
+    shape: Literal["encoder", "decoder", "encoder_decoder"]
+
+
+class UnknownData(DataConfig):
+    """Stands in when data.name is none of the known names, so that the error names that key and the choices."""
+
+    model_config = ConfigDict(extra="allow")
+    name: Literal["digits", "text_classification", "language_modelling"]
+
+
+Model = TypeVar("Model", bound=ModelConfig)
 Data = TypeVar("Data", bound=DataConfig)
 
 
-class Config(Section, Generic[Data]):
+class Config(Section, Generic[Model, Data]):
     """The whole configuration of one training."""
 
-    model: ModelConfig
+    model: Model
     data: Data
     training: TrainingConfig
 
+    @model_validator(mode="after")
+    def _shape_fits_data(self) -> Self:
+        needed = SHAPE_OF_DATA[self.data.name]
+        if self.model.shape != needed:
+            raise refuse(
+                f"data={self.data.name} needs a network of another shape: choose model={needed}, "
+                f"given model.shape={self.model.shape}",
+                "model.shape",
+                "data.name",
+            )
+        return self
 
-def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any]:
+
+def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
     """The configuration as frozen, checked values.
 
     Args:
@@ -224,8 +299,13 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     Raises:
         pydantic.ValidationError: each error's `loc` is the full key; rules between keys carry `ctx["keys"]`.
     """
-    data = config.get("data")
-    name = data.get("name") if isinstance(data, dict) else None
-    chosen = DATA.get(name, UnknownData) if isinstance(name, str) else UnknownData
+    shape = SHAPES.get(_name(config, "model", "shape"), UnknownShape)
+    data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in ("model", "data", "training") if key in config}
-    return Config[chosen].model_validate(known, context={"source_required": source_required})  # type: ignore[valid-type]
+    context = {"source_required": source_required}
+    return Config[shape, data].model_validate(known, context=context)  # type: ignore[valid-type]
+
+
+def _name(config: dict[str, Any], group: str, key: str) -> str:
+    section = config.get(group)
+    return str(section.get(key)) if isinstance(section, dict) else ""

@@ -35,3 +35,24 @@ class InputEmbedding(nn.Module):
             assert self.rows is not None
             embedded = self.rows(x)
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
+
+
+class TokenHead(nn.Module):
+    """From a token's representation to the logits of a vocabulary; tied, it is the embedding read backwards.
+
+    Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models".
+    """
+
+    def __init__(self, d_model: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
+        super().__init__()
+        self.own = nn.Linear(d_model, vocabulary_size, bias=False) if tied_to is None else None
+        # In a list, so that the embedding's weights are counted and saved once.
+        self.tied = [] if tied_to is None else [tied_to]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, time, d_model) -> (batch, time, vocabulary)."""
+        if self.own is not None:
+            return self.own(x)  # type: ignore[no-any-return]
+        embedding = self.tied[0].tokens
+        assert embedding is not None
+        return functional.linear(x, embedding.weight)

@@ -68,7 +68,7 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training)
 
 
-def _resumable(task: dict[str, Any], config: Config[Any], parts: dict[str, list[int]]) -> Resumable | None:
+def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, list[int]]) -> Resumable | None:
     folder = task.get("resume_dir")
     if folder is None:
         return None
@@ -76,7 +76,7 @@ def _resumable(task: dict[str, Any], config: Config[Any], parts: dict[str, list[
     return Resumable(Path(folder), settings | {"config": config.model_dump()})
 
 
-def _out_of_memory(config: Config[Any], device: torch.device) -> OutOfMemoryError:
+def _out_of_memory(config: Config[Any, Any], device: torch.device) -> OutOfMemoryError:
     free, total = (amount / 2**30 for amount in torch.cuda.mem_get_info(device))
     torch.cuda.empty_cache()
     return OutOfMemoryError(

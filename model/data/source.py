@@ -7,8 +7,13 @@ from model.config import DataConfig
 from model.data.digits import read_digits
 from model.data.examples import Examples
 from model.data.labelled_texts import read_labelled_texts
+from model.data.plain_text import read_plain_text
 
-READERS: dict[str, Callable[[Any], Examples]] = {"digits": read_digits, "text_classification": read_labelled_texts}
+READERS: dict[str, Callable[[Any], Examples]] = {
+    "digits": read_digits,
+    "text_classification": read_labelled_texts,
+    "language_modelling": read_plain_text,
+}
 
 
 def read_examples(config: DataConfig) -> Examples:

@@ -2,13 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-PADDING, UNKNOWN = 0, 1
-SPECIAL = ("<padding>", "<unknown>")
+PADDING, UNKNOWN, START, END = 0, 1, 2, 3
+SPECIAL = ("<padding>", "<unknown>", "<start>", "<end>")
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -17,7 +17,12 @@ def split_words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-SPLITTERS: dict[str, Callable[[str], list[str]]] = {"words": split_words, "characters": list}
+# For each unit: how a text is taken apart, and what stands between tokens when it is put together again.
+UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
+    "words": (split_words, " "),
+    "characters": (list, ""),
+    "blanks": (str.split, " "),
+}
 
 
 @dataclass(frozen=True)
@@ -25,22 +30,17 @@ class Vocabulary:
     """The known tokens, most frequent first, after the special ones.
 
     Attributes:
+        unit: words | characters | blanks (whatever stands between blanks is a token).
         tokens: all tokens; a token's number is its place.
     """
 
-    unit: Literal["words", "characters"]
+    unit: str
     lowercase: bool
     tokens: tuple[str, ...]
 
     @classmethod
     def learn(
-        cls,
-        texts: Iterable[str],
-        *,
-        unit: Literal["words", "characters"],
-        lowercase: bool,
-        min_count: int,
-        max_size: int | None,
+        cls, texts: Iterable[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None
     ) -> "Vocabulary":
         """Counts `texts`, the training part's; of equally frequent tokens the earlier in code point order comes first.
 
@@ -51,7 +51,7 @@ class Vocabulary:
             min_count: tokens seen less often are left out.
             max_size: at most this many tokens besides the special ones; None = no limit.
         """
-        split = SPLITTERS[unit]
+        split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
         kept = sorted((token for token, count in counts.items() if count >= min_count), key=lambda t: (-counts[t], t))
         return cls(unit, lowercase, SPECIAL + tuple(kept[:max_size]))
@@ -65,10 +65,15 @@ class Vocabulary:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """The text's token numbers; unknown tokens become UNKNOWN, and so does a text without any token."""
+        """The text's token numbers; unknown tokens become UNKNOWN. May be empty."""
+        split, _ = UNITS[self.unit]
         numbers = self.numbers
-        tokens = SPLITTERS[self.unit](text.lower() if self.lowercase else text)
-        return [numbers.get(token, UNKNOWN) for token in tokens] or [UNKNOWN]
+        return [numbers.get(token, UNKNOWN) for token in split(text.lower() if self.lowercase else text)]
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """The text of these token numbers; padding, start and end are left out."""
+        _, joint = UNITS[self.unit]
+        return joint.join(self.tokens[number] for number in numbers if number not in (PADDING, START, END))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-able values."""

@@ -1,6 +1,11 @@
 """Which task goes with which data."""
 
 from model.tasks.classification import Classification
+from model.tasks.language_modelling import LanguageModelling
 from model.tasks.protocol import Task
 
-TASKS: dict[str, type[Task]] = {"digits": Classification, "text_classification": Classification}
+TASKS: dict[str, type[Task]] = {
+    "digits": Classification,
+    "text_classification": Classification,
+    "language_modelling": LanguageModelling,
+}

@@ -11,7 +11,7 @@ from torch.nn import functional
 from model.classifier import Classifier
 from model.config import Config
 from model.data.batches import Ragged, batches_by_length
-from model.data.vocabulary import Vocabulary
+from model.data.vocabulary import UNKNOWN, Vocabulary
 from model.metrics import accuracy, macro_f1
 from model.tasks.protocol import Forward
 
@@ -62,7 +62,7 @@ class Classification:
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
 
     @classmethod
-    def learn(cls, config: Config[Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
+    def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
         """Classes from all of `items` (names alone reveal no example), the vocabulary from the training part."""
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:
@@ -77,7 +77,7 @@ class Classification:
         )
         return cls(classes, vocabulary, None, data.max_length)
 
-    def build(self, config: Config[Any]) -> Classifier:
+    def build(self, config: Config[Any, Any]) -> Classifier:
         """A classifier with fresh weights."""
         return Classifier(
             config.model,
@@ -94,7 +94,7 @@ class Classification:
         if self.vocabulary is None:
             rows = torch.tensor([item["rows"] for item in items], dtype=torch.float32) / LARGEST_PIXEL
             return LabelledSequences(Ragged.of_rows(rows), targets)
-        texts = [self.vocabulary.encode(item["text"])[: self.max_length] for item in items]
+        texts = [self.vocabulary.encode(item["text"])[: self.max_length] or [UNKNOWN] for item in items]
         return LabelledSequences(Ragged.of(texts), targets)
 
     def batch(self, encoded: LabelledSequences, indices: Tensor, device: torch.device) -> LabelledBatch:

@@ -31,10 +31,10 @@ class Task(Protocol):
     metric_names: ClassVar[tuple[str, ...]]  # what `evaluate` gives, `loss` among them
 
     @classmethod
-    def learn(cls, config: Config[Any], items: Sequence[Item], train: Sequence[int]) -> Self:
+    def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
         """The task of these examples, its vocabulary from the positions `train` only."""
 
-    def build(self, config: Config[Any]) -> nn.Module:
+    def build(self, config: Config[Any, Any]) -> nn.Module:
         """A network with fresh weights, drawn from torch's random numbers."""
 
     def encode(self, items: Sequence[Item]) -> Any:

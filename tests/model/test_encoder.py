@@ -7,7 +7,7 @@ from torch import nn
 
 from model.classifier import Classifier
 from model.config import parse
-from model.transformer import Encoder
+from model.transformer import Stack
 from tests.model.conftest import small
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
@@ -42,7 +42,7 @@ def copy_layer(ours, theirs):
 @pytest.mark.parametrize("nonlinearity", ["relu", "gelu"])
 def test_the_encoder_equals_torchs_with_the_same_weights(norm_order, nonlinearity):
     torch.manual_seed(0)
-    ours = Encoder(model_config(num_layers=3, norm_order=norm_order, nonlinearity=nonlinearity))
+    ours = Stack(model_config(num_layers=3, norm_order=norm_order, nonlinearity=nonlinearity), 3)
     for parameter in ours.parameters():
         nn.init.normal_(parameter, std=0.3)
     first = norm_order == "first"

@@ -120,7 +120,7 @@ def test_texts_are_learned_from_the_training_part_alone(fold, reviews, tmp_path)
     run(task | {"train": [0], "validation": []})
     tokens = load_checkpoint(task["checkpoint_dir"]).task.vocabulary.tokens
     text = json.loads((Path(task["data_dir"]) / "examples.jsonl").read_text().splitlines()[0])["text"]
-    assert set(tokens[2:]) == set(text.split())
+    assert set(tokens[4:]) == set(text.split())
 
 
 def test_the_prepared_folder_holds_just_the_chosen_examples_and_no_path(reviews, tmp_path):

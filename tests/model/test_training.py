@@ -97,6 +97,7 @@ def test_bfloat16_trains_close_to_float32(fold):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler itself
 def test_a_compiled_network_trains_as_the_plain_one(fold):
     config = small()
     plain = run(fold(config))[1]["loss"]

@@ -1,0 +1,138 @@
+"""The next token of a running text."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config import Config
+from model.data.batches import Ragged, batches_by_length
+from model.data.vocabulary import Vocabulary
+from model.errors import DataError
+from model.language_model import LanguageModel
+from model.tasks.protocol import Forward
+
+NO_TARGET = -100  # torch's own mark of a place that asks for no prediction
+
+
+@dataclass(frozen=True)
+class TextBlocks:
+    """A text cut into blocks that overlap by one token, so that every token but the first is predicted once.
+
+    Attributes:
+        blocks: up to context + 1 tokens each.
+        characters_per_token: over the predicted tokens.
+    """
+
+    blocks: Ragged
+    characters_per_token: float
+
+    @property
+    def lengths(self) -> Tensor:
+        """(blocks,), tokens in each."""
+        return self.blocks.lengths
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Inputs and targets, both (batch, time); target NO_TARGET where the text has ended."""
+
+    inputs: Tensor
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class LanguageModelling:
+    """The vocabulary, and how far back the model sees.
+
+    Attributes:
+        context: tokens in a block; a token is predicted from those before it in its block.
+    """
+
+    vocabulary: Vocabulary
+    context: int
+
+    metric_names: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_character")
+
+    @classmethod
+    def learn(
+        cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
+    ) -> "LanguageModelling":
+        """The vocabulary of the training part."""
+        data = config.data
+        vocabulary = Vocabulary.learn(
+            (items[position]["text"] for position in train),
+            unit=data.tokens,
+            lowercase=data.lowercase,
+            min_count=data.min_count,
+            max_size=data.max_size,
+        )
+        return cls(vocabulary, data.context)
+
+    def build(self, config: Config[Any, Any]) -> LanguageModel:
+        """A language model with fresh weights."""
+        return LanguageModel(config.model, vocabulary_size=len(self.vocabulary), max_length=self.context)
+
+    def encode(self, items: Sequence[dict[str, Any]]) -> TextBlocks:
+        """The lines, one after the other, as one text.
+
+        Raises:
+            DataError: there are fewer than two tokens, hence nothing to predict.
+        """
+        text = "".join(item["text"] for item in items)
+        stream = self.vocabulary.encode(text)
+        if len(stream) < 2:
+            raise DataError(f"the text {text[:30]!r} has fewer than two tokens; a part must have something to predict")
+        starts = torch.arange(0, len(stream) - 1, self.context)
+        lengths = (len(stream) - starts).clamp(max=self.context + 1)
+        return TextBlocks(Ragged(torch.tensor(stream), starts, lengths), len(text) / len(stream))
+
+    def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device) -> TextBatch:
+        """The blocks at `indices` (batch,): each token, and the one that follows it."""
+        tokens, real = encoded.blocks.gather(indices)
+        targets = tokens[:, 1:] if real is None else tokens[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
+        return TextBatch(tokens[:, :-1].to(device), targets.to(device))
+
+    def count(self, batch: TextBatch) -> int:
+        """One prediction per token."""
+        return int((batch.targets != NO_TARGET).sum())
+
+    def loss(self, network: Forward, batch: TextBatch, label_smoothing: float) -> Tensor:
+        """Sum of the cross-entropies, in nats."""
+        logits = network(batch.inputs).float().flatten(0, 1)
+        return functional.cross_entropy(
+            logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
+        )
+
+    def evaluate(
+        self, network: nn.Module, encoded: TextBlocks, batch_size: int, device: torch.device
+    ) -> dict[str, float]:
+        """Over the whole text; lower is better in all three.
+
+        `loss`: mean cross-entropy in nats per token; `perplexity`: exp of it, the vocabulary's size for a model that
+        knows nothing; `bits_per_character`: the same cross-entropy, whatever a token is.
+        """
+        losses, count = 0.0, 0
+        for indices in batches_by_length(encoded.lengths, batch_size):
+            batch = self.batch(encoded, indices, device)
+            losses += float(self.loss(network, batch, 0.0))
+            count += self.count(batch)
+        loss = losses / count
+        bits = loss / math.log(2) / encoded.characters_per_token
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_character": bits}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        return {"vocabulary": self.vocabulary.to_dict(), "context": self.context}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
+        """What `to_dict` gave."""
+        return cls(Vocabulary.from_dict(values["vocabulary"]), values["context"])

@@ -1,0 +1,125 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from model import objective
+from model.config import parse
+from model.errors import DataError
+from model.language_model import LanguageModel
+from model.tasks.language_modelling import LanguageModelling
+from tests.model.conftest import compose, run, small
+
+POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
+
+
+def text_config(path, **overrides):
+    return small("language_modelling", "decoder", data__path=str(path), data__context=8, **overrides)
+
+
+@pytest.fixture
+def poem(tmp_path):
+    path = tmp_path / "poem.txt"
+    path.write_text("".join(f"the {number % 7} cats sat on the mat\n" for number in range(60)))
+    return path
+
+
+def build(positions="sinusoidal", **overrides):
+    torch.manual_seed(0)
+    keys = {"positions": positions, "dropout": 0.0} | overrides
+    config = parse(small("language_modelling", "decoder", **{f"model__{key}": value for key, value in keys.items()}))
+    return LanguageModel(config.model, vocabulary_size=13, max_length=32).eval()
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_later_token_changes_no_earlier_logit(positions):
+    network, tokens = build(positions), torch.randint(13, (2, 9))
+    changed = tokens.clone()
+    changed[:, 6:] = (changed[:, 6:] + 1) % 13
+    before, after = network(tokens), network(changed)
+    torch.testing.assert_close(after[:, :6], before[:, :6])
+    assert not torch.allclose(after[:, 6:], before[:, 6:])
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_token_by_token_with_a_cache_gives_the_same_logits_as_all_at_once(positions):
+    network, tokens = build(positions), torch.randint(13, (3, 12))
+    cache = network.new_cache()
+    parts = [network(part, cache) for part in (tokens[:, :5], *tokens[:, 5:].split(1, dim=1))]
+    torch.testing.assert_close(torch.cat(parts, dim=1), network(tokens), rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_loss_is_about_the_logarithm_of_the_vocabulary():
+    tokens = torch.randint(13, (64, 20))
+    for tied in (True, False):
+        logits = build(tied_embeddings=tied, d_model=64)(tokens[:, :-1])
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        assert abs(loss.item() - math.log(13)) < 1.0
+
+
+def test_tied_embeddings_are_counted_once():
+    free, tied = (build(tied_embeddings=tied) for tied in (False, True))
+    count = [sum(parameter.numel() for parameter in network.parameters()) for network in (free, tied)]
+    assert count[0] - count[1] == 13 * 16
+
+
+def test_every_token_but_the_first_is_predicted_once(poem):
+    config = parse(text_config(poem))
+    items = [{"text": "abcdefghijklm\n"}, {"text": "nopqrstuv\n"}]
+    task = LanguageModelling.learn(config, items, [0, 1])
+    data = task.encode(items)
+    batch = task.batch(data, torch.arange(len(data)), torch.device("cpu"))
+    predicted = batch.targets[batch.targets >= 0]
+    assert task.vocabulary.decode(predicted.tolist()) == "bcdefghijklm\nnopqrstuv\n"
+    assert task.count(batch) == 23
+    before = task.vocabulary.decode(batch.inputs[batch.targets >= 0].tolist())
+    assert before == "abcdefghijklm\nnopqrstuv"
+
+
+def test_a_uniform_models_perplexity_is_the_size_of_the_vocabulary():
+    config = parse(small("language_modelling", "decoder"))
+    task = LanguageModelling.learn(config, [{"text": "abcd" * 9}], [0])
+
+    class Uniform(nn.Module):
+        def forward(self, tokens):
+            return torch.zeros(*tokens.shape, len(task.vocabulary))
+
+    metrics = task.evaluate(Uniform(), task.encode([{"text": "abcd" * 9}]), 4, torch.device("cpu"))
+    assert metrics["perplexity"] == pytest.approx(len(task.vocabulary)) == pytest.approx(8)
+    assert metrics["bits_per_character"] == pytest.approx(3)
+    assert metrics["perplexity"] == pytest.approx(2 ** metrics["bits_per_character"])
+
+
+def test_one_file_is_cut_into_stretches_at_line_breaks(poem):
+    described = objective.describe_data(text_config(poem, data__test_fraction=0.2))
+    assert described["parts"] == {"train": 42, "validation": 6, "test": 12}
+    assert described["labels"] is None
+
+
+def test_a_text_too_short_for_its_parts_is_refused(tmp_path):
+    path = tmp_path / "short.txt"
+    path.write_text("one line\n")
+    with pytest.raises(DataError, match="1 lines leave none for the validation part"):
+        objective.describe_data(text_config(path))
+
+
+def test_a_repetitive_text_is_learned(poem, tmp_path):
+    config = text_config(poem, training__epochs=30, training__batch_size=8)
+    described = objective.describe_data(config)
+    size = described["size"]
+    objective.prepare_data(config, list(range(size)), str(tmp_path / "data"))
+    cut = described["parts"]["train"]
+    task = {
+        "config": config, "train": list(range(cut)), "validation": list(range(cut, size)), "metric": "perplexity",
+        "direction": "minimize", "data_dir": str(tmp_path / "data"), "epochs": None, "seed": 0, "threads": 1,
+        "checkpoint_dir": str(tmp_path / "checkpoint"),
+    }  # fmt: skip
+    points, result = run(task)
+    assert result["perplexity"] < 2
+    assert set(points[0]) >= {"loss", "perplexity", "bits_per_character"}
+
+
+def test_the_shape_of_the_network_must_fit_the_data():
+    with pytest.raises(ValueError, match="choose model=decoder"):
+        parse(compose("language_modelling", "encoder"))
