@@ -74,7 +74,7 @@ class SplitSection(Section):
         if self.test_fraction + self.validation_fraction >= 1:
             raise PydanticCustomError(
                 "cross_field",
-                "split.test_fraction + split.validation_fraction must be below 1, given {sum}; lower one of them",
+                "must add up to less than 1, given {sum}; lower one of them",
                 {
                     "sum": self.test_fraction + self.validation_fraction,
                     "keys": ["split.test_fraction", "split.validation_fraction"],
@@ -101,14 +101,13 @@ class DispatchSection(Section):
         if self.name == "local" and (self.workers or 1) > 1:
             raise PydanticCustomError(
                 "cross_field",
-                "dispatch.workers must be 1 with dispatch=local, which runs one task at a time, given {workers}; "
-                "use dispatch=ray",
+                "must be 1 with dispatch=local, which runs one task at a time, given {workers}; use dispatch=ray",
                 {"workers": self.workers, "keys": ["dispatch.workers"]},
             )
         if self.gpus_per_worker > 1 and self.gpus_per_worker != math.floor(self.gpus_per_worker):
             raise PydanticCustomError(
                 "cross_field",
-                "dispatch.gpus_per_worker must be a whole number above 1, given {gpus}; use 0.5, 1 or 2",
+                "must be a whole number above 1, given {gpus}; use 0.5, 1 or 2",
                 {"gpus": self.gpus_per_worker, "keys": ["dispatch.gpus_per_worker"]},
             )
         return self
@@ -170,7 +169,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
     """Return one line for the first fault of a validation: the full key, what is allowed, what was given."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "cross_field":
-        return first["msg"]
+        return f"{', '.join(first['ctx']['keys'])}: {first['msg']}"
     names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "constrained-"))]
     key = f"{prefix}{'.'.join(names)}" or "config"
     if first["type"] == "extra_forbidden":

@@ -47,9 +47,8 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
     if study.num_folds == 1:
         model = FinalModel(winner.number, f"checkpoints/{checkpoint_name(winner.number)}", None, 0.0)
     else:
-        noted = noted_final_model(record)
-        if noted and noted.trial == winner.number and (study.folder.path / noted.checkpoint_dir).exists():
-            return noted
+        if has_final_model(study, record):
+            return noted_final_model(record)
         epochs = mean_best_epoch(winner)
         outcome = _run(dispatcher, study.task_builder().final_task(winner, epochs))
         if outcome.error:
@@ -57,6 +56,17 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
         model = FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
     record.note(_NOTE, vars(model))
     return model
+
+
+def has_final_model(study: Study, record: Record) -> bool:
+    """Return whether nothing is left to train for the final model."""
+    if not study.keeps_models or study.plan is None:
+        return True
+    winner, noted = record.history().best(), noted_final_model(record)
+    if winner is None:
+        return True
+    is_there = noted is not None and (study.folder.path / noted.checkpoint_dir).exists()
+    return noted is not None and noted.trial == winner.number and is_there
 
 
 def noted_final_model(record: Record) -> FinalModel | None:

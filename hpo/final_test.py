@@ -9,6 +9,7 @@ from hpo.errors import StudyError
 from hpo.final import noted_final_model
 from hpo.folder import RUNS
 from hpo.record import Record
+from hpo.search import is_over
 from hpo.splits import open_test_part
 from hpo.study import Study
 from hpo.tasks import FINAL_FOLD
@@ -74,9 +75,7 @@ def openings(fingerprint: str) -> list[Mapping[str, Any]]:
 def _winner(study: Study, record: Record) -> Trial:
     name, budget = study.config.study.name, study.config.study.trials
     history = record.history()
-    unfinished = len(record.trials()) - len(history)
-    is_over = len(history) >= budget or (not unfinished and not study.strategy.next_round(history))
-    if unfinished or not is_over:
+    if not is_over(study.strategy, record, budget):
         raise StudyError(
             f"test: the search is not finished ({len(history)} of {budget} trials); run `hpo resume {name}` first"
         )

@@ -52,6 +52,14 @@ def search(
         round_number += 1
 
 
+def is_over(strategy: Strategy, record: Record, num_trials: int) -> bool:
+    """Return whether nothing is left to run: every trial is finished, and the budget or the space is spent."""
+    history = record.history()
+    if len(history) < len(record.trials()):
+        return False
+    return len(history) >= num_trials or not strategy.next_round(history)
+
+
 class _Round:
     """The points of one round on their way through the workers."""
 
@@ -75,16 +83,19 @@ class _Round:
 
     def run(self, dispatcher: Dispatcher) -> list[Trial]:
         """Run what is not finished and return the round's trials in the order of their numbers."""
-        in_flight = 0
+        in_flight: set[tuple[int, int]] = set()
         while True:
-            while in_flight < dispatcher.slots and (task := self._next_task()):
+            while len(in_flight) < dispatcher.slots and (task := self._next_task()):
                 dispatcher.submit(task)
-                in_flight += 1
+                in_flight.add((task.trial, task.fold))
             if not in_flight:
                 return [self._trials[number] for number in sorted(self._trials)]
             for report in dispatcher.wait():
-                in_flight -= report.outcome is not None
-                self._take(report)
+                key = (report.task.trial, report.task.fold)
+                # A late or repeated report of a task that has its outcome changes nothing.
+                if key in in_flight:
+                    self._take(report)
+                    in_flight -= {key} if report.outcome is not None else set()
 
     def _next_task(self) -> Task | None:
         """Return the next task, opening the next trial when the last one has no more."""

@@ -23,6 +23,7 @@ from hpo.space_reader import space_from_dict
 from hpo.splits import Plan, make_plan
 from hpo.strategies import Strategy, make_strategy
 from hpo.tasks import TaskBuilder
+from hpo.trials import Direction
 
 
 @dataclass(frozen=True)
@@ -62,24 +63,21 @@ class Study:
         return values
 
     def open(self) -> Record:
-        """Create the study's files, or open what is there, and return the record.
+        """Create the study's files, or go on with what is there, and return the record.
 
         Raises:
             StudyError: when it exists with another configuration or other data.
         """
-        study = self.config.study
-        url = study.storage or sqlite_url(self.folder.database_path)
-        arguments = (url, study.name, self.space, study.metric, study.direction, self.num_folds)
         if self.folder.exists:
             refuse_changes(self.folder.config(), self.config)
-            record = open_record(*arguments)
+            record = self.read()
             self._refuse_other_data(record)
             self._refuse_smaller_budget(record)
         else:
             self.folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             # The record first and the configuration last: a study exists once its configuration is there.
             self.folder.database_path.unlink(missing_ok=True)
-            record = create_record(*arguments)
+            record = create_record(*self._record_arguments())
             record.note("id", uuid.uuid4().hex)
             record.note("data", self.plan.to_dict() if self.plan else None)
             self.folder.write_json(self.folder.environment_path, describe_environment())
@@ -88,13 +86,19 @@ class Study:
             self.objective.write_development_data(self.config.trial, self.plan.development, self.folder.data_dir)
         return record
 
+    def read(self) -> Record:
+        """Return the record of a study that exists; its files stay as they are."""
+        return open_record(*self._record_arguments())
+
+    def _record_arguments(self) -> tuple[str, str, Space, str, Direction, int]:
+        study = self.config.study
+        url = study.storage or sqlite_url(self.folder.database_path)
+        return url, study.name, self.space, study.metric, study.direction, self.num_folds
+
     def _refuse_other_data(self, record: Record) -> None:
-        before, now = record.noted("data"), self.plan.to_dict() if self.plan else None
-        changed = [
-            part
-            for part in (now or {}).get("parts", {})
-            if (before or {}).get("parts", {}).get(part, {}).get("fingerprint") != now["parts"][part]["fingerprint"]  # type: ignore[index]
-        ]
+        before = (record.noted("data") or {}).get("parts", {})
+        now = self.plan.parts if self.plan else {}
+        changed = [part for part in now if before.get(part, {}).get("fingerprint") != now[part]["fingerprint"]]
         if changed:
             raise StudyError(
                 f"study '{self.config.study.name}': the data has changed since it was started (part "

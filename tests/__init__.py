@@ -1,1 +1,1 @@
-"""The tests, one package per package of the code."""
+"""Tests: they mirror the packages; `contracts/` holds what every strategy, dispatcher and tracker promises."""

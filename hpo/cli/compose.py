@@ -34,10 +34,7 @@ def compose_config(
     parsed = [_parse(text) for text in overrides]
     of_space = [o for o in parsed if o.key_or_group.startswith("space.") and not o.is_delete()]
     others = [o for o in parsed if o not in of_space]
-    if config_file is None:
-        config = _compose(name, others, config_dir)
-    else:
-        config = _load(config_file, others)
+    config = _load(config_file, others) if config_file else _compose(name, others, config_dir)
     for override in of_space:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_overrides, add_study, make_parser
 
 _EXAMPLES = """  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4"""
@@ -11,11 +11,10 @@ _EXAMPLES = """  hpo resume digits
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track.uri=..."
-    parser = make_parser("resume", __doc__.partition(": ")[2], _EXAMPLES, what)
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
-    # The study comes before the overrides, so that `hpo resume digits key=value` reads as it is written.
-    parser._action_groups[0]._group_actions.reverse()
-    given = parser.parse_intermixed_args([*arguments])
+    parser = make_parser("resume", __doc__, _EXAMPLES)
+    add_study(parser)
+    add_overrides(parser, what)
+    given = parser.parse_intermixed_args(arguments)
 
     from hpo.cli.compose import compose_config
     from hpo.cli.running import run_to_the_end

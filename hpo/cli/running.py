@@ -7,8 +7,11 @@ from types import FrameType
 
 from hpo.cli.progress import Progress
 from hpo.dispatch import make_dispatcher
-from hpo.folder import refuse_changes
+from hpo.dispatch.local import LocalDispatcher
+from hpo.final import has_final_model
+from hpo.record import Record
 from hpo.run import Result, run_study
+from hpo.search import is_over
 from hpo.study import Study
 from hpo.track import make_tracker, refuse_bad_uri
 
@@ -26,16 +29,20 @@ def run_to_the_end(study: Study) -> int:
     config = study.config
     refuse_bad_uri(config.track)
     with ExitStack() as stack:
-        # Nothing is created before the workers are there, so that a refusal leaves no trace.
+        # A new study is created after its workers have started, so that a refusal leaves no trace; of one that
+        # exists, what is in the record is looked at first, because workers may not be needed at all.
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
-            refuse_changes(study.folder.config(), config)
-        _announce(study)
-        dispatcher = make_dispatcher(config.dispatch)
-        stack.callback(dispatcher.close)
-        if not study.folder.exists:
+            record = study.open()
+            _announce(study)
+            dispatcher = make_dispatcher(config.dispatch) if _has_work(study, record) else LocalDispatcher()
+        else:
+            _announce(study)
+            dispatcher = make_dispatcher(config.dispatch)
+            stack.callback(dispatcher.close)
             stack.enter_context(study.folder.lock())
-        record = study.open()
+            record = study.open()
+        stack.callback(dispatcher.close)
         stack.callback(record.close)
         # After Ray, which installs a handler of its own.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -54,6 +61,10 @@ def run_to_the_end(study: Study) -> int:
             return 128 + stopped.number
     _conclude(study, result)
     return 0 if result.winner else 1
+
+
+def _has_work(study: Study, record: Record) -> bool:
+    return not (is_over(study.strategy, record, study.config.study.trials) and has_final_model(study, record))
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:

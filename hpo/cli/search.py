@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from hpo.cli.arguments import add_config_arguments, make_parser
 
-_EXAMPLES = """  hpo search                                        the default study: a Transformer on handwritten digits
+_EXAMPLES = """\
+  hpo search                                        the default study: a Transformer on handwritten digits
   hpo search strategy=evolutionary study.name=evo study.trials=40
   hpo search data=text_classification data.train=train.tsv data.validation=dev.tsv data.test=test.tsv
   hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
@@ -15,7 +16,7 @@ _EXAMPLES = """  hpo search                                        the default s
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    parser = make_parser("search", __doc__.partition(": ")[2], _EXAMPLES, "key=value, group=name, +key=value, ~key")
+    parser = make_parser("search", __doc__, _EXAMPLES)
     add_config_arguments(parser)
     given = parser.parse_intermixed_args(arguments)
 

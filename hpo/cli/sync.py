@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_overrides, add_study, make_parser
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: 1 when MLflow could not be reached."""
-    parser = make_parser(
-        "sync", __doc__.partition(": ")[2], "  hpo sync digits track.uri=http://127.0.0.1:5000", "track.uri=..."
-    )
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
-    parser._action_groups[0]._group_actions.reverse()
+    parser = make_parser("sync", __doc__, "  hpo sync digits track.uri=http://127.0.0.1:5000")
+    add_study(parser)
+    add_overrides(parser, "track.uri=...")
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.cli.compose import compose_config
@@ -26,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     path = str(find_study(given.study).config_path)
     overrides = ["track.name=mlflow", *given.overrides]
     study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
-    record = study.open()
+    record = study.read()
     tracker = make_tracker(study.config.track, study.config.study.metric, study.num_folds)
     assert tracker is not None
     open_in_tracker(study, record, tracker)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_study, make_parser
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    parser = make_parser("test", __doc__.partition(": ")[2], "  hpo test digits", None)
-    parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
+    parser = make_parser("test", __doc__, "  hpo test digits")
+    add_study(parser)
     parser.add_argument(
         "--again", action="store_true", help="open a test part that was opened before; the report says how often"
     )
@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
 
     study = load_study(given.study)
     with study.folder.lock():
-        record = study.open()
+        record = study.read()
         result = open_test(study, record, given.again)
         report = write_report(study, record)
     times = result["openings_of_these_data"]

@@ -12,7 +12,7 @@ _EXAMPLES = """  hpo train
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: 1 when the training failed."""
-    parser = make_parser("train", __doc__.partition(": ")[2], _EXAMPLES, "key=value, group=name, +key=value, ~key")
+    parser = make_parser("train", __doc__, _EXAMPLES)
     add_config_arguments(parser)
     given = parser.parse_intermixed_args(arguments)
 

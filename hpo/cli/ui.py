@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from hpo.cli.arguments import make_parser
 from hpo.errors import TrackError
@@ -10,11 +11,11 @@ from hpo.errors import TrackError
 
 def run(arguments: Sequence[str]) -> int:
     """Replace this process by the MLflow server."""
-    parser = make_parser("ui", __doc__.partition(": ")[2], "  hpo ui --port 5001", None)
+    parser = make_parser("ui", __doc__, "  hpo ui --port 5001")
     parser.add_argument("--port", type=int, default=5000, help="where it listens on 127.0.0.1 (5000)")
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow store to show (sqlite:///mlflow.db)")
     given = parser.parse_args(arguments)
-    if given.uri.startswith("sqlite:///") and not os.path.exists(given.uri.removeprefix("sqlite:///")):
+    if given.uri.startswith("sqlite:///") and not Path(given.uri.removeprefix("sqlite:///")).exists():
         raise TrackError(f"ui: there are no runs yet in {given.uri}; start some with `hpo search`")
 
     from hpo.track.mlflow_quiet import MLFLOW_ENVIRONMENT

@@ -6,8 +6,6 @@ import secrets
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ class RayCluster:
 
     def __init__(self, address: str | None, gpus: int | None, threads: int) -> None:
         self._folder: Path | None = None
+        self._before: dict[str, str | None] = {}
         if address is None:
             self._start(gpus, threads)
         else:
@@ -51,18 +50,22 @@ class RayCluster:
             # Read by BLAS and OpenMP in the workers when they are loaded; the number changes sums.
             "OMP_NUM_THREADS": str(threads),
         }
-        with _environment(variables):
-            try:
-                self._init(
-                    address="local",
-                    num_gpus=gpus,
-                    include_dashboard=False,
-                    object_store_memory=_OBJECT_STORE_BYTES,
-                    _temp_dir=str(self._folder),
-                )
-            except Exception as error:
-                logs = self._folder / "session_latest" / "logs"
-                raise DispatchError(f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {logs}") from error
+        # Ray reads its own variables until it is shut down, so they stay set until then.
+        self._before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
+        _forget_earlier_token()
+        try:
+            self._init(
+                address="local",
+                num_gpus=gpus,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                # A folder inside ours: Ray opens its own to everybody.
+                _temp_dir=str(self._folder / "ray"),
+            )
+        except Exception as error:
+            logs = self._folder / "ray" / "session_latest" / "logs"
+            raise DispatchError(f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {logs}") from error
 
     def _join(self, address: str) -> None:
         try:
@@ -82,26 +85,24 @@ class RayCluster:
             ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
 
     def close(self) -> None:
-        """Disconnect, stop what was started here, and delete its folder."""
+        """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
         import ray
 
         ray.shutdown()
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes started inside, and put the old ones back after."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            # Ray reads its own variables in this process until it is shut down.
-            if not name.startswith("RAY_"):
-                os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+def _forget_earlier_token() -> None:
+    """Make Ray read the token again: it keeps the first one for the life of the process."""
+    from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # A compiled module.
+
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _first_line(error: BaseException) -> str:

@@ -44,7 +44,7 @@ class EvolutionarySettings(Settings):
         if self.survivors >= self.population:
             raise PydanticCustomError(
                 "cross_field",
-                "strategy.surviving leaves no room for children: {survivors} of {population} survive; lower it",
+                "must leave room for children, given {survivors} survivors of {population}; lower strategy.surviving",
                 {
                     "survivors": self.survivors,
                     "population": self.population,

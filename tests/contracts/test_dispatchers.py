@@ -1,0 +1,80 @@
+"""What every dispatcher promises. A new dispatcher is one line in DISPATCHERS."""
+
+import pytest
+
+from hpo.dispatch.local import LocalDispatcher
+from hpo.dispatch.ray_pool import RayDispatcher
+from hpo.trials import Task
+from tests.studies import REPOSITORY, dispatch_section
+from tests.toy import CONFIG
+
+DISPATCHERS = {
+    "local": lambda: LocalDispatcher(str(REPOSITORY)),
+    "ray": lambda: RayDispatcher(dispatch_section(workers=2), str(REPOSITORY)),
+}
+
+
+@pytest.fixture(scope="module", params=DISPATCHERS)
+def dispatcher(request):
+    made = DISPATCHERS[request.param]()
+    yield made
+    made.close()
+
+
+def task(number, objective, **config):
+    payload = {"objective": f"tests.toy:{objective}", "metric": "score", "seed": 5, "trial": number, "fold": 0}
+    return Task(number, 0, payload | {"config": {**CONFIG, **config}})
+
+
+def run(dispatcher, tasks):
+    """Submit the tasks; return the outcomes by number, and the points of their curves."""
+    for item in tasks:
+        dispatcher.submit(item)
+    outcomes, points = {}, {}
+    while len(outcomes) < len(tasks):
+        for report in dispatcher.wait():
+            if report.outcome is not None:
+                assert report.task.trial not in outcomes
+                outcomes[report.task.trial] = report.outcome
+            else:
+                points.setdefault(report.task.trial, []).append(report.point)
+    return outcomes, points
+
+
+def test_every_task_gives_one_outcome(dispatcher):
+    outcomes, _ = run(dispatcher, [task(n, "constant") for n in range(7)])
+    assert sorted(outcomes) == list(range(7))
+    assert all(o.metrics == {"score": 1.0} and o.error is None for o in outcomes.values())
+
+
+def test_a_learning_curve_streams_and_is_kept(dispatcher):
+    outcomes, points = run(dispatcher, [task(0, "score")])
+    assert [point["epoch"] for point in points[0]] == [1, 2]
+    assert list(outcomes[0].curve) == points[0]
+
+
+def test_a_failure_is_an_outcome_of_one_line(dispatcher):
+    outcomes, _ = run(dispatcher, [task(0, "raises"), task(1, "constant")])
+    assert outcomes[0].error == "ValueError: no luck today"
+    assert "Traceback" in outcomes[0].details
+    assert outcomes[1].error is None
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        ("no_score", "no 'score'; it returned: accuracy"),
+        ("text", "must return a number or a dict"),
+        ("text_score", "must be a number"),
+        ("not_a_number", "is nan"),
+        ("exits", "SystemExit"),
+        ("missing", "no function 'missing'"),
+    ],
+)
+def test_an_objective_without_a_score_fails_with_the_reason(dispatcher, objective, words):
+    outcomes, _ = run(dispatcher, [task(0, objective)])
+    assert words in outcomes[0].error
+
+
+def test_waiting_for_nothing_returns_nothing(dispatcher):
+    assert list(dispatcher.wait(timeout=0.1)) == []

@@ -1,0 +1,140 @@
+"""What every strategy promises, on every kind of space. A new strategy is one line in tests.studies.STRATEGIES."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpo.errors import HpoError
+from hpo.space import point_key
+from hpo.space_reader import space_from_dict
+from hpo.strategies import STRATEGIES as REGISTERED
+from hpo.strategies import make_strategy
+from hpo.trials import History, Outcome, Trial, finished
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, strategy_settings
+
+CASES = [
+    pytest.param(name, space, id=f"{name}-{space}")
+    for name in STRATEGIES
+    for space in SPACES
+    if (name, space) != ("grid", "continuous")
+]
+
+
+def make(name, space_name, seed=0):
+    return make_strategy(strategy_settings(name, space_name), space_from_dict(SPACES[space_name]), seed)
+
+
+def played(strategy, num_rounds, loss_of=lambda point: float(len(point_key(point)) % 7)):
+    """Return the history after some rounds; a loss of None is a failed trial."""
+    trials = []
+    for number in range(num_rounds):
+        points = strategy.next_round(History(trials))
+        if not points:
+            break
+        for point in points:
+            loss = loss_of(point)
+            outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
+            trial = Trial(len(trials), number, point)
+            trials.append(finished(trial, {0: outcome}, "score", "minimize"))
+    return History(trials)
+
+
+def test_every_registered_strategy_is_under_this_contract():
+    assert set(STRATEGIES) == set(REGISTERED)
+
+
+@pytest.mark.parametrize(("name", "space"), CASES)
+def test_same_history_gives_same_round(name, space):
+    history = played(make(name, space), 3)
+    assert make(name, space).next_round(history) == make(name, space).next_round(History(list(history)))
+
+
+@pytest.mark.parametrize(("name", "space"), CASES)
+def test_points_are_new_and_inside_the_space(name, space):
+    strategy = make(name, space)
+    history = played(strategy, 8)
+    assert len({trial.key for trial in history}) == len(history)
+    assert all(strategy.space.contains(trial.point) for trial in history)
+
+
+@pytest.mark.parametrize(("name", "space"), CASES)
+def test_lives_with_failures_and_ties(name, space):
+    assert len(played(make(name, space), 4, loss_of=lambda _: None)) > 0
+    some_fail = played(make(name, space), 4, loss_of=lambda p: None if len(point_key(p)) % 2 else 1.0)
+    assert len({trial.key for trial in some_fail}) == len(some_fail)
+
+
+@pytest.mark.parametrize(("name", "space"), CASES)
+def test_a_finite_space_comes_to_an_end(name, space):
+    strategy = make(name, space)
+    if any(not d.values for d in strategy.space.dimensions):
+        pytest.skip("a range has no end")
+    history = played(strategy, 10_000)
+    assert len(history) <= strategy.space.size
+    assert not strategy.next_round(history)
+    if name != "shifting_window":
+        assert len(history) == strategy.space.size
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_another_seed_gives_other_points(name):
+    first, second = (make(name, "mixed", seed).next_round(History()) for seed in (0, 1))
+    assert first != second
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_fresh_process_proposes_the_same(name):
+    history = played(make(name, "mixed"), 2)
+    trials = [[t.number, t.round, dict(t.point), t.loss] for t in history]
+    code = (
+        "import json, sys\n"
+        "from tests.contracts.test_strategies import make\n"
+        "from hpo.trials import History, Trial\n"
+        "trials = [Trial(n, r, p, state='complete', score=l, loss=l) for n, r, p, l in json.load(sys.stdin)]\n"
+        f"print(json.dumps(list(make({name!r}, 'mixed').next_round(History(trials)))))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(trials),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+        env={"PYTHONHASHSEED": "7", "PATH": ""},
+    )
+    assert json.loads(done.stdout) == list(make(name, "mixed").next_round(history))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_an_unknown_setting_is_refused(name):
+    with pytest.raises(ValueError, match="populatoin"):
+        make_strategy(STRATEGIES[name] | {"populatoin": 3}, space_from_dict(SPACES["mixed"]), 0)
+
+
+VALUES = st.lists(st.integers(-50, 50), min_size=1, max_size=6, unique=True).map(sorted)
+CHOICES = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=4, unique=True)
+DIMENSION = VALUES.map(lambda v: {"values": v}) | CHOICES.map(lambda c: {"choices": c})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    tree=st.lists(DIMENSION, min_size=1, max_size=4).map(lambda d: {f"k{i}": x for i, x in enumerate(d)}),
+    name=st.sampled_from(list(STRATEGIES)),
+    failing=st.integers(1, 5),
+)
+def test_random_spaces_and_random_failures(tree, name, failing):
+    space = space_from_dict(tree)
+    settings_ = STRATEGIES[name] | ({"window": 1} if name == "shifting_window" else {})
+    strategy = make_strategy(settings_, space, 3)
+    history = played(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
+    assert len({trial.key for trial in history}) == len(history) <= space.size
+    assert all(space.contains(trial.point) for trial in history)
+
+
+def test_grid_refuses_a_range_and_says_how_to_give_it_points():
+    with pytest.raises(HpoError, match=r"toy\.lr.*points"):
+        make("grid", "continuous")

@@ -1,0 +1,88 @@
+"""What the Ray pool promises beyond the contract: replacement, bounded retries, silence, shared GPUs, a lock."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.dispatch.ray_pool import RayDispatcher
+from hpo.errors import DispatchError
+from tests.contracts.test_dispatchers import run, task
+from tests.studies import REPOSITORY, dispatch_section
+
+
+def started(**changes):
+    return RayDispatcher(dispatch_section(**changes), str(REPOSITORY))
+
+
+@pytest.fixture
+def pool(request):
+    dispatcher = started(**request.param)
+    yield dispatcher
+    dispatcher.close()
+
+
+@pytest.mark.parametrize("pool", [{"workers": 2, "timeout_seconds": 2.0}], indirect=True)
+def test_workers_that_die_or_hang(pool, tmp_path):
+    """One pool for all three faults, since starting Ray takes seconds."""
+    tasks = [task(n, "dies_once", flag_dir=str(tmp_path)) for n in range(1, 4)]
+    outcomes, _ = run(pool, tasks)
+    assert {n: (o.error, o.attempt) for n, o in outcomes.items()} == dict.fromkeys((1, 2, 3), (None, 2))
+
+    outcomes, _ = run(pool, [task(1, "dies"), task(2, "constant")])
+    assert outcomes[1].error == "worker died, attempt 3 of 3"
+    assert outcomes[2].error is None
+
+    outcomes, _ = run(pool, [task(0, "hangs"), task(1, "constant"), task(2, "constant")])
+    assert "no report for 2 s" in outcomes[0].error
+    assert outcomes[1].error is outcomes[2].error is None
+
+
+@pytest.mark.parametrize("pool", [{"workers": 2, "gpus": 2, "gpus_per_worker": 0.5}], indirect=True)
+def test_two_half_gpu_workers_share_one(pool):
+    """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
+    outcomes, points = run(pool, [task(0, "visible_gpus"), task(1, "visible_gpus")])
+    assert points[0][0]["process"] != points[1][0]["process"]
+    assert outcomes[0].metrics["gpu"] == outcomes[1].metrics["gpu"] == 0
+    assert outcomes[0].metrics["num_gpus"] == 1
+
+
+@pytest.mark.parametrize("pool", [{"gpus": 2, "gpus_per_worker": 1}], indirect=True)
+def test_each_whole_gpu_worker_has_its_own(pool):
+    outcomes, _ = run(pool, [task(0, "visible_gpus"), task(1, "visible_gpus")])
+    assert {o.metrics["gpu"] for o in outcomes.values()} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0}, "3 worker.* GPU need 3, there are 2"),
+        ({"workers": 1000}, "1000 worker.* CPU need 1000"),
+        ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, there are 0"),
+    ],
+)
+def test_more_than_there_is_is_refused(changes, words):
+    with pytest.raises(DispatchError, match=words):
+        started(**changes)
+
+
+@pytest.mark.parametrize("pool", [{"workers": 1}], indirect=True)
+def test_a_stranger_cannot_join(pool):
+    """The session's folder and token are this user's alone, and without the token Ray refuses."""
+    token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert stat.S_IMODE(token.parent.stat().st_mode) == 0o700
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    code = f"import ray; ray.init(address={address!r}); print('joined')"
+    for wrong in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | wrong
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode != 0
+        assert "joined" not in done.stdout

@@ -1,0 +1,101 @@
+"""The import law: which room may import which, read from the source; and what a fresh interpreter loads."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.studies import REPOSITORY
+
+# Each room may import itself and the rooms named here. What is imported inside functions counts too.
+BASE = {"errors", "keys", "dimensions", "space", "space_reader", "examples", "config", "splits", "trials"}
+LAW = {
+    "errors": set(),
+    "keys": set(),
+    "dimensions": set(),
+    "space": {"dimensions"},
+    "space_reader": {"errors", "keys", "dimensions", "space"},
+    "examples": {"errors"},
+    "config": {"errors", "keys", "space"},
+    "splits": {"errors", "examples", "config"},
+    "trials": {"space"},
+    "strategies": {"errors", "keys", "dimensions", "space", "trials"},
+    "objective": {"errors", "examples", "config"},
+    "worker": {"objective", "trials"},
+    "dispatch": {"errors", "config", "trials", "worker"},
+    "observer": {"dispatch", "trials"},
+    "record": {"errors", "dimensions", "space", "trials"},
+    "track": {"errors", "config", "dispatch", "observer", "trials"},
+    "search": {"errors", "dispatch", "observer", "record", "space", "strategies", "trials"},
+    "tasks": {"config", "examples", "keys", "splits", "trials"},
+    "environment": set(),
+    "folder": {"errors", "config", "keys"},
+    "study": BASE | {"environment", "folder", "objective", "record", "strategies", "tasks"},
+    "final": {"dispatch", "errors", "record", "study", "tasks", "trials"},
+    "report": {"final", "folder", "keys", "record", "study", "trials"},
+    "final_test": {"errors", "final", "folder", "record", "search", "splits", "study", "tasks", "trials", "worker"},
+    "run": {"dispatch", "final", "keys", "observer", "record", "report", "search", "study", "track", "trials"},
+    "train_once": {"config", "environment", "errors", "folder", "objective", "splits", "tasks", "trials", "worker"},
+}
+ONLY_IN = {
+    "torch": {"model"},
+    "ray": {"hpo/dispatch"},
+    "mlflow": {"hpo/track"},
+    "optuna": {"hpo/record.py"},
+    "hydra": {"hpo/cli"},
+    "omegaconf": {"hpo/cli"},
+    "model": {"model"},
+    "hpo": {"hpo"},
+}
+SOURCES = sorted(p for package in ("hpo", "model") for p in (REPOSITORY / package).rglob("*.py"))
+
+
+def imported(path):
+    """Yield the dotted name of everything that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module == "hpo")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_imports_keep_the_law(path):
+    place = path.relative_to(REPOSITORY)
+    room = place.with_suffix("").parts[1] if place.parts[0] == "hpo" else None
+    for name in imported(path):
+        top = name.partition(".")[0]
+        if top in ONLY_IN:
+            assert any(str(place).startswith(allowed) for allowed in ONLY_IN[top]), f"{place} imports {name}"
+        if room in LAW and name.startswith("hpo."):
+            other = name.split(".")[1]
+            assert other in {*LAW[room], room, "__version__"}, f"room {room} imports room {other} ({place})"
+
+
+def test_every_room_stands_in_the_law():
+    rooms = {p.stem for p in (REPOSITORY / "hpo").iterdir() if not p.name.startswith(("_", "py.typed", "."))}
+    assert rooms == {*LAW, "cli"}
+
+
+def loaded_by(code):
+    script = f"import sys, json\n{code}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_search_and_strategies_load_nothing_heavy():
+    loaded = loaded_by("import hpo.search, hpo.strategies, hpo.worker")
+    assert not loaded & {"torch", "ray", "mlflow", "hydra", "model", "sklearn"}
+
+
+def test_help_loads_nothing_heavy():
+    loaded = loaded_by("from hpo.cli.main import main\nmain(['--help'])")
+    assert not loaded & {"torch", "ray", "mlflow", "hydra", "optuna", "pandas", "numpy", "pydantic"}
+
+
+def test_the_objective_module_loads_no_torch():
+    assert "torch" not in loaded_by("import model.objective")

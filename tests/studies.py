@@ -1,0 +1,122 @@
+"""Builds and runs small studies of the toy objective, for tests."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+from hpo.config import DispatchSection, config_from_dict
+from hpo.dispatch.local import LocalDispatcher
+from hpo.folder import StudyFolder
+from hpo.report import write_report
+from hpo.search import search
+from hpo.study import prepare_study
+from tests.toy import CONFIG
+
+REPOSITORY = Path(__file__).parents[1]
+
+ORDERED = {"toy": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]}}
+SPACES = {
+    "all ordered": ORDERED,
+    "all unordered": {"toy": {"nonlinearity": {"choices": ["relu", "gelu", "tanh"]}, "layers": {"choices": [4, 1, 9]}}},
+    "mixed": {"toy": {**ORDERED["toy"], "nonlinearity": {"choices": ["relu", "gelu", "tanh"]}}},
+    "continuous": {
+        "toy": {
+            "lr": {"low": 1e-5, "high": 1.0, "log": True},
+            "momentum": {"low": 0.0, "high": 0.99},
+            "width": {"low": 4, "high": 64, "integer": True, "log": True},
+        }
+    },
+    "conditional": {
+        "toy": {
+            "nonlinearity": {"choices": ["relu", "tanh"]},
+            "layers": {"values": [1, 2, 3, 4], "when": {"toy.nonlinearity": ["relu"]}},
+            "width": {"values": [8, 16, 32], "when": {"toy.layers": [3, 4]}},
+        }
+    },
+    "one point": {"toy": {"layers": [3]}},
+}
+
+STRATEGIES = {
+    "grid": {"name": "grid", "order": "shuffled", "max_points": 10_000, "round_size": 5},
+    "random": {"name": "random", "round_size": 5},
+    "shifting_window": {
+        "name": "shifting_window",
+        "window": 3,
+        "windows": {},
+        "range_window": 0.34,
+        "start": {},
+        "rounds": None,
+        "draws": 5,
+        "credit": "best",
+    },
+    "evolutionary": {
+        "name": "evolutionary",
+        "population": 6,
+        "surviving": 0.34,
+        "crossover": 0.5,
+        "mutation": None,
+        "mutation_steps": 1,
+        "mutation_scale": 0.1,
+    },
+}
+
+
+def strategy_settings(name, space_name):
+    """Return settings of the strategy that fit the space: a window of one value where there is only one."""
+    shorter = name == "shifting_window" and space_name == "one point"
+    return STRATEGIES[name] | ({"window": 1} if shorter else {})
+
+
+def dispatch_section(**changes):
+    """Return a dispatch configuration for tests."""
+    values = {
+        "name": "ray",
+        "workers": None,
+        "threads": 1,
+        "cpus_per_worker": 1.0,
+        "gpus_per_worker": 0.0,
+        "gpus": None,
+        "retries": 2,
+        "timeout_seconds": None,
+        "address": None,
+    }
+    return DispatchSection(**(values | changes))
+
+
+def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:score", **changes):
+    """Return a whole study configuration of the toy objective as a plain tree."""
+    return {
+        **CONFIG,
+        "objective": objective,
+        "space": space or ORDERED,
+        "strategy": STRATEGIES[strategy] if isinstance(strategy, str) else strategy,
+        "study": {
+            "name": "toy",
+            "seed": 0,
+            "trials": trials,
+            "metric": "score",
+            "direction": "maximize",
+            "checkpoints": 1,
+            "storage": None,
+        },
+        "split": {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True},
+        "dispatch": dispatch_section(name="local", workers=1).model_dump(),
+        "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},
+    } | changes
+
+
+def run_toy(folder, config, dispatcher=None):
+    """Run (or go on with) a study in a folder and return the rows of its trials.csv without the seconds."""
+    study = replace(prepare_study(config_from_dict(config)), folder=StudyFolder(folder))
+    record = study.open()
+    dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
+    search(study.strategy, record, dispatcher, study.task_builder().tasks_of, study.config.study.trials)
+    write_report(study, record)
+    record.close()
+    return rows(study.folder.trials_path)
+
+
+def rows(path):
+    """Return the rows of a trials.csv without the seconds, the one column that may differ."""
+    with path.open(newline="") as file:
+        return [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(file)]

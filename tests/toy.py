@@ -1,0 +1,81 @@
+"""Objectives without torch, for tests of everything around them. Importable in a worker as `tests.toy`."""
+
+import hashlib
+import math
+import os
+import time
+from pathlib import Path
+
+CONFIG = {"toy": {"layers": 2, "width": 16, "nonlinearity": "relu", "lr": 0.01, "momentum": 0.5, "always": 1}}
+
+
+def score(task):
+    """A smooth bowl in the ordered keys with a little of the seed in it; every eleventh point fails."""
+    toy = task["config"]["toy"]
+    if int(hashlib.sha256(repr(sorted(toy.items())).encode()).hexdigest(), 16) % 11 == 0:
+        raise RuntimeError("this point cannot be trained")
+    value = -((toy["layers"] - 3) ** 2) - abs(math.log10(toy["lr"]) + 2) - abs(math.log2(toy["width"]) - 5)
+    value += {"relu": 0.0, "gelu": 0.5, "tanh": -0.5}[toy["nonlinearity"]] + (toy.get("momentum") or 0.0) / 10
+    for epoch in (1, 2):
+        yield {"epoch": epoch, "epochs": 2, "score": value - 1 / epoch}
+    return {"score": value + task["seed"] % 1000 / 1e6, "num_parameters": toy["width"] * toy["layers"]}
+
+
+def slow_score(task):
+    """As `score`, after a nap that gives a test time to kill the driver."""
+    time.sleep(0.05)
+    return (yield from score(task))
+
+
+def constant(task):
+    return 1.0
+
+
+def no_score(task):
+    return {"accuracy": 0.5}
+
+
+def text(task):
+    return "0.5"
+
+
+def text_score(task):
+    return {"score": "0.5"}
+
+
+def not_a_number(task):
+    return {"score": float("nan")}
+
+
+def raises(task):
+    raise ValueError("no luck\ntoday")
+
+
+def exits(task):
+    raise SystemExit(3)
+
+
+def dies_once(task):
+    """Kill the worker the first time; the flag lies in the folder that the test names."""
+    flag = Path(task["config"]["flag_dir"]) / f"{task['trial']}-{task['fold']}"
+    if not flag.exists():
+        flag.touch()
+        os._exit(1)
+    return 1.0
+
+
+def dies(task):
+    os.kill(os.getpid(), 9)
+
+
+def hangs(task):
+    if task["trial"] == 0:
+        time.sleep(600)
+    return 1.0
+
+
+def visible_gpus(task):
+    yield {"epoch": 1, "process": os.getpid()}
+    time.sleep(0.3)
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return {"score": 1.0, "gpu": int(gpus or -1), "num_gpus": len(gpus.split(",")) if gpus else 0}
