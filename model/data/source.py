@@ -8,11 +8,14 @@ from model.data.digits import read_digits
 from model.data.examples import Examples
 from model.data.labelled_texts import read_labelled_texts
 from model.data.plain_text import read_plain_text
+from model.data.sequence_pairs import generate_pairs, read_translation
 
 READERS: dict[str, Callable[[Any], Examples]] = {
     "digits": read_digits,
     "text_classification": read_labelled_texts,
     "language_modelling": read_plain_text,
+    "translation": read_translation,
+    "generated": generate_pairs,
 }
 
 

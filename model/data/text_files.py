@@ -19,7 +19,8 @@ class Columns:
     """Which columns to read, and under which names they may stand.
 
     Attributes:
-        wanted: the column's role (`text`, `label`) -> what the user gave: a name, a number from 0, or None.
+        wanted: the column's role (`text`, `label`) -> what the user gave: a name, a number from 0, or None; in the
+            order that columns have without a header.
         known: the role -> the names that are looked for when the user gave none.
     """
 
@@ -171,7 +172,7 @@ def _is_header(first: list[str], columns: Columns) -> bool:
     if any(isinstance(wanted, str) for wanted in columns.wanted.values()):
         return True
     lowered = {field.strip().lower() for field in first}
-    return any(name in lowered for name in columns.known["label"])
+    return any(name in lowered for name in list(columns.known.values())[-1])
 
 
 def _place(path: str, role: str, first: list[str], names: list[str] | None, columns: Columns) -> int:

@@ -1,0 +1,108 @@
+"""Pairs of sequences: from aligned files, from tables, or generated."""
+
+import itertools
+import random
+from pathlib import Path
+
+from model.config import GeneratedConfig, TranslationConfig
+from model.data.examples import Examples, File
+from model.data.labelled_texts import given_files
+from model.data.text_files import Columns, read_table, read_text
+from model.errors import DataError
+
+KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("target", "tgt")}
+
+
+def read_translation(config: TranslationConfig) -> Examples:
+    """An example is `{"source": ..., "target": ...}`.
+
+    Raises:
+        DataError: a fault in the files, or aligned files of different length.
+    """
+    columns = Columns({"source": config.source_column, "target": config.target_column}, KNOWN)
+    files: list[File] = []
+    items: list[dict[str, str]] = []
+    parts: dict[str, int] = {}
+    for part, path in given_files(config).items():
+        if config.format == "aligned":
+            rows, read = _aligned(path, f"data.{part}", config)
+        else:
+            table = read_table(path, f"data.{part}", config.format, config.header, columns)
+            rows, read = [row for _, row in table.rows], [table.file]
+        files += read
+        items += rows
+        parts[part] = len(rows)
+    return Examples(
+        source=", ".join(file.path for file in files),
+        licence=None,
+        files=tuple(files),
+        items=items,
+        labels=None,
+        parts=None if "path" in parts else parts,
+    )
+
+
+def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:
+    """Line n of the source's file belongs to line n of the target's."""
+    sides, files = [], []
+    for side, ending in (("source", config.source_ending), ("target", config.target_ending)):
+        text, file = read_text(f"{path}{ending}", f"{key} with data.{side}_ending")
+        sides.append(text.removesuffix("\n").split("\n"))
+        files.append(file)
+    source, target = sides
+    if len(source) != len(target):
+        raise DataError(
+            f"{files[0].path}:{len(source)}: {len(source)} lines, but {files[1].path} has {len(target)}; "
+            "aligned files must have as many lines"
+        )
+    for line, pair in enumerate(zip(source, target, strict=True), start=1):
+        for file, text in zip(files, pair, strict=True):
+            if not text.strip():
+                raise DataError(f"{file.path}:{line}: the line is empty; delete it in both files")
+    return [{"source": one.strip(), "target": other.strip()} for one, other in zip(source, target, strict=True)], files
+
+
+def generate_pairs(config: GeneratedConfig) -> Examples:
+    """`num_examples` different sources of numbers 0 .. num_symbols - 1, drawn from `data.seed`, and their targets.
+
+    Raises:
+        DataError: there are not so many different sources.
+    """
+    draw = random.Random(config.seed)
+    lengths = range(config.min_length, config.max_length + 1)
+    possible = sum(config.num_symbols**length for length in lengths)
+    if config.num_examples > possible:
+        raise DataError(
+            f"data.num_examples={config.num_examples}: there are only {possible} different sequences of "
+            f"{config.min_length} to {config.max_length} of {config.num_symbols} symbols; ask for fewer"
+        )
+    if possible <= 4 * config.num_examples:  # drawing until all are different would take long
+        every = [source for length in lengths for source in itertools.product(range(config.num_symbols), repeat=length)]
+        return _generated(draw.sample(every, config.num_examples), config)
+    sources: dict[tuple[int, ...], None] = {}
+    while len(sources) < config.num_examples:
+        length = draw.choice(lengths)
+        sources.setdefault(tuple(draw.choices(range(config.num_symbols), k=length)))
+    return _generated(list(sources), config)
+
+
+def _generated(sources: list[tuple[int, ...]], config: GeneratedConfig) -> Examples:
+    items = [{"source": _text(source), "target": _text(_target(source, config))} for source in sources]
+    name = f"generated: {config.task}, seed {config.seed}, by {Path(__file__).name}"
+    return Examples(source=name, licence=None, files=(), items=items, labels=None, parts=None)
+
+
+def _target(source: tuple[int, ...], config: GeneratedConfig) -> tuple[int, ...]:
+    match config.task:
+        case "reverse":
+            return source[::-1]
+        case "copy":
+            return source
+        case "sort":
+            return tuple(sorted(source))
+        case "modular_addition":
+            return (sum(source) % config.num_symbols,)
+
+
+def _text(numbers: tuple[int, ...]) -> str:
+    return " ".join(map(str, numbers))

@@ -1,0 +1,62 @@
+"""Texts as subwords: byte-pair encoding, learned from the training part by the `tokenizers` library."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from model.data.vocabulary import END, PADDING, SPECIAL, START
+
+
+@dataclass(frozen=True)
+class Subwords:
+    """A trained tokenizer, as its own JSON; white space is kept by a mark at the start of each word.
+
+    Source: Sennrich, Haddow, Birch 2016, "Neural machine translation of rare words with subword units".
+    """
+
+    definition: str
+    unit: str = "subwords"
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
+        """Merges the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times."""
+        tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[1]))
+        steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
+        tokenizer.normalizer = normalizers.Sequence(steps)
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+        size = max_size + len(SPECIAL)
+        trainer = trainers.BpeTrainer(
+            vocab_size=size, min_frequency=min_count, special_tokens=list(SPECIAL), show_progress=False
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        return cls(tokenizer.to_str())
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer.from_str(self.definition)
+
+    def __len__(self) -> int:
+        return int(self._tokenizer.get_vocab_size())
+
+    def encode(self, text: str) -> list[int]:
+        """The text's subword numbers; signs unseen in training become UNKNOWN. May be empty."""
+        return list(self._tokenizer.encode(text).ids)
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """The text of these subwords; padding, start and end are left out."""
+        kept = [number for number in numbers if number not in (PADDING, START, END)]
+        return str(self._tokenizer.decode(kept, skip_special_tokens=False))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        return {"unit": self.unit, "tokenizer": json.loads(self.definition)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Subwords":
+        """What `to_dict` gave."""
+        return cls(json.dumps(values["tokenizer"]))

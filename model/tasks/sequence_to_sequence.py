@@ -1,0 +1,169 @@
+"""One sequence turned into another: translation, pronunciation, generated puzzles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config import Config
+from model.data.batches import Ragged, batches_by_length
+from model.data.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
+from model.data.vocabulary import END, START, UNKNOWN
+from model.decode import beam_search
+from model.encoder_decoder import EncoderDecoder
+from model.sequence_metrics import bleu, chrf, exact_match, token_error_rate
+from model.tasks.language_modelling import NO_TARGET
+from model.tasks.protocol import Forward
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sources; targets with START before and END behind them; and the target texts as they were given."""
+
+    sources: Ragged
+    targets: Ragged
+    references: list[str]
+
+    @property
+    def lengths(self) -> Tensor:
+        """(examples,), tokens of the longer side."""
+        return torch.maximum(self.sources.lengths, self.targets.lengths)
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Source (batch, source time) and its real tokens; inputs and targets, both (batch, target time)."""
+
+    source: Tensor
+    source_real: Tensor | None
+    inputs: Tensor
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class SequenceToSequence:
+    """The tokens of both sides, and how a target is searched.
+
+    Attributes:
+        max_length: longer sources and targets are cut to so many tokens, END not counted.
+        is_shared: both sides have one vocabulary.
+        beam_size: beginnings kept while decoding; 1 = greedy.
+        length_penalty: see `model.decode.length_penalty`.
+    """
+
+    source_tokens: Tokens
+    target_tokens: Tokens
+    is_shared: bool
+    lowercase: bool
+    max_length: int
+    beam_size: int
+    length_penalty: float
+
+    metric_names: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "token_error_rate", "bleu", "chrf")
+
+    @classmethod
+    def learn(
+        cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
+    ) -> "SequenceToSequence":
+        """Both vocabularies from the training part."""
+        data = config.data
+        settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
+        sides = {side: [items[position][side] for position in train] for side in ("source", "target")}
+        if data.shared_vocabulary:
+            source = target = learn_tokens(sides["source"] + sides["target"], unit=data.tokens, **settings)
+        else:
+            source = learn_tokens(sides["source"], unit=data.tokens, **settings)
+            target = learn_tokens(sides["target"], unit=data.target_tokens or data.tokens, **settings)
+        return cls(
+            source, target, data.shared_vocabulary, data.lowercase, data.max_length, data.beam_size, data.length_penalty
+        )
+
+    def build(self, config: Config[Any, Any]) -> EncoderDecoder:
+        """A network with fresh weights."""
+        return EncoderDecoder(
+            config.model,
+            source_size=len(self.source_tokens),
+            target_size=len(self.target_tokens),
+            max_length=self.max_length + 1,
+            shared=self.is_shared,
+        )
+
+    def encode(self, items: Sequence[dict[str, Any]]) -> Pairs:
+        """Both sides as numbers."""
+        sources = [self.source_tokens.encode(item["source"])[: self.max_length] or [UNKNOWN] for item in items]
+        targets = [[START, *self.target_tokens.encode(item["target"])[: self.max_length], END] for item in items]
+        return Pairs(Ragged.of(sources), Ragged.of(targets), [item["target"] for item in items])
+
+    def batch(self, encoded: Pairs, indices: Tensor, device: torch.device) -> PairBatch:
+        """The pairs at `indices` (batch,): each target token, and the one that follows it."""
+        source, source_real = encoded.sources.gather(indices)
+        target, real = encoded.targets.gather(indices)
+        targets = target[:, 1:] if real is None else target[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
+        source_real = None if source_real is None else source_real.to(device)
+        return PairBatch(source.to(device), source_real, target[:, :-1].to(device), targets.to(device))
+
+    def count(self, batch: PairBatch) -> int:
+        """One prediction per target token, END counted."""
+        return int((batch.targets != NO_TARGET).sum())
+
+    def loss(self, network: Forward, batch: PairBatch, label_smoothing: float) -> Tensor:
+        """Sum of the cross-entropies, in nats."""
+        logits = network(batch.source, batch.source_real, batch.inputs).float().flatten(0, 1)
+        return functional.cross_entropy(
+            logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
+        )
+
+    def evaluate(self, network: nn.Module, encoded: Pairs, batch_size: int, device: torch.device) -> dict[str, float]:
+        """The mean cross-entropy in nats per token (lower is better), and what decoding gives.
+
+        exact_match 0 .. 1, bleu and chrf 0 .. 100: higher is better; token_error_rate: lower is better.
+        """
+        assert isinstance(network, EncoderDecoder)
+        losses, count, predicted = 0.0, 0, [""] * len(encoded)
+        for indices in batches_by_length(encoded.lengths, batch_size):
+            batch = self.batch(encoded, indices, device)
+            losses += float(self.loss(network, batch, 0.0))
+            count += self.count(batch)
+            for index, text in zip(indices.tolist(), self.predict(network, batch), strict=True):
+                predicted[index] = text
+        unit = self.target_tokens.unit
+        reference_tokens = [split_reference(text, unit, self.lowercase) for text in encoded.references]
+        reference = [join_tokens(tokens, unit) for tokens in reference_tokens]
+        predicted_tokens = [split_reference(text, unit, self.lowercase) for text in predicted]
+        return {
+            "loss": losses / count,
+            "exact_match": exact_match(predicted, reference),
+            "token_error_rate": token_error_rate(predicted_tokens, reference_tokens),
+            "bleu": bleu(predicted, reference),
+            "chrf": chrf(predicted, reference),
+        }
+
+    def predict(self, network: EncoderDecoder, batch: PairBatch) -> list[str]:
+        """The target text that is found for each source."""
+        length = self.max_length + 1
+        decoded = beam_search(network, batch.source, batch.source_real, length, self.beam_size, self.length_penalty)
+        return [self.target_tokens.decode(tokens) for tokens in decoded.sequences()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        return {
+            "source_tokens": self.source_tokens.to_dict(),
+            "target_tokens": self.target_tokens.to_dict(),
+            "is_shared": self.is_shared,
+            "lowercase": self.lowercase,
+            "max_length": self.max_length,
+            "beam_size": self.beam_size,
+            "length_penalty": self.length_penalty,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
+        """What `to_dict` gave."""
+        sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
+        return cls(**(values | sides))

@@ -1,0 +1,127 @@
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from model.config import parse
+from model.data.vocabulary import END, START
+from model.decode import beam_search, greedy, length_penalty
+from model.encoder_decoder import EncoderDecoder
+from model.transformer import Stack
+from tests.model.conftest import small
+
+POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
+
+
+def model_config(**overrides):
+    keys = {"dropout": 0.0} | overrides
+    return parse(small("generated", "encoder_decoder", **{f"model__{key}": value for key, value in keys.items()})).model
+
+
+def build(size=9, seed=0, **overrides):
+    torch.manual_seed(seed)
+    return EncoderDecoder(
+        model_config(**overrides), source_size=size, target_size=size, max_length=40, shared=False
+    ).eval()
+
+
+def copy_attention(ours, theirs):
+    theirs.in_proj_weight.copy_(ours.projection.weight)
+    theirs.in_proj_bias.copy_(ours.projection.bias)
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+@pytest.mark.parametrize("norm_order", ["first", "last"])
+def test_the_decoder_equals_torchs_with_the_same_weights(norm_order):
+    torch.manual_seed(0)
+    config, is_first = model_config(norm_order=norm_order, nonlinearity="relu"), norm_order == "first"
+    ours = Stack(config, 2, causal=True, has_source=True)
+    for parameter in ours.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    layer = nn.TransformerDecoderLayer(16, 2, 32, 0.0, "relu", batch_first=True, norm_first=is_first)
+    theirs = nn.TransformerDecoder(layer, 2, nn.LayerNorm(16) if is_first else None)
+    with torch.no_grad():
+        for mine, other in zip(ours.layers, theirs.layers, strict=True):
+            copy_attention(mine.attention, other.self_attn)
+            copy_attention(mine.source_attention, other.multihead_attn)
+            other.linear1.load_state_dict(mine.feed_forward.inner.state_dict())
+            other.linear2.load_state_dict(mine.feed_forward.outer.state_dict())
+            for number, norm in enumerate((mine.attention_norm, mine.source_norm, mine.feed_forward_norm), start=1):
+                getattr(other, f"norm{number}").load_state_dict(norm.state_dict())
+        if is_first:
+            theirs.norm.load_state_dict(ours.final_norm.state_dict())
+    x, source = torch.randn(3, 5, 16), torch.randn(3, 7, 16)
+    source_real = torch.arange(7) < torch.tensor([[7], [2], [5]])
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    expected = theirs(x, source, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_real)
+    torch.testing.assert_close(ours(x, None, source, source_real), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_padding_and_later_targets_change_nothing(positions):
+    network = build(positions=positions)
+    source, target = torch.randint(4, 9, (2, 6)), torch.randint(4, 9, (2, 7))
+    padded = torch.cat([source, torch.randint(9, (2, 3))], dim=1)
+    real = torch.arange(9).expand(2, 9) < 6
+    longer = torch.cat([target, torch.randint(9, (2, 2))], dim=1)
+    torch.testing.assert_close(
+        network(padded, real, longer)[:, :7], network(source, None, target), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_decoding_with_the_cache_equals_decoding_without(positions):
+    network = build(positions=positions)
+    source, target = torch.randint(4, 9, (3, 6)), torch.randint(4, 9, (3, 8))
+    real = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    encoded, cache = network.encode(source, real), network.new_cache()
+    steps = [network.decode(token, encoded, real, cache) for token in target.split(1, dim=1)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), network(source, real, target), rtol=1e-4, atol=1e-5)
+
+
+def score(network, source, tokens, penalty):
+    """The sum of a target's log-probabilities, over its length penalty."""
+    target = torch.tensor([[START, *tokens]])
+    chosen = network(source, None, target[:, :-1]).log_softmax(-1).gather(-1, target[:, 1:, None])
+    return float(chosen.sum().detach()) / length_penalty(len(tokens), penalty)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_enough_beam_finds_the_best_of_all_targets(penalty):
+    network = build(size=6, seed=1)
+    source = torch.tensor([[4, 5, 4]])
+    letters = (1, 4, 5)
+    targets = [[*letters_of, END] for length in range(4) for letters_of in itertools.product(letters, repeat=length)]
+    best = max(targets, key=lambda tokens: score(network, source, tokens, penalty))
+    found = beam_search(network, source, None, 4, 200, penalty)
+    assert found.sequences()[0] == best[:-1]
+    assert float(found.scores[0]) == pytest.approx(score(network, source, best, penalty), rel=1e-4)
+
+
+def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
+    for seed in range(5):
+        network = build(seed=seed)
+        source = torch.randint(4, 9, (6, 5))
+        real = torch.arange(5) < torch.tensor([[5], [4], [1], [2], [5], [3]])
+        one = greedy(network, source, real, 12, 0.6)
+        assert beam_search(network, source, real, 12, 1, 0.6).sequences() == one.sequences()
+        for size in (2, 4):
+            assert (beam_search(network, source, real, 12, size, 0.6).scores >= one.scores - 1e-5).all()
+
+
+def test_a_source_is_decoded_alike_alone_and_in_a_batch():
+    network = build(seed=3)
+    source = torch.randint(4, 9, (4, 6))
+    real = torch.arange(6) < torch.tensor([[6], [3], [1], [5]])
+    together = beam_search(network, source, real, 10, 3, 0.6)
+    for row in range(4):
+        alone = beam_search(network, source[row : row + 1, : int(real[row].sum())], None, 10, 3, 0.6)
+        assert alone.sequences()[0] == together.sequences()[row]
+
+
+def test_a_shared_vocabulary_has_one_embedding():
+    sizes = {"source_size": 9, "target_size": 9, "max_length": 10}
+    shared, apart = (EncoderDecoder(model_config(), **sizes, shared=shared) for shared in (True, False))
+    count = [sum(parameter.numel() for parameter in network.parameters()) for network in (shared, apart)]
+    assert count[1] - count[0] == 9 * 16

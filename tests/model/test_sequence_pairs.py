@@ -1,0 +1,150 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from model import objective
+from model.data.subwords import Subwords
+from model.data.tokens import tokens_from_dict
+from model.data.vocabulary import UNKNOWN, Vocabulary
+from model.errors import DataError
+from model.sequence_metrics import bleu, chrf, edit_distance, exact_match, token_error_rate
+from tests.model.conftest import compose, run, small
+
+SHORT = {"data__max_length": 6, "data__num_symbols": 7, "data__num_examples": 300}
+
+
+def describe(**overrides):
+    return objective.describe_data(compose("translation", "encoder_decoder", **overrides))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "ein Hund\ta dog\ndie Katze\tthe cat\n"),
+        ("a.csv", "target,source\na dog,ein Hund\nthe cat,die Katze\n"),
+        ("a.jsonl", '{"source": "ein Hund", "target": "a dog"}\n{"source": "die Katze", "target": "the cat"}\n'),
+    ],
+)
+def test_pairs_come_alike_from_tables_and_from_aligned_files(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    (tmp_path / "pairs.de").write_text("ein Hund\ndie Katze\n")
+    (tmp_path / "pairs.en").write_text("a dog\nthe cat\n")
+    aligned = describe(
+        data__path=f"{tmp_path}/pairs", data__format="aligned", data__source_ending=".de", data__target_ending=".en"
+    )
+    assert describe(data__path=str(tmp_path / name))["digests"] == aligned["digests"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [("a\nb\n", "a\n", "2 lines, but .* has 1; aligned"), ("a\n\nb\n", "a\nc\nb\n", r"p.de:2: the line is empty")],
+)
+def test_files_that_are_not_aligned_are_refused(tmp_path, source, target, message):
+    (tmp_path / "p.de").write_text(source)
+    (tmp_path / "p.en").write_text(target)
+    with pytest.raises(DataError, match=message):
+        describe(
+            data__path=f"{tmp_path}/p", data__format="aligned", data__source_ending=".de", data__target_ending=".en"
+        )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        ({"data__format": "aligned"}, "data.source_ending"),
+        ({"data__max_size": None}, "data.max_size"),
+        ({"data__shared_vocabulary": True, "data__target_tokens": "words"}, "data.shared_vocabulary"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(overrides, keys):
+    with pytest.raises(ValidationError) as caught:
+        objective.check(compose("translation", "encoder_decoder", data__path="a.tsv", **overrides))
+    assert caught.value.errors()[0]["ctx"]["keys"][0] == keys
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("reverse", lambda source: source[::-1]),
+        ("copy", lambda source: source),
+        ("sort", lambda source: sorted(source, key=int)),
+        ("modular_addition", lambda source: [str(sum(map(int, source)) % 7)]),
+    ],
+)
+def test_generated_targets_are_what_the_task_says(tmp_path, task, expected):
+    from model.config import parse
+    from model.data.source import read_examples
+
+    config = compose("generated", "encoder_decoder", data__task=task, **SHORT)
+    items = read_examples(parse(config).data).items
+    assert len({item["source"] for item in items}) == 300
+    assert all(item["target"].split() == expected(item["source"].split()) for item in items)
+    assert objective.describe_data(config)["digests"] == objective.describe_data(config)["digests"]
+
+
+def test_all_possible_sequences_can_be_asked_for_and_no_more():
+    settings = {"data__num_symbols": 4, "data__min_length": 2, "data__max_length": 2}
+    config = compose("generated", "encoder_decoder", data__num_examples=16, **settings)
+    assert len(set(objective.describe_data(config)["digests"])) == 16
+    config["data"]["num_examples"] = 17
+    with pytest.raises(DataError, match="only 16 different sequences"):
+        objective.describe_data(config)
+
+
+def test_copying_is_learned_and_the_checkpoint_decodes_as_well(fold, tmp_path):
+    config = small(
+        "generated", "encoder_decoder", data__task="copy", data__max_length=3, data__num_symbols=5,
+        data__num_examples=150, training__epochs=25, training__batch_size=8, model__d_model=32, training__lr=0.005,
+        model__dropout=0.0, training__patience=None,
+    )  # fmt: skip
+    task = fold(config, metric="exact_match", direction="maximize", checkpoint_dir=str(tmp_path / "checkpoint"))
+    points, result = run(task)
+    assert set(points[0]) >= {"loss", "exact_match", "token_error_rate", "bleu", "chrf"}
+    assert result["exact_match"] > 0.7
+    task = {"config": config, "checkpoint_dir": task["checkpoint_dir"], "test": list(range(150)), "threads": 1}
+    assert objective.run_test(task)["exact_match"] > 0.7
+
+
+def test_subwords_are_learned_alike_each_time_and_give_the_text_back():
+    texts = ["der große Hund", "die große Katze", "der kleine Hund läuft"] * 5
+    settings = {"lowercase": False, "min_count": 2, "max_size": 60}
+    one, other = (Subwords.learn(texts, **settings) for _ in range(2))
+    assert one.definition == other.definition
+    kept = tokens_from_dict(one.to_dict())
+    for text in texts:
+        assert kept.decode(one.encode(text)) == text
+    assert len(one.encode("der große Hund")) < len("der große Hund")
+    assert UNKNOWN in one.encode("€")
+
+
+@given(st.text(alphabet="abc ", min_size=1))
+def test_characters_give_the_text_back(text):
+    tokens = Vocabulary.learn([text], unit="characters", lowercase=False, min_count=1, max_size=None)
+    assert tokens.decode(tokens.encode(text)) == text
+
+
+def test_a_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
+    tokens = Vocabulary.learn(["b a c b d"], unit="words", lowercase=True, min_count=1, max_size=3)
+    assert tokens.tokens[4:] == ("b", "a", "c")
+    assert tokens.encode("B d") == [4, UNKNOWN]
+
+
+@given(*[st.lists(st.sampled_from("ab"), max_size=6)] * 3)
+def test_edit_distance_is_a_metric(one, other, third):
+    distance = edit_distance(one, other)
+    assert (distance == 0) == (one == other)
+    assert distance == edit_distance(other, one) <= max(len(one), len(other))
+    assert distance <= edit_distance(one, third) + edit_distance(third, other)
+
+
+def test_the_error_of_a_token_is_counted_once():
+    assert token_error_rate([["a", "b"], ["c"]], [["a", "x"], ["c", "d"]]) == pytest.approx(2 / 4)
+    assert exact_match(["a", "b"], ["a", "c"]) == 0.5
+
+
+def test_a_perfect_translation_has_the_highest_bleu_and_chrf():
+    text = ["the cat sat on the mat .", "a dog runs through the park ."]
+    assert bleu(text, text) == pytest.approx(100)
+    assert chrf(text, text) == pytest.approx(100)
+    assert bleu(["a", "b"], text) < 1
