@@ -238,6 +238,19 @@ class TrainingConfig(Section):
         return self
 
 
+class TaggingConfig(FilesConfig):
+    """One tag per word, from column files."""
+
+    name: Literal["tagging"]
+    word_column: Annotated[int, Field(ge=0)]
+    tag_column: Annotated[int, Field(ge=0)]
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    ending_length: Annotated[int, Field(ge=0, le=100)]
+    max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
 class SearchedTargets(Section):
     """How a target is searched when a network decodes."""
 
@@ -326,6 +339,7 @@ SHAPES: dict[str, type[ModelConfig]] = {
 DATA: dict[str, type[DataConfig]] = {
     "digits": DigitsConfig,
     "text_classification": TextClassificationConfig,
+    "tagging": TaggingConfig,
     "language_modelling": LanguageModellingConfig,
     "translation": TranslationConfig,
     "generated": GeneratedConfig,
@@ -333,6 +347,7 @@ DATA: dict[str, type[DataConfig]] = {
 SHAPE_OF_DATA = {
     "digits": "encoder",
     "text_classification": "encoder",
+    "tagging": "encoder",
     "language_modelling": "decoder",
     "translation": "encoder_decoder",
     "generated": "encoder_decoder",
@@ -350,7 +365,7 @@ class UnknownData(DataConfig):
     """Stands in when data.name is none of the known names, so that the error names that key and the choices."""
 
     model_config = ConfigDict(extra="allow")
-    name: Literal["digits", "text_classification", "language_modelling", "translation", "generated"]
+    name: Literal["digits", "text_classification", "tagging", "language_modelling", "translation", "generated"]
 
 
 Model = TypeVar("Model", bound=ModelConfig)

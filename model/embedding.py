@@ -27,10 +27,20 @@ class InputEmbedding(nn.Module):
         self.positions = input_positions(config.positions, max_length, config.d_model)
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """(batch, time) token numbers, or (batch, time, features) -> (batch, time, d_model)."""
+    def forward(self, x: Tensor, start: int = 0, also: Tensor | None = None) -> Tensor:
+        """From the input to the first layer's input.
+
+        Args:
+            x: (batch, time) token numbers, or (batch, time, features).
+            start: the position of the first token.
+            also: (batch, time, d_model), other embeddings of the same tokens, of the same size as theirs; or None.
+
+        Returns:
+            (batch, time, d_model).
+        """
         if self.tokens is not None:
-            embedded = functional.embedding(x, self.tokens.weight) * self.scale
+            embedded = functional.embedding(x, self.tokens.weight)
+            embedded = (embedded if also is None else embedded + also) * self.scale
         else:
             assert self.rows is not None
             embedded = self.rows(x)

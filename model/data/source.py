@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from model.config import DataConfig
+from model.data.column_files import read_tagged_sentences
 from model.data.digits import read_digits
 from model.data.examples import Examples
 from model.data.labelled_texts import read_labelled_texts
@@ -13,6 +14,7 @@ from model.data.sequence_pairs import generate_pairs, read_translation
 READERS: dict[str, Callable[[Any], Examples]] = {
     "digits": read_digits,
     "text_classification": read_labelled_texts,
+    "tagging": read_tagged_sentences,
     "language_modelling": read_plain_text,
     "translation": read_translation,
     "generated": generate_pairs,

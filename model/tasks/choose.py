@@ -4,10 +4,12 @@ from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.protocol import Task
 from model.tasks.sequence_to_sequence import SequenceToSequence
+from model.tasks.tagging import Tagging
 
 TASKS: dict[str, type[Task]] = {
     "digits": Classification,
     "text_classification": Classification,
+    "tagging": Tagging,
     "language_modelling": LanguageModelling,
     "translation": SequenceToSequence,
     "generated": SequenceToSequence,

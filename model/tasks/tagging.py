@@ -1,0 +1,183 @@
+"""One label per token."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config import Config
+from model.data.batches import Ragged, batches_by_length
+from model.data.vocabulary import SPECIAL, UNKNOWN
+from model.metrics import accuracy, macro_f1
+from model.tagger import Tagger
+from model.tasks.language_modelling import NO_TARGET
+from model.tasks.protocol import Forward
+
+
+@dataclass(frozen=True)
+class TaggedSentences:
+    """Inputs (time, 2) per sentence: word and ending; and a tag's number per token."""
+
+    inputs: Ragged
+    targets: Ragged
+
+    @property
+    def lengths(self) -> Tensor:
+        """(sentences,), words in each."""
+        return self.inputs.lengths
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class TaggedBatch:
+    """Inputs (batch, time, 2); real (batch, time), or None; targets (batch, time), NO_TARGET at padding."""
+
+    inputs: Tensor
+    real: Tensor | None
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """The tags, the words, and the words' endings.
+
+    A rare word's tag is told by how it ends and whether it begins with a capital: both make up its ending.
+
+    Attributes:
+        tags: the tags' names, sorted; a tag's number is its place.
+        words: known words after the special ones, most frequent first.
+        endings: known endings after the special ones.
+        ending_length: letters of an ending; 0 = only whether the word begins with a capital.
+        max_length: longer sentences are taken in pieces of so many words.
+    """
+
+    tags: tuple[str, ...]
+    words: tuple[str, ...]
+    endings: tuple[str, ...]
+    lowercase: bool
+    ending_length: int
+    max_length: int
+
+    metric_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
+
+    @classmethod
+    def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
+        """Tags from all of `items` (names alone reveal no example), words and endings from the training part."""
+        data = config.data
+        forms = Counter(form for position in train for form in items[position]["words"])
+        words: Counter[str] = Counter()
+        endings: Counter[str] = Counter()
+        for form, count in forms.items():
+            words[form.lower() if data.lowercase else form] += count
+            endings[_ending(form, data.ending_length)] += count
+        return cls(
+            tuple(sorted({tag for item in items for tag in item["tags"]})),
+            SPECIAL + _frequent(words, data.min_count)[: data.max_size],
+            SPECIAL + _frequent(endings, data.min_count),
+            data.lowercase,
+            data.ending_length,
+            data.max_length,
+        )
+
+    def build(self, config: Config[Any, Any]) -> Tagger:
+        """A tagger with fresh weights."""
+        return Tagger(
+            config.model,
+            vocabulary_size=len(self.words),
+            num_endings=len(self.endings),
+            num_tags=len(self.tags),
+            max_length=self.max_length,
+        )
+
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+        words, endings, tags = ({name: n for n, name in enumerate(x)} for x in (self.words, self.endings, self.tags))
+        return words, endings, tags
+
+    def encode(self, items: Sequence[dict[str, Any]]) -> TaggedSentences:
+        """Sentences as numbers, long ones in pieces; a tag that is none of the known becomes number len(tags)."""
+        words, endings, tags = self._numbers
+        flat_inputs, flat_tags, lengths = [], [], []
+        for item in items:
+            for form, tag in zip(item["words"], item["tags"], strict=True):
+                word = words.get(form.lower() if self.lowercase else form, UNKNOWN)
+                flat_inputs.append((word, endings.get(_ending(form, self.ending_length), UNKNOWN)))
+                flat_tags.append(tags.get(tag, len(tags)))
+            whole, rest = divmod(len(item["words"]), self.max_length)
+            lengths += [self.max_length] * whole + [rest] * (rest > 0)
+        length = torch.tensor(lengths)
+        starts = length.cumsum(0) - length
+        inputs = Ragged(torch.tensor(flat_inputs), starts, length)
+        return TaggedSentences(inputs, Ragged(torch.tensor(flat_tags), starts, length))
+
+    def batch(self, encoded: TaggedSentences, indices: Tensor, device: torch.device) -> TaggedBatch:
+        """The sentences at `indices` (batch,), padded to the longest of them."""
+        inputs, real = encoded.inputs.gather(indices)
+        targets, _ = encoded.targets.gather(indices)
+        if real is not None:
+            targets, real = targets.masked_fill(~real, NO_TARGET), real.to(device)
+        return TaggedBatch(inputs.to(device), real, targets.to(device))
+
+    def count(self, batch: TaggedBatch) -> int:
+        """One prediction per word."""
+        return int((batch.targets != NO_TARGET).sum())
+
+    def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float) -> Tensor:
+        """Sum of the cross-entropies, in nats."""
+        logits = network(batch.inputs, batch.real).float().flatten(0, 1)
+        return functional.cross_entropy(
+            logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
+        )
+
+    def evaluate(
+        self, network: nn.Module, encoded: TaggedSentences, batch_size: int, device: torch.device
+    ) -> dict[str, float]:
+        """Over words: accuracy and macro F1 (0 .. 1, higher is better), mean cross-entropy in nats (lower is better).
+
+        Words with a tag that the model does not know count as wrong; the loss leaves them out.
+        """
+        num_tags, predicted, target, losses, known = len(self.tags), [], [], 0.0, 0
+        for indices in batches_by_length(encoded.lengths, batch_size):
+            batch = self.batch(encoded, indices, device)
+            is_word = batch.targets != NO_TARGET
+            logits, tags = network(batch.inputs, batch.real).float()[is_word], batch.targets[is_word]
+            is_known = tags < num_tags
+            losses += float(functional.cross_entropy(logits[is_known], tags[is_known], reduction="sum"))
+            known += int(is_known.sum())
+            predicted.append(logits.argmax(dim=-1).cpu())
+            target.append(tags.cpu())
+        every_predicted, every_target = torch.cat(predicted), torch.cat(target)
+        return {
+            "accuracy": accuracy(every_predicted, every_target),
+            "macro_f1": macro_f1(every_predicted, every_target, num_tags),
+            "loss": losses / max(known, 1),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able values."""
+        names = ("tags", "words", "endings", "lowercase", "ending_length", "max_length")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Tagging":
+        """What `to_dict` gave."""
+        names = ("tags", "words", "endings")
+        return cls(**(values | {name: tuple(values[name]) for name in names}))
+
+
+def _ending(form: str, length: int) -> str:
+    """`^` for a capital at the beginning, and the last letters in small print: `^ing`, `s`."""
+    return ("^" if form[:1].isupper() else "") + (form[-length:].lower() if length else "")
+
+
+def _frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
+    """The names seen often enough, most frequent first, ties by code point."""
+    kept = [name for name, count in counts.items() if count >= min_count]
+    return tuple(sorted(kept, key=lambda name: (-counts[name], name)))

@@ -1,0 +1,90 @@
+import pytest
+import torch
+
+from model import objective
+from model.config import parse
+from model.errors import DataError
+from model.tasks.tagging import Tagging
+from tests.model.conftest import compose, run, small
+
+SENTENCES = "# a comment\nThe\tDET\tx\ndog\tNOUN\tx\nruns\tVERB\tx\n\n\nA\tDET\tx\ncat\tNOUN\tx\n\n"
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    path = tmp_path / "tagged.tsv"
+    path.write_text(SENTENCES * 30)
+    return path
+
+
+def test_sentences_are_divided_by_blank_lines_and_comments_left_out(tagged):
+    described = objective.describe_data(compose("tagging", data__path=str(tagged)))
+    assert described["size"] == 60
+    assert described["labels"] is None
+    assert len(set(described["digests"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("The\tDET\ndog\n", r"a.tsv:2: 1 column between tabs; must be at least 2"),
+        ("The\tDET\ndog\t \n", r"a.tsv:2: the tag is empty"),
+        ("The\tDET\n \tNOUN\n", r"a.tsv:2: the word is empty"),
+        ("The\tX\ndog\tX\n", r"every tag is 'X'; is data.tag_column right"),
+        ("# nothing\n", r"no sentence"),
+    ],
+)
+def test_a_bad_column_file_names_the_line(tmp_path, content, message):
+    (tmp_path / "a.tsv").write_text(content)
+    with pytest.raises(DataError, match=message):
+        objective.describe_data(compose("tagging", data__path=str(tmp_path / "a.tsv")))
+
+
+def test_tags_are_learned_and_scored_again_from_the_checkpoint(fold, tagged, tmp_path):
+    config = small("tagging", data__path=str(tagged), training__epochs=15, training__batch_size=8)
+    task = fold(config, metric="accuracy", direction="maximize", checkpoint_dir=str(tmp_path / "checkpoint"))
+    _, result = run(task)
+    assert result["accuracy"] == 1
+    test = {"config": config, "checkpoint_dir": task["checkpoint_dir"], "test": list(range(60)), "threads": 1}
+    assert objective.run_test(test)["macro_f1"] == 1
+
+
+def learned(**overrides):
+    config = parse(small("tagging", data__min_count=1, model__dropout=0.0, **overrides))
+    items = [{"words": ["The", "dog", "runs"], "tags": ["D", "N", "V"]}, {"words": ["cats"], "tags": ["N"]}]
+    return config, items, Tagging.learn(config, items, [0, 1])
+
+
+def test_a_word_is_known_by_itself_its_ending_and_its_capital():
+    _, _, task = learned(data__ending_length=2)
+    assert set(task.words[4:]) == {"the", "dog", "runs", "cats"}
+    assert set(task.endings[4:]) == {"^he", "og", "ns", "ts"}
+
+
+def test_long_sentences_are_taken_in_pieces_without_losing_a_word():
+    _, items, task = learned(data__max_length=2)
+    data = task.encode(items)
+    assert data.lengths.tolist() == [2, 1, 1]
+    assert task.count(task.batch(data, torch.arange(3), torch.device("cpu"))) == 4
+
+
+def test_a_masked_label_changes_no_gradient():
+    config, items, task = learned()
+    torch.manual_seed(0)
+    network, gradients = task.build(config), []
+    for padding_target in (0, 2):
+        batch = task.batch(task.encode(items), torch.arange(2), torch.device("cpu"))
+        batch.inputs[1, 1:] = padding_target  # what stands at padding must not matter either
+        network.zero_grad()
+        task.loss(network, batch, 0.1).backward()
+        gradients.append([parameter.grad.clone() for parameter in network.encoder.parameters()])
+    torch.testing.assert_close(*gradients)
+
+
+def test_a_tag_that_training_did_not_know_counts_as_wrong():
+    config, items, task = learned()
+    torch.manual_seed(0)
+    unknown = task.encode([items[0] | {"tags": ["Q"] * 3}])
+    with torch.no_grad():
+        metrics = task.evaluate(task.build(config).eval(), unknown, 8, torch.device("cpu"))
+    assert metrics["accuracy"] == 0
