@@ -8,12 +8,14 @@ import torch
 
 from model.checkpoint import load_checkpoint, save_checkpoint
 from model.config import Config, parse
+from model.data.encoded_cache import cache_folder, encode_once
 from model.data.source import read_examples
 from model.data.store import read_store
 from model.errors import OutOfMemoryError
 from model.progress import Resumable
 from model.randomness import Randomness
 from model.tasks.choose import TASKS
+from model.tasks.protocol import Encoded, Task
 from model.train import Goal, Point, choose_device, copy_weights, evaluate, train
 
 
@@ -31,12 +33,9 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         raise ValueError("training.precision=float16 needs a GPU, and there is none: choose float32 or bfloat16")
     randomness = Randomness(task["seed"])
 
-    items = read_store(task["data_dir"])
     # Ascending, so that neither a result nor a running text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
-    learned = kind.learn(config, items, parts["train"])
-    data = learned.encode([items[position] for position in parts["train"]])
-    validation = learned.encode([items[position] for position in parts["validation"]]) if parts["validation"] else None
+    learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
     with randomness.use():
         network = learned.build(config).to(device)
 
@@ -66,6 +65,23 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
     data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
     device = choose_device(config.training.device)
     return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training)
+
+
+def _encoded(
+    kind: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
+) -> tuple[Task, Encoded, Encoded | None]:
+    """What is learned from the training part, and both parts as numbers; validation may be absent."""
+    present = {part: positions for part, positions in parts.items() if positions}
+
+    def build() -> tuple[dict[str, Any], dict[str, Any]]:
+        items = read_store(data_dir)
+        learned = kind.learn(config, items, parts["train"])
+        encoded = {part: learned.encode([items[place] for place in places]) for part, places in present.items()}
+        return learned.to_dict(), encoded
+
+    folder = cache_folder(data_dir, {"data": config.data.model_dump(), "parts": parts})
+    values, encoded = encode_once(folder, dict.fromkeys(present, kind.encoded_type), build)
+    return kind.from_dict(values), encoded["train"], encoded.get("validation")
 
 
 def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, list[int]]) -> Resumable | None:

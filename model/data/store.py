@@ -1,6 +1,7 @@
 """The examples that a worker may see: a folder with these and no way to the others."""
 
 import functools
+import hashlib
 import json
 import os
 import shutil
@@ -39,13 +40,35 @@ def put_in_place(aside: Path, target: Path) -> None:
 
 
 def read_store(data_dir: str) -> list[dict[str, Any]]:
-    """The examples by position; kept in memory for the next task of this process."""
+    """The examples by position; kept in memory for the next task of this process.
+
+    Raises:
+        DataError: nothing has been prepared there.
+    """
     path = Path(data_dir) / EXAMPLES
+    return _read(str(path.resolve()), _changed(path))
+
+
+def store_digest(data_dir: str) -> str:
+    """A hex fingerprint of the prepared examples.
+
+    Raises:
+        DataError: nothing has been prepared there.
+    """
+    path = Path(data_dir) / EXAMPLES
+    return _digest(str(path.resolve()), _changed(path))
+
+
+def _changed(path: Path) -> int:
     try:
-        changed = path.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; prepare_data must have written the folder") from None
-    return _read(str(path.resolve()), changed)
+
+
+@functools.lru_cache(maxsize=2)
+def _digest(path: str, changed: int) -> str:  # noqa: ARG001 -- a rewritten folder is read again
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @functools.lru_cache(maxsize=2)

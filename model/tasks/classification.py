@@ -60,6 +60,7 @@ class Classification:
     max_length: int
 
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
+    encoded_type: ClassVar[type] = LabelledSequences
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":

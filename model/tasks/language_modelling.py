@@ -60,6 +60,7 @@ class LanguageModelling:
     context: int
 
     metric_names: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "bits_per_character")
+    encoded_type: ClassVar[type] = TextBlocks
 
     @classmethod
     def learn(

@@ -29,6 +29,7 @@ class Task(Protocol):
     """
 
     metric_names: ClassVar[tuple[str, ...]]  # what `evaluate` gives, `loss` among them
+    encoded_type: ClassVar[type]  # what `encode` gives: a dataclass of tensors and JSON-able values
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:

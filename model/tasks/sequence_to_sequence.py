@@ -66,6 +66,7 @@ class SequenceToSequence:
     length_penalty: float
 
     metric_names: ClassVar[tuple[str, ...]] = ("loss", "exact_match", "token_error_rate", "bleu", "chrf")
+    encoded_type: ClassVar[type] = Pairs
 
     @classmethod
     def learn(

@@ -66,6 +66,7 @@ class Tagging:
     max_length: int
 
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "loss")
+    encoded_type: ClassVar[type] = TaggedSentences
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":

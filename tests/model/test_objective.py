@@ -159,3 +159,8 @@ def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold, monkeypatch
     first = run(task)[1]["loss"]
     monkeypatch.setattr("model.train.EVALUATION_BATCH", 7)
     assert math.isclose(run(task)[1]["loss"], first, rel_tol=1e-5)
+
+
+def test_a_folder_that_was_not_prepared_is_named(fold, tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere.*prepare_data must have written"):
+        run(fold(small()) | {"data_dir": str(tmp_path / "nowhere")})

@@ -1,0 +1,86 @@
+"""Examples as numbers, kept on disk: encoded once per machine, mapped into the memory of every worker."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.data.store import store_digest
+
+PLAIN = "plain.json"
+
+
+def cache_folder(data_dir: str, settings: dict[str, Any]) -> Path:
+    """Where the encoding of this prepared data under these settings belongs; its name is a hash of both."""
+    key = json.dumps([store_digest(data_dir), settings], sort_keys=True)
+    return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def encode_once(
+    folder: Path, kinds: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `build` gives, from disk where it has been built before.
+
+    Args:
+        folder: see `cache_folder`.
+        kinds: the name of each part and its dataclass, made of tensors, JSON-able values and such dataclasses.
+        build: gives a JSON-able dict, and the parts by name. Called at most once.
+
+    Returns:
+        The same; the parts' tensors are memory-mapped, and writing to them changes no file.
+    """
+    if not folder.exists():
+        values, parts = build()
+        try:
+            _write(folder, values, parts)
+        except OSError:  # a full or read-only disk must not stop a training: it has what it needs
+            return values, parts
+    plain = json.loads((folder / PLAIN).read_text(encoding="utf-8"))
+    return plain["values"], {name: _load(kind, name, folder, plain["fields"]) for name, kind in kinds.items()}
+
+
+def _write(folder: Path, values: dict[str, Any], parts: dict[str, Any]) -> None:
+    folder.parent.mkdir(exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+    plain: dict[str, Any] = {}
+    try:
+        for name, part in parts.items():
+            _save(part, name, aside, plain)
+        (aside / PLAIN).write_text(json.dumps({"values": values, "fields": plain}), encoding="utf-8")
+        if not folder.exists():
+            aside.rename(folder)
+    except OSError:
+        if not folder.exists():  # else another worker was faster, with the same content
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _save(value: Any, name: str, folder: Path, plain: dict[str, Any]) -> None:
+    if isinstance(value, Tensor):
+        np.save(folder / f"{name}.npy", value.numpy(), allow_pickle=False)
+    elif is_dataclass(value):
+        for field in fields(value):
+            _save(getattr(value, field.name), f"{name}.{field.name}", folder, plain)
+    else:
+        plain[name] = value
+
+
+def _load(kind: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
+    if kind is Tensor:
+        # Copy-on-write: read lazily and shared between workers, yet writable, as torch asks of its arrays.
+        return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(
+            **{field.name: _load(hints[field.name], f"{name}.{field.name}", folder, plain) for field in fields(kind)}  # type: ignore[operator]
+        )
+    return plain[name]

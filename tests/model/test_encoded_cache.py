@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from model import fold as fold_module
+from tests.model.conftest import run, small
+
+
+def test_data_are_encoded_once_and_then_read_from_disk(fold, monkeypatch):
+    task = fold(small())
+    first = run(task)
+    monkeypatch.setattr(fold_module, "read_store", lambda _: pytest.fail("was read and encoded again"))
+    assert run(task | {"seed": 7}) == first
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "overrides"),
+    [
+        ("text_classification", "encoder", {}),
+        ("generated", "encoder_decoder", {"data__num_examples": 60, "data__max_length": 5}),
+    ],
+)
+def test_from_disk_training_is_the_same_to_the_bit(fold, reviews, data, model, overrides):
+    path = {"data__path": str(reviews)} if data == "text_classification" else {}
+    task = fold(small(data, model, **(overrides | path)))
+    assert run(task) == run(task)
+
+
+def test_other_settings_or_folds_are_encoded_anew(fold, reviews):
+    config = small("text_classification", data__path=str(reviews))
+    task = fold(config)
+    run(task)
+    run(task | {"train": task["train"][:-1]})
+    run(task | {"config": task["config"] | {"data": task["config"]["data"] | {"min_count": 3}}})
+    assert len(list((Path(task["data_dir"]) / "encoded").iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_only_costs_time(fold, monkeypatch):
+    task = fold(small())
+    expected = run(task)
+    task = fold(small())  # prepared anew: nothing is cached
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("model.data.encoded_cache.tempfile.mkdtemp", full)
+    assert run(task) == expected
