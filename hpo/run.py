@@ -82,7 +82,7 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
     tracker.send(track.open_study(config.study.name, record.noted("id"), params, tags, _datasets(study)))
     for trial in record.history():
         tracker.trial_opened(trial)
-        for message in track.curves(trial, study.num_folds):
+        for message in track.curves(trial):
             tracker.send(message)
         tracker.trial_finished(trial)
 

@@ -15,6 +15,9 @@ from omegaconf.errors import OmegaConfBaseException
 from hpo.errors import ConfigError, nearest
 from hpo.keys import flatten
 
+# Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
+_USERS_OWN = ("space.", "strategy.start", "strategy.windows")
+
 
 def compose_config(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
@@ -23,8 +26,7 @@ def compose_config(
 
     Args:
         name: the primary configuration, `search` or `train`, in the package `conf`.
-        overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`. A `space.` key needs no `+`: what is
-            searched is for the user to say.
+        overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`.
         config_dir: a folder with groups of the user's own, besides those of `conf`.
         config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed.
 
@@ -32,10 +34,10 @@ def compose_config(
         ConfigError: one line with the override at fault and the nearest name.
     """
     parsed = [_parse(text) for text in overrides]
-    of_space = [o for o in parsed if o.key_or_group.startswith("space.") and not o.is_delete()]
-    others = [o for o in parsed if o not in of_space]
+    of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
+    others = [o for o in parsed if o not in of_user]
     config = _load(config_file, others) if config_file else _compose(name, others, config_dir)
-    for override in of_space:
+    for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     try:
         tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -92,9 +94,7 @@ def _refuse_unknown(overrides: Sequence[Override], config: DictConfig) -> None:
     known = [*leaves, *branches]
     for override in overrides:
         key = override.key_or_group
-        # Below a leaf that holds a mapping, such as strategy.start, keys are the user's own.
-        is_inside = any(key.startswith(f"{leaf}.") and isinstance(leaves[leaf], Mapping) for leaf in leaves)
-        if key not in known and not is_inside and not override.is_add() and not override.is_force_add():
+        if key not in known and not override.is_add() and not override.is_force_add():
             hint = nearest(key, known) or f"; see `hpo search --cfg job`, or add it with +{key}=..."
             raise ConfigError(f"{key}: there is no such key{hint}")
 

@@ -47,7 +47,7 @@ def run_to_the_end(study: Study) -> int:
         # After Ray, which installs a handler of its own.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _stop)
-        tracker = make_tracker(config.track, config.study.metric, study.num_folds)
+        tracker = make_tracker(config.track, config.study.metric)
         progress = Progress(config.study, study.num_folds, record.history())
         try:
             with progress:

@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     overrides = ["track.name=mlflow", *given.overrides]
     study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
     record = study.read()
-    tracker = make_tracker(study.config.track, study.config.study.metric, study.num_folds)
+    tracker = make_tracker(study.config.track, study.config.study.metric)
     assert tracker is not None
     open_in_tracker(study, record, tracker)
     report = write_report(study, record)

@@ -37,6 +37,9 @@ class RayDispatcher:
     def __init__(self, settings: DispatchSection, import_from: str | None = None) -> None:
         self._settings = settings
         self._import_from = import_from
+        if settings.address is None and settings.gpus is not None:
+            # What can be refused without starting Ray is refused at once.
+            _refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker, settings.gpus)
         self._cluster = RayCluster(settings.address, settings.gpus, settings.threads)
         try:
             self.slots = _count_workers(settings, self._cluster)
@@ -151,13 +154,17 @@ def _count_workers(settings: DispatchSection, cluster: RayCluster) -> int:
     fits = min(math.floor(there / each + 1e-9) for each, there in needs.values() if each > 0)
     workers = settings.workers or max(fits, 1)
     for kind, (each, there) in needs.items():
-        if workers * each > there + 1e-9:
-            key = f"dispatch.{kind.lower()}s_per_worker"
-            raise DispatchError(
-                f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, there are {there:g}; "
-                f"lower {key} or dispatch.workers"
-            )
+        _refuse_too_many(kind, workers, each, there)
     return workers
+
+
+def _refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:
+    if workers * each > there + 1e-9:
+        key = f"dispatch.{kind.lower()}s_per_worker"
+        raise DispatchError(
+            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, there are {there:g}; "
+            f"lower {key} or dispatch.workers"
+        )
 
 
 def _reason(error: BaseException) -> str:

@@ -22,7 +22,7 @@ def refuse_bad_uri(settings: TrackSection) -> None:
         )
 
 
-def make_tracker(settings: TrackSection, metric: str, num_folds: int) -> Tracker | None:
+def make_tracker(settings: TrackSection, metric: str) -> Tracker | None:
     """Return the tracker that `settings.name` names, started; None for `none`."""
     refuse_bad_uri(settings)
-    return MlflowTracker(settings, metric, num_folds) if settings.name == "mlflow" else None
+    return MlflowTracker(settings, metric) if settings.name == "mlflow" else None

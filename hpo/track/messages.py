@@ -36,32 +36,30 @@ def open_trial(trial: Trial) -> Message:
     }
 
 
-def curve_point(trial: Trial, fold: int, num_folds: int, point: Mapping[str, Any]) -> Message:
+def curve_point(trial: Trial, fold: int, point: Mapping[str, Any]) -> Message:
     """Return the message of one point of a learning curve, at its epoch (or step)."""
-    prefix = f"fold_{fold}/" if num_folds > 1 else ""
     numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
     step = int(numbers.pop("epoch", numbers.pop("step", 0)))
-    metrics = {f"{prefix}{name}": value for name, value in numbers.items() if name != "epochs"}
+    metrics = {f"fold_{fold}/{name}": value for name, value in numbers.items() if name != "epochs"}
     return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": time.time()}
 
 
-def curves(trial: Trial, num_folds: int) -> list[Message]:
+def curves(trial: Trial) -> list[Message]:
     """Return the messages of all learning curves of a trial, as the record holds them."""
     return [
-        curve_point(trial, fold, num_folds, point)
-        for fold, outcome in sorted(trial.outcomes.items())
-        for point in outcome.curve
+        curve_point(trial, fold, point) for fold, outcome in sorted(trial.outcomes.items()) for point in outcome.curve
     ]
 
 
-def close_trial(trial: Trial, metric: str, num_folds: int) -> Message:
+def close_trial(trial: Trial, metric: str) -> Message:
     """Return the message that closes the child run, with the trial's number as a metric to draw charts against."""
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
     for fold, outcome in sorted(trial.outcomes.items()):
-        prefix = f"fold_{fold}/final_" if num_folds > 1 else "final_"
-        metrics |= {f"{prefix}{name}": value for name, value in outcome.metrics.items() if name != "num_parameters"}
+        metrics |= {
+            f"fold_{fold}/final_{name}": value for name, value in outcome.metrics.items() if name != "num_parameters"
+        }
         if "num_parameters" in outcome.metrics:
             metrics["num_parameters"] = outcome.metrics["num_parameters"]
     return {

@@ -23,7 +23,7 @@ from hpo.track.mlflow_quiet import MLFLOW_ENVIRONMENT
 _GATHER_SECONDS = 0.5
 _RETRY_SECONDS = 5.0
 # Once the input has ended, how long an absent server is waited for; `hpo sync` sends what is missing later.
-_LAST_CALL_SECONDS = 20.0
+_LAST_CALL_SECONDS = 10.0
 
 
 def main(uri: str, experiment: str, artifact_root: str) -> int:

@@ -72,6 +72,8 @@ class MlflowSink:
     def _open_trial(self, message: Message) -> None:
         number = message["number"]
         if number in self._runs:
+            if number not in self._closed:
+                self._client.update_run(self._runs[number], status="RUNNING")
             return
         tags = message["tags"] | {"mlflow.parentRunId": self._parent, "hpo.trial": str(number), "hpo.kind": "trial"}
         run = self._client.create_run(
@@ -111,6 +113,8 @@ class MlflowSink:
         self._client.log_batch(self._parent, metrics=metrics, tags=[RunTag("mlflow.note.content", message["note"])])
         for path in message["artifacts"]:
             self._client.log_artifact(self._parent, path)
+        for number in self._runs.keys() - self._closed:
+            self._client.set_terminated(self._runs[number], "KILLED")
         self._client.set_terminated(self._parent, message["status"])
 
     def _flush(self, number: int, tags: Sequence[RunTag] = ()) -> None:

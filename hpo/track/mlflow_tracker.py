@@ -19,9 +19,8 @@ from hpo.trials import Trial
 class MlflowTracker:
     """Sends messages through a queue and a pipe to `hpo.track.mlflow_process`."""
 
-    def __init__(self, settings: TrackSection, metric: str, num_folds: int) -> None:
+    def __init__(self, settings: TrackSection, metric: str) -> None:
         self._metric = metric
-        self._num_folds = num_folds
         arguments = [settings.uri, settings.experiment, str(Path("mlartifacts").absolute())]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hpo.track.mlflow_process", *arguments],
@@ -47,11 +46,11 @@ class MlflowTracker:
     def reported(self, trial: Trial, report: Report) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
-            self.send(messages.curve_point(trial, report.task.fold, self._num_folds, report.point))
+            self.send(messages.curve_point(trial, report.task.fold, report.point))
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
-        self.send(messages.close_trial(trial, self._metric, self._num_folds))
+        self.send(messages.close_trial(trial, self._metric))
 
     def close(self) -> bool:
         """End the process's input and wait for it; return whether everything was sent."""

@@ -59,7 +59,10 @@ def test_each_whole_gpu_worker_has_its_own(pool):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0}, "3 worker.* GPU need 3, there are 2"),
+        (
+            {"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0},
+            "3 worker.* GPU need 3, there are 2",
+        ),
         ({"workers": 1000}, "1000 worker.* CPU need 1000"),
         ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, there are 0"),
     ],

@@ -1,0 +1,25 @@
+"""Runs the command `hpo` in this process, as the console script does."""
+
+from hpo.cli.main import main
+
+# A study of the digits that is over in seconds.
+QUICK = (
+    "dispatch=local",
+    "track=none",
+    "training.epochs=2",
+    "training.warmup_fraction=0",
+    "model.num_layers=1",
+    "model.d_model=16",
+    "model.feed_forward_width=16",
+    "space.training.lr=[0.001,0.01]",
+    "~space.training.batch_size",
+    "~space.model",
+    "study.trials=2",
+)
+
+
+def hpo(capsys, *arguments):
+    """Return the exit code, standard output and standard error."""
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err

@@ -1,0 +1,163 @@
+"""The commands on a real, small study of the digits: search, resume, test, report, train."""
+
+import csv
+import fcntl
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from tests.hpo.cli.commands import QUICK, hpo
+from tests.studies import rows
+
+
+@pytest.fixture(scope="module")
+def finished_study(tmp_path_factory):
+    """The folder in which the quick study was run to its end; tests that change it work on a copy."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["search", *QUICK]) == 0
+    return folder
+
+
+@pytest.fixture
+def study(finished_study, tmp_path, monkeypatch):
+    import shutil
+
+    shutil.copytree(finished_study, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return Path("runs/digits")
+
+
+def test_a_search_leaves_its_files(study):
+    names = {"config.yaml", "environment.json", "study.db", "trials.csv", "best.yaml", "report.md", "report.json"}
+    assert names <= {path.name for path in study.iterdir()}
+    with (study / "trials.csv").open() as file:
+        header = next(csv.reader(file))
+    folds = ["fold_0", "fold_1", "fold_2"]
+    assert header == ["number", "round", "state", "score", "training.lr", *folds, "num_parameters", "seconds", "error"]
+
+
+def test_the_report_tells_what_was_done(study):
+    report = json.loads((study / "report.json").read_text())
+    assert report["counts"] | {"failures": {}} == {
+        "budget": 2,
+        "proposed": 2,
+        "complete": 2,
+        "failed": 0,
+        "running": 0,
+        "failures": {},
+    }
+    parts = report["data"]["split"]["parts"]
+    assert (parts["development"]["size"], parts["test"]["size"]) == (1617, 180)
+    assert report["winner"]["score"] == pytest.approx(sum(report["winner"]["folds"]) / 3)
+    page = (study / "report.md").read_text()
+    for text in ("1,617 | 90.0%", "`training.lr`", "`round_size`", "hpo search --config", "torch 2."):
+        assert text in page
+
+
+def test_typed_again_it_trains_nothing(capsys, study):
+    before = (study / "trials.csv").read_text()
+    started = time.time()
+    code, out, _ = hpo(capsys, "search", *QUICK)
+    assert code == 0
+    assert "winner" in out
+    assert (study / "trials.csv").read_text() == before
+    assert all(path.stat().st_mtime < started for path in (study / "checkpoints").rglob("*") if path.is_file())
+
+
+def test_a_changed_configuration_is_refused_with_its_keys(capsys, study):
+    code, _, err = hpo(capsys, "search", *QUICK, "model.nonlinearity=relu", "training.epochs=3")
+    assert code == 2
+    assert "model.nonlinearity was 'gelu' and is now 'relu'" in err
+    assert "training.epochs was 2 and is now 3" in err
+
+
+def test_a_smaller_budget_is_refused(capsys, study):
+    code, _, err = hpo(capsys, "search", *QUICK, "study.trials=1")
+    assert (code, "has 2 trials already" in err) == (2, True)
+
+
+def test_another_driver_is_refused_with_its_process(capsys, study):
+    with (study / "driver.lock").open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write("process 4711 on there")
+        lock.flush()
+        code, _, err = hpo(capsys, "search", *QUICK)
+    assert (code, "process 4711 on there" in err) == (2, True)
+
+
+def test_resume_with_a_larger_budget_goes_on(capsys, study):
+    first = rows(study / "trials.csv")
+    # Two values of the learning rate are the whole space, so there is nothing more to try.
+    code, _, _ = hpo(capsys, "resume", "digits", "study.trials=5")
+    assert code == 0
+    assert rows(study / "trials.csv") == first
+
+
+def test_resume_refuses_what_would_change_trials(capsys, study):
+    code, _, err = hpo(capsys, "resume", "digits", "study.seed=1")
+    assert (code, "study.seed was 0 and is now 1" in err) == (2, True)
+
+
+def test_the_test_part_is_opened_once_and_counted(capsys, study):
+    code, out, _ = hpo(capsys, "test", "digits")
+    assert (code, "180 examples, opened 1 time" in out) == (0, True)
+    first = json.loads((study / "test.json").read_text())
+    assert set(first["metrics"]) >= {"accuracy", "macro_f1"}
+
+    code, _, err = hpo(capsys, "test", "digits")
+    assert (code, "--again" in err) == (2, True)
+    assert json.loads((study / "test.json").read_text()) == first
+
+    code, out, _ = hpo(capsys, "test", "digits", "--again")
+    assert (code, "opened 2 time" in out) == (0, True)
+    assert "opened **2 times**" in (study / "report.md").read_text()
+
+
+def test_another_study_of_the_same_data_counts_too(capsys, study):
+    assert hpo(capsys, "test", "digits")[0] == 0
+    assert hpo(capsys, "search", *QUICK, "study.name=second", "study.seed=3")[0] == 0
+    code, _, err = hpo(capsys, "test", "second")
+    assert (code, "by study 'digits'" in err) == (2, True)
+
+
+def test_an_unfinished_search_cannot_be_tested(capsys):
+    assert hpo(capsys, "search", *QUICK, "study.trials=1")[0] == 0
+    config = Path("runs/digits/config.yaml")
+    config.write_text(config.read_text().replace("trials: 1", "trials: 2"))
+    code, _, err = hpo(capsys, "test", "digits")
+    assert (code, "1 of 2 trials" in err) == (2, True)
+    assert not Path("runs/test_openings.jsonl").exists()
+
+
+def test_the_winner_trains_alone_as_its_first_fold_was_trained(capsys, study):
+    code, out, _ = hpo(capsys, "train", "--config", str(study / "best.yaml"))
+    best = max(rows(study / "trials.csv"), key=lambda row: float(row["score"]))
+    assert code == 0
+    assert f"accuracy = {float(best['fold_0']):.6g}" in out
+
+
+def test_the_development_copy_holds_no_test_example(study):
+    assert len((study / "data" / "examples.jsonl").read_text().splitlines()) == 1617
+
+
+def test_every_trial_failed_is_exit_code_1(capsys):
+    code, out, _ = hpo(capsys, "search", *QUICK, "objective=tests.toy:raises")
+    assert code == 1
+    assert "every trial failed" in out
+    assert "no luck today" in out
+
+
+def test_help_of_every_command(capsys):
+    from hpo.cli.main import COMMANDS
+
+    for command in COMMANDS:
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        assert "examples:" in capsys.readouterr().out
