@@ -90,9 +90,12 @@ class Trial:
 
     @property
     def error(self) -> str | None:
-        """Why the trial failed: the errors of its folds, each with the fold's number."""
-        errors = [f"fold {fold}: {o.error}" for fold, o in sorted(self.outcomes.items()) if o.error]
-        return "; ".join(errors) or None
+        """Why the trial failed: each error once, with the numbers of the folds that it befell."""
+        folds: dict[str, list[str]] = {}
+        for fold, outcome in sorted(self.outcomes.items()):
+            if outcome.error:
+                folds.setdefault(outcome.error, []).append(str(fold))
+        return "; ".join(f"fold {', '.join(numbers)}: {error}" for error, numbers in folds.items()) or None
 
     @property
     def seconds(self) -> float:
