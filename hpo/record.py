@@ -1,17 +1,17 @@
 """The study's record: every trial and every outcome, kept in an Optuna storage before anything is shown."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.storages import BaseStorage, RDBStorage
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event
 
 from hpo.dimensions import Dimension, Range
 from hpo.errors import StudyError
+from hpo.record_rows import TrialRows
 from hpo.space import Point, Space
 from hpo.trials import Direction, History, Outcome, Trial, finished
 
@@ -29,11 +29,12 @@ class Record:
     """
 
     def __init__(
-        self, storage: BaseStorage, study_id: int, space: Space, metric: str, direction: Direction, num_folds: int
+        self, storage: RDBStorage, study_id: int, space: Space, metric: str, direction: Direction, num_folds: int
     ) -> None:
         self._storage = storage
         self._study_id = study_id
-        self._distributions = {d.key: _distribution(d) for d in space.dimensions}
+        distributions = {d.key: _distribution(d) for d in space.dimensions}
+        self._rows = TrialRows(storage.engine, study_id, distributions)
         self._keys = space.keys
         self._metric = metric
         self._direction: Direction = direction
@@ -54,18 +55,9 @@ class Record:
 
     def open_trial(self, round_number: int, point: Point) -> Trial:
         """Write down that this point is being evaluated, and return its trial with the next number."""
-        template = create_trial(
-            state=TrialState.RUNNING,
-            params=dict(point),
-            distributions={key: self._distributions[key] for key in point},
-            user_attrs={_ROUND: round_number},
-        )
-        trial_id = self._storage.create_new_trial(self._study_id, template)
-        number = self._storage.get_trial_number_from_id(trial_id)
-        if number != len(self._trials):
-            raise StudyError(f"record: another process writes to this study (trial {number} is not ours); stop it")
+        number = len(self._trials)
+        self._ids[number] = self._rows.open(number, point, {_ROUND: round_number})
         trial = Trial(number, round_number, point)
-        self._ids[number] = trial_id
         self._trials[number] = trial
         return trial
 
@@ -74,12 +66,16 @@ class Record:
         trial = self._trials[number]
         if fold in trial.outcomes:
             return trial
-        self._storage.set_trial_user_attr(self._ids[number], f"{_FOLD}{fold}", outcome.to_dict())
         outcomes = {**trial.outcomes, fold: outcome}
-        if len(outcomes) < self._num_folds:
-            trial = Trial(number, trial.round, trial.point, outcomes, key=trial.key)
+        written = {f"{_FOLD}{fold}": outcome.to_dict()}
+        if len(outcomes) == self._num_folds:
+            trial = finished(trial, outcomes, self._metric, self._direction)
+            state = TrialState.COMPLETE if trial.state == "complete" else TrialState.FAIL
+            self._rows.close(self._ids[number], state, trial.score, written)
         else:
-            trial = self._close(trial, outcomes)
+            trial = Trial(number, trial.round, trial.point, outcomes, key=trial.key)
+            for key, value in written.items():
+                self._rows.add(self._ids[number], key, value)
         self._trials[number] = trial
         return trial
 
@@ -95,13 +91,6 @@ class Record:
         """Close the connection."""
         self._storage.remove_session()
 
-    def _close(self, trial: Trial, outcomes: Mapping[int, Outcome]) -> Trial:
-        done = finished(trial, outcomes, self._metric, self._direction)
-        state = TrialState.COMPLETE if done.state == "complete" else TrialState.FAIL
-        values = None if done.score is None else [done.score]
-        self._storage.set_trial_state_values(self._ids[trial.number], state, values)
-        return done
-
     def _read(self, frozen: FrozenTrial) -> Trial:
         point = {key: frozen.params[key] for key in self._keys if key in frozen.params}
         attributes = frozen.user_attrs
@@ -113,9 +102,6 @@ class Record:
         trial = Trial(frozen.number, attributes[_ROUND], point, outcomes)
         if len(outcomes) < self._num_folds:
             return trial
-        if not frozen.state.is_finished():
-            # The driver died between the last outcome and the closing of the trial.
-            return self._close(trial, outcomes)
         return finished(trial, outcomes, self._metric, self._direction)
 
 
@@ -156,7 +142,7 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path.absolute()}"
 
 
-def _open_storage(url: str) -> BaseStorage:
+def _open_storage(url: str) -> RDBStorage:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         storage = RDBStorage(url, skip_compatibility_check=False)

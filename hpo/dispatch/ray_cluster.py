@@ -9,10 +9,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from hpo.errors import DispatchError
 
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
+_PREFIX = "hpo-ray-"
 
 
 class RayCluster:
@@ -37,8 +40,9 @@ class RayCluster:
         self.gpus = float(resources.get("GPU", 0))
 
     def _start(self, gpus: int | None, threads: int) -> None:
+        _remove_abandoned()
         # mkdtemp makes the folder 0700. A short path: Ray puts sockets below it, whose names are limited to 107 bytes.
-        self._folder = Path(tempfile.mkdtemp(prefix="hpo-ray-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         token = self._folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
@@ -96,6 +100,15 @@ class RayCluster:
                 os.environ[name] = value
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _remove_abandoned() -> None:
+    """Delete the folders of our own drivers that were killed and could not do it themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+        if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _forget_earlier_token() -> None:

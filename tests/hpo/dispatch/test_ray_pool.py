@@ -72,6 +72,7 @@ def test_more_than_there_is_is_refused(changes, words):
         started(**changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [{"workers": 1}], indirect=True)
 def test_a_stranger_cannot_join(pool):
     """The session's folder and token are this user's alone, and without the token Ray refuses."""

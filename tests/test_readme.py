@@ -1,0 +1,59 @@
+"""The README's commands and its example of an own trainer, as they stand there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import COMMANDS, main
+from tests.studies import REPOSITORY, rows
+
+README = (REPOSITORY / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+LINES = [line for language, block in BLOCKS if language == "bash" for line in block.splitlines()]
+
+
+def commands():
+    """Yield the words of every `hpo` command in the README's shell blocks."""
+    for line in LINES:
+        for part in line.split("&&"):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["hpo"]:
+                yield words[1:]
+
+
+def write_example():
+    """Write the own trainer and its configuration as the README shows them."""
+    python = next(block for language, block in BLOCKS if language == "python")
+    yaml = next(block for language, block in BLOCKS if language == "yaml" and "@package _global_" in block)
+    Path("forest.py").write_text(python)
+    Path("my_conf/study").mkdir(parents=True)
+    Path("my_conf/study/forest.yaml").write_text(yaml)
+
+
+def test_the_example_of_an_own_trainer_runs(capsys):
+    write_example()
+    assert main(["search", "--config-dir", "my_conf", "study=forest", "dispatch=local", "track=none"]) == 0
+    trials = rows(Path("runs/forest/trials.csv"))
+    assert len(trials) == 8
+    assert all(float(trial["score"]) > 0.9 for trial in trials)
+    assert main(["test", "forest"]) == 0
+    assert "57 examples, opened 1 time" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [w for w in commands() if w[0] == "search"], ids=" ".join)
+def test_every_search_command_composes(capsys, words):
+    write_example()
+    assert main([*words, "--cfg", "job"]) == 0
+
+
+def test_every_command_exists_and_every_command_is_shown():
+    assert {words[0] for words in commands()} == set(COMMANDS)
+
+
+def test_the_tree_names_every_module_of_hpo():
+    tree = next(block for language, block in BLOCKS if "the search toolkit" in block)
+    for path in (REPOSITORY / "hpo").iterdir():
+        if not path.name.startswith(("_", ".", "py.typed")):
+            assert f"  {path.name}" in tree, f"{path.name} is missing in the README's tree"
