@@ -5,7 +5,7 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import ModelConfig
+from model.network_config import ModelConfig
 from model.positions import input_positions
 
 

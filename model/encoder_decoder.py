@@ -3,9 +3,9 @@
 from torch import Tensor, nn
 
 from model.cache import StackCache
-from model.config import EncoderDecoderConfig
 from model.embedding import InputEmbedding, TokenHead
 from model.initialise import initialise
+from model.network_config import EncoderDecoderConfig
 from model.transformer import Stack
 
 

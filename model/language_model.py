@@ -3,9 +3,9 @@
 from torch import Tensor, nn
 
 from model.cache import StackCache
-from model.config import DecoderConfig
 from model.embedding import InputEmbedding, TokenHead
 from model.initialise import initialise
+from model.network_config import DecoderConfig
 from model.transformer import Stack
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from model.config import TrainingConfig
+from model.training_config import TrainingConfig
 
 
 def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:

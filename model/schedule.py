@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from model.config import TrainingConfig
+from model.training_config import TrainingConfig
 
 
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:

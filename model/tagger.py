@@ -2,9 +2,9 @@
 
 from torch import Tensor, nn
 
-from model.config import EncoderConfig
 from model.embedding import InputEmbedding
 from model.initialise import initialise
+from model.network_config import EncoderConfig
 from model.transformer import Stack
 
 

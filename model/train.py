@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.config import TrainingConfig
 from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
 from model.optimise import build_optimizers
@@ -15,6 +14,7 @@ from model.progress import Best, Progress, Resumable
 from model.randomness import Randomness
 from model.schedule import learning_rate
 from model.tasks.protocol import Encoded, Task
+from model.training_config import TrainingConfig
 from model.update import Losses, Update, autocast
 
 Point = dict[str, float]

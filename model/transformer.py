@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from model.attention import MultiHeadAttention
 from model.cache import LayerCache, StackCache
-from model.config import ModelConfig
 from model.feed_forward import FeedForward, build_norm
+from model.network_config import ModelConfig
 from model.positions import Rotation, alibi_bias, alibi_slopes
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.config import TrainingConfig
 from model.errors import Diverged
 from model.optimise import add_l1_gradient, clip_gradients, decayed_parameters
 from model.tasks.protocol import Encoded, Task
+from model.training_config import TrainingConfig
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LOSSES_PER_CHECK = {"cpu": 1, "cuda": 16}  # on a GPU, reading every loss would make it wait after every step

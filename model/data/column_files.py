@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from model.config import TaggingConfig
+from model.data.config import TaggingConfig
 from model.data.examples import Examples, File
 from model.data.labelled_texts import given_files
 from model.data.text_files import read_text

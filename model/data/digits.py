@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.config import DigitsConfig
+from model.data.config import DigitsConfig
 from model.data.examples import Examples, File
 
 

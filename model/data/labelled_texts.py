@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from model.config import FilesConfig, TextClassificationConfig
+from model.data.config import FilesConfig, TextClassificationConfig
 from model.data.examples import Examples
 from model.data.text_files import Columns, read_table
 from model.errors import DataError

@@ -1,6 +1,6 @@
 """Running text from plain files: an example is one line, and the parts are stretches of text."""
 
-from model.config import LanguageModellingConfig
+from model.data.config import LanguageModellingConfig
 from model.data.examples import Examples
 from model.data.labelled_texts import given_files
 from model.data.text_files import read_text

@@ -4,9 +4,9 @@ import itertools
 import random
 from pathlib import Path
 
-from model.config import GeneratedConfig, TranslationConfig
 from model.data.examples import Examples, File
 from model.data.labelled_texts import given_files
+from model.data.pairs_config import GeneratedConfig, TranslationConfig
 from model.data.text_files import Columns, read_table, read_text
 from model.errors import DataError
 

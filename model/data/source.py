@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from model.config import DataConfig
 from model.data.column_files import read_tagged_sentences
+from model.data.config import DataConfig
 from model.data.digits import read_digits
 from model.data.examples import Examples
 from model.data.labelled_texts import read_labelled_texts

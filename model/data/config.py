@@ -1,0 +1,106 @@
+"""The configuration of texts, tags and numbers to read: every rule, and no values (those stand in conf/data)."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from model.section import Fraction, Section, refuse
+
+Column = Annotated[str, Field(min_length=1)] | Annotated[int, Field(ge=0)]
+Path = Annotated[str, Field(min_length=1)]
+
+
+class DataConfig(Section):
+    """What all data have in common. A worker gets the paths as null: it cannot reach the source."""
+
+    name: str
+    path: Path | None = None
+    train: Path | None = None
+    validation: Path | None = None
+    test: Path | None = None
+
+
+class DigitsConfig(DataConfig):
+    """scikit-learn's handwritten digits; reads no file of the user's."""
+
+    name: Literal["digits"]
+    path: None = None
+    train: None = None
+    validation: None = None
+    test: None = None
+
+
+class FilesConfig(DataConfig):
+    """Data in files of the user's: one file, or separate files per part."""
+
+    @model_validator(mode="after")
+    def _source_is_given(self, info: ValidationInfo) -> Self:
+        if not (info.context or {}).get("source_required"):
+            return self
+        parts = [self.train, self.validation, self.test]
+        if self.path is None and not any(parts):
+            raise refuse("no data given: set data.path, or data.train with data.validation or data.test", "data.path")
+        if self.path is not None and any(parts):
+            raise refuse(
+                "one file or separate files, not both: leave out data.path, or data.train and its siblings",
+                "data.path",
+            )
+        if self.path is None and self.train is None:
+            raise refuse("must be given when data.validation or data.test is", "data.train")
+        if self.path is None and not (self.validation or self.test):
+            raise refuse(
+                "one file alone is data.path; with data.train also give data.validation or data.test", "data.train"
+            )
+        return self
+
+
+class TextClassificationConfig(FilesConfig):
+    """One text and one label per example, from CSV, TSV or JSON lines."""
+
+    name: Literal["text_classification"]
+    format: Literal["auto", "csv", "tsv", "jsonl"]
+    header: Literal["auto", "yes", "no"]
+    text_column: Column | None
+    label_column: Column | None
+    tokens: Literal["words", "characters"]
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class LanguageModellingConfig(FilesConfig):
+    """Running text, from plain text files."""
+
+    name: Literal["language_modelling"]
+    tokens: Literal["words", "characters"]
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    context: Annotated[int, Field(ge=1, le=1_000_000)]
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)]
+    test_fraction: Fraction
+
+    @model_validator(mode="after")
+    def _training_text_is_left(self) -> Self:
+        if self.validation_fraction + self.test_fraction >= 1:
+            raise refuse(
+                f"must leave a training part: given {self.validation_fraction} and {self.test_fraction}, "
+                "their sum must be below 1",
+                "data.validation_fraction",
+                "data.test_fraction",
+            )
+        return self
+
+
+class TaggingConfig(FilesConfig):
+    """One tag per word, from column files."""
+
+    name: Literal["tagging"]
+    word_column: Annotated[int, Field(ge=0)]
+    tag_column: Annotated[int, Field(ge=0)]
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    ending_length: Annotated[int, Field(ge=0, le=100)]
+    max_length: Annotated[int, Field(ge=1, le=1_000_000)]

@@ -1,0 +1,88 @@
+"""The configuration of pairs of sequences: every rule, and no values (those stand in conf/data)."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from model.data.config import Column, DataConfig, FilesConfig, Path
+from model.section import Section, refuse
+
+
+class SearchedTargets(Section):
+    """How a target is searched when a network decodes."""
+
+    beam_size: Annotated[int, Field(ge=1, le=1000)]
+    length_penalty: Annotated[float, Field(ge=0, le=10)]
+
+
+class TranslationConfig(FilesConfig, SearchedTargets):
+    """Pairs of sequences from tables or aligned files."""
+
+    name: Literal["translation"]
+    format: Literal["auto", "csv", "tsv", "jsonl", "aligned"]
+    source_ending: Path | None
+    target_ending: Path | None
+    header: Literal["auto", "yes", "no"]
+    source_column: Column | None
+    target_column: Column | None
+    tokens: Literal["words", "characters", "blanks", "subwords"]
+    target_tokens: Literal["words", "characters", "blanks", "subwords"] | None
+    shared_vocabulary: bool
+    lowercase: bool
+    min_count: Annotated[int, Field(ge=1)]
+    max_size: Annotated[int, Field(ge=1)] | None
+    max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+
+    @model_validator(mode="after")
+    def _settings_fit(self) -> Self:
+        endings = (self.source_ending, self.target_ending)
+        if (self.format == "aligned") != all(endings) or (self.format != "aligned" and any(endings)):
+            raise refuse(
+                f"must both be given with data.format=aligned and null otherwise, given format {self.format}",
+                "data.source_ending",
+                "data.target_ending",
+                "data.format",
+            )
+        if self.max_size is None and "subwords" in (self.tokens, self.target_tokens):
+            raise refuse("must be given with subwords", "data.max_size", "data.tokens")
+        if self.shared_vocabulary and self.target_tokens not in (None, self.tokens):
+            raise refuse(
+                "one vocabulary for both sides needs the same tokens: leave target_tokens null",
+                "data.shared_vocabulary",
+                "data.target_tokens",
+            )
+        return self
+
+
+class GeneratedConfig(DataConfig, SearchedTargets):
+    """Pairs of sequences of numbers, drawn from a seed."""
+
+    name: Literal["generated"]
+    path: None = None
+    train: None = None
+    validation: None = None
+    test: None = None
+    task: Literal["reverse", "copy", "sort", "modular_addition"]
+    num_examples: Annotated[int, Field(ge=1, le=100_000_000)]
+    num_symbols: Annotated[int, Field(ge=2, le=1_000_000)]
+    min_length: Annotated[int, Field(ge=1)]
+    max_length: Annotated[int, Field(ge=1, le=100_000)]
+    seed: Annotated[int, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _lengths_rise(self) -> Self:
+        if self.min_length > self.max_length:
+            raise refuse(
+                f"must not be above max_length, given {self.min_length} and {self.max_length}",
+                "data.min_length",
+                "data.max_length",
+            )
+        return self
+
+    # What SequenceToSequence asks of every pair of sequences; here there is nothing to choose.
+    tokens: ClassVar[str] = "blanks"
+    target_tokens: ClassVar[None] = None
+    shared_vocabulary: ClassVar[bool] = True
+    lowercase: ClassVar[bool] = False
+    min_count: ClassVar[int] = 1
+    max_size: ClassVar[None] = None

@@ -1,0 +1,19 @@
+"""What every part of the configuration has in common."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+def refuse(message: str, *keys: str) -> PydanticCustomError:
+    """The error of a rule between several keys; `keys` are their full dotted names."""
+    return PydanticCustomError("cross_field", "{message}", {"message": message, "keys": list(keys)})
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, exact types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
