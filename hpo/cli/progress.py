@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -93,7 +94,8 @@ class Progress:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, fold), point in sorted(self._running.items()):
             table.add_row(*self._running_cells(number, fold, point))
-        return Group(head, bar, table)
+        # The padding ends the bar with a new line, which the bar itself does not.
+        return Group(head, Padding(bar, 0), table)
 
     def _running_cells(self, number: int, fold: int, point: Mapping[str, Any]) -> list[str]:
         name = f"trial {number}" + (f" fold {fold}" if self._num_folds > 1 else "")

@@ -45,9 +45,7 @@ class MlflowSink:
             return str(found.experiment_id)
         # Only a store on this machine takes a folder of ours; a server has its own place for artifacts.
         location = artifact_root.absolute().as_uri() if self._client.tracking_uri.startswith("sqlite") else None
-        # The kind makes the UI open on runs and charts; without it MLflow 3 shows its pages for language models.
-        kind = {"mlflow.experimentKind": "custom_model_development"}
-        return str(self._client.create_experiment(name, artifact_location=location, tags=kind))
+        return str(self._client.create_experiment(name, artifact_location=location))
 
     def _open_study(self, message: Message) -> None:
         tags = message["tags"] | {"hpo.study_id": message["study_id"]}

@@ -1,0 +1,45 @@
+"""The progress display: plain lines without a terminal, a panel with what runs on one."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from hpo.cli.progress import Progress
+from hpo.config import StudySection
+from hpo.dispatch.protocol import Report
+from hpo.trials import History, Outcome, Task, Trial, finished
+
+STUDY = StudySection(name="s", seed=0, trials=4, metric="accuracy", direction="maximize", checkpoints=1, storage=None)
+
+
+def done(number, value):
+    outcome = Outcome({"accuracy": value}, seconds=1.5) if value else Outcome(error="no luck")
+    return finished(Trial(number, 0, {"model.d_model": 32}), {0: outcome}, "accuracy", "maximize")
+
+
+def test_a_line_for_every_finished_trial(capsys):
+    with Progress(STUDY, 1, History()) as progress:
+        for number, value in enumerate((0.5, 0.75, 0.6, None)):
+            progress.trial_finished(done(number, value))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:13] for line in lines] == ["1/4  trial 0 ", "2/4  trial 1 ", "3/4  trial 2 ", "4/4  trial 3 "]
+    assert ["*" in line for line in lines] == [True, True, False, False]
+    assert "d_model=32  1.5 s" in lines[0]
+    assert "left)" in lines[0]
+    assert "failed: fold 0: no luck" in lines[3]
+
+
+@pytest.mark.parametrize("width", [20, 120])
+def test_the_panel_shows_counts_best_and_running_trials(width):
+    progress = Progress(STUDY, 2, History([done(0, 0.75)]))
+    task = Task(1, 1, {})
+    point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
+    progress.reported(Trial(1, 0, {"model.d_model": 32}), Report(task, point=point))
+    screen = io.StringIO()
+    Console(file=screen, width=width).print(progress._panel())
+    text = " ".join(screen.getvalue().split())
+    assert "1 of 4 trials" in text
+    if width == 120:
+        assert "best accuracy 0.7500 (trial 0)" in text
+        assert screen.getvalue().splitlines()[-1].startswith("trial 1 fold 1  epoch 3/9  accuracy 0.6000")
