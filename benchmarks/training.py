@@ -4,7 +4,8 @@
 
 One step is forward, backward and update, without dropout and clipping, with the same sizes, batches and optimizer
 (fused AdamW) on every side. Counted is processor time, which other programs on the machine disturb less than time by
-the clock, and the sides take turns; each figure is the median over the rounds, of ratios where it is a ratio. x-transformers is left out where it is not installed
+the clock, and the sides take turns; each figure is the median over the rounds, of ratios where it is a ratio.
+x-transformers is left out where it is not installed
 (`pip install x-transformers`); it runs with `attn_flash=True`, its fastest setting here.
 """
 
