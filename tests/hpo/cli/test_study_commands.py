@@ -161,3 +161,18 @@ def test_help_of_every_command(capsys):
             main([command, "--help"])
         assert stop.value.code == 0
         assert "examples:" in capsys.readouterr().out
+
+
+def test_with_a_hold_out_the_best_model_is_kept_as_it_was(capsys):
+    assert hpo(capsys, "search", *QUICK, "split.folds=1")[0] == 0
+    best = max(rows(Path("runs/digits/trials.csv")), key=lambda row: float(row["score"]))
+    kept = [path.name for path in Path("runs/digits/checkpoints").iterdir()]
+    assert kept == [f"trial_{int(best['number']):04d}"]
+    code, out, _ = hpo(capsys, "test", "digits")
+    assert (code, "180 examples" in out) == (0, True)
+
+
+def test_with_folds_the_winner_is_trained_once_more_on_all_of_them(study):
+    assert [path.name for path in (study / "checkpoints").iterdir()] == ["final"]
+    model = json.loads((study / "report.json").read_text())["winner"]["model"]
+    assert (model["checkpoint_dir"], model["epochs"]) == ("checkpoints/final", 2)
