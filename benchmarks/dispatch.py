@@ -101,7 +101,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     dispatcher = make_dispatcher(study.config.dispatch)
     warm_up(dispatcher, study.task_builder())
     startup_seconds = clock.read(1).seconds
-    store = study.open() if record else memory_record(study)
+    store: Any = study.open() if record else MemoryRecord()
     finished = FinishTimes()
     clock.restart()
     if record:
@@ -151,16 +151,34 @@ def warm_up(dispatcher: Any, tasks: Any) -> None:
         answers += sum(report.outcome is not None for report in dispatcher.wait())
 
 
-def memory_record(study: Any) -> Any:
-    """Return a record that is gone with the process: what is left is proposing and dispatching."""
-    from optuna.storages import InMemoryStorage
-    from optuna.study import StudyDirection
+class MemoryRecord:
+    """A record that is gone with the process: what is left is proposing and dispatching."""
 
-    from hpo.record import Record
+    def __init__(self) -> None:
+        self._trials: list[Any] = []
 
-    storage = InMemoryStorage()
-    study_id = storage.create_new_study([StudyDirection.MAXIMIZE], "instant")
-    return Record(storage, study_id, study.space, "score", "maximize", 1)
+    def trials(self) -> list[Any]:
+        """Return all trials in the order of their numbers."""
+        return list(self._trials)
+
+    history = trials
+
+    def open_trial(self, round_number: int, point: Mapping[str, Any]) -> Any:
+        """Return the next trial."""
+        from hpo.trials import Trial
+
+        self._trials.append(Trial(len(self._trials), round_number, point))
+        return self._trials[-1]
+
+    def add_outcome(self, number: int, fold: int, outcome: Any) -> Any:
+        """Return the trial, finished: it has one fold."""
+        from hpo.trials import finished
+
+        self._trials[number] = finished(self._trials[number], {fold: outcome}, "score", "maximize")
+        return self._trials[number]
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class FinishTimes:
