@@ -57,7 +57,7 @@ class RayCluster:
         # Ray reads its own variables until it is shut down, so they stay set until then.
         self._before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
-        _forget_earlier_token()
+        _reread_environment()
         try:
             self._init(
                 address="local",
@@ -98,6 +98,7 @@ class RayCluster:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        _reread_environment()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -111,10 +112,11 @@ def _remove_abandoned() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _forget_earlier_token() -> None:
-    """Make Ray read the token again: it keeps the first one for the life of the process."""
-    from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # A compiled module.
+def _reread_environment() -> None:
+    """Make Ray read its variables again: it reads them when it is imported, and the token once for all."""
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # A compiled module.
 
+    Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
 
 

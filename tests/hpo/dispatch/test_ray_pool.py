@@ -72,6 +72,19 @@ def test_more_than_there_is_is_refused(changes, words):
         started(**changes)
 
 
+def test_it_starts_behind_its_lock_where_ray_was_imported_before():
+    """Ray reads its variables on import; a notebook imports it before us."""
+    code = (
+        "import ray\n"
+        "from hpo.dispatch.ray_cluster import RayCluster\n"
+        "for _ in range(2):\n"
+        "    cluster = RayCluster(None, 0, 1)\n"
+        "    assert cluster.cpus >= 1\n"
+        "    cluster.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=REPOSITORY)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", [{"workers": 1}], indirect=True)
 def test_a_stranger_cannot_join(pool):
