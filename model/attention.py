@@ -1,5 +1,7 @@
 """Multi-head attention with free head widths, over torch's fused kernel."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,6 +28,8 @@ class MultiHeadAttention(nn.Module):
         # Queries, keys and values in one layer: self-attention then takes one matrix product instead of three.
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
+        # None = not kept: the fused kernel never has the weights; see model.attention_maps.
+        self.kept_weights: list[Tensor] | None = None
 
     def forward(
         self,
@@ -83,6 +87,8 @@ class MultiHeadAttention(nn.Module):
 
     def _gather(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """(batch, heads, time, width) each -> (batch, time, d_model)."""
+        if self.kept_weights is not None:
+            self.kept_weights.append(attention_weights(query, key, mask, causal))
         mixed = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0, is_causal=causal
         )
@@ -91,3 +97,25 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, x: Tensor) -> Tensor:
         """(batch, time, heads * width) -> (batch, heads, time, width)."""
         return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
+
+
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """softmax(Q K^T / sqrt(key_width)): how much each position gathers from each other; every row sums to 1.
+
+    Args:
+        query: (batch, heads, time, key_width).
+        key: (batch, heads, keys, key_width).
+        mask: as in self-attention.
+        causal: whether a position sees only itself and earlier ones; then there are as many keys as queries.
+
+    Returns:
+        (batch, heads, time, keys).
+
+    Source: Vaswani et al. 2017, equation 1.
+    """
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if causal:
+        mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(dim=-1)

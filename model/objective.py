@@ -3,7 +3,7 @@
 Importing this module, and reading data with it, loads no torch: the driver of a search must not pay for it.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from model.config import parse
@@ -96,3 +96,45 @@ def run_test(task: dict[str, Any]) -> dict[str, float]:
     from model.fold import score_test  # here for the same reason as in run_fold
 
     return score_test(task)
+
+
+def predict(checkpoint_dir: str, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """What a trained network makes of each input, in batches.
+
+    Args:
+        checkpoint_dir: what a training kept.
+        inputs: one text each.
+        options: for language models the fields of `model.sample.Sampling`: `temperature`, `top_k`, `top_p`,
+            `max_tokens`, `seed`; for all others, none.
+
+    Returns:
+        Per input: the label (classification); a tag per word, with blanks between (tagging); the target text
+        (translation, generated); the continuation, without the input (language modelling).
+
+    Raises:
+        ValueError: an input or option cannot be used, or the checkpoint; one line that says which and why.
+    """
+    from model.predict import predict_texts  # here for the same reason as in run_fold
+
+    return predict_texts(checkpoint_dir, inputs, options)
+
+
+def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, Any]:
+    """What each head of a trained network attends to while it reads one input.
+
+    Args:
+        checkpoint_dir: what a training kept.
+        text: the input; for an encoder-decoder, the source.
+        target: for an encoder-decoder, what the decoder reads; None = what it predicts. For all others, None.
+
+    Returns:
+        `maps`: per attention of each layer `name` ("encoder layer 0", "decoder layer 0", "cross-attention layer 0"),
+        `rows` (the tokens that attend), `columns` (the tokens attended to), `heads` (per head a list of rows; each
+        row sums to 1).
+
+    Raises:
+        ValueError: as in `predict`.
+    """
+    from model.attention_maps import attention_maps  # here for the same reason as in run_fold
+
+    return {"maps": attention_maps(checkpoint_dir, text, target)}

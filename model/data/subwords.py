@@ -47,6 +47,10 @@ class Subwords:
         """The text's subword numbers; signs unseen in training become UNKNOWN. May be empty."""
         return list(self._tokenizer.encode(text).ids)
 
+    def names(self, numbers: Sequence[int]) -> list[str]:
+        """Each subword by itself, the special ones included."""
+        return [str(self._tokenizer.id_to_token(number)) for number in numbers]
+
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of these subwords; padding, start and end are left out."""
         kept = [number for number in numbers if number not in (PADDING, START, END)]

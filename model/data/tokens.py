@@ -18,6 +18,9 @@ class Tokens(Protocol):
     def encode(self, text: str) -> list[int]:
         """The text's token numbers; may be empty."""
 
+    def names(self, numbers: Sequence[int]) -> list[str]:
+        """Each token by itself, the special ones included."""
+
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of these token numbers."""
 

@@ -70,6 +70,10 @@ class Vocabulary:
         numbers = self.numbers
         return [numbers.get(token, UNKNOWN) for token in split(text.lower() if self.lowercase else text)]
 
+    def names(self, numbers: Sequence[int]) -> list[str]:
+        """Each token by itself, the special ones included."""
+        return [self.tokens[number] for number in numbers]
+
     def decode(self, numbers: Sequence[int]) -> str:
         """The text of these token numbers; padding, start and end are left out."""
         _, joint = UNITS[self.unit]

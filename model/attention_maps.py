@@ -1,0 +1,98 @@
+"""What each head attends to while a trained network reads one input."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.attention import MultiHeadAttention
+from model.checkpoint import Checkpoint, load_checkpoint
+from model.predict import CPU, predict_texts, refuse_rows
+from model.tasks.classification import Classification
+from model.tasks.language_modelling import LanguageModelling
+from model.tasks.sequence_to_sequence import SequenceToSequence
+from model.tasks.tagging import Tagging
+
+Axes = dict[str, tuple[list[str], list[str]]]
+NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
+
+
+@torch.no_grad()
+def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[dict[str, Any]]:
+    """See `model.objective.attention`."""
+    checkpoint = load_checkpoint(checkpoint_dir)
+    refuse_rows(checkpoint)
+    if not text.strip():
+        raise ValueError("input: is empty; must hold some text")
+    if target is not None and not isinstance(checkpoint.task, SequenceToSequence):
+        name = checkpoint.config.data.name
+        raise ValueError(f"target: a model of '{name}' has none; leave it out")
+    if target is not None and not target.strip():
+        raise ValueError("target: is empty; must hold some text, or be left out")
+    if target is None and isinstance(checkpoint.task, SequenceToSequence):
+        target = predict_texts(checkpoint_dir, [text], {})[0]
+    with keep_weights(checkpoint.network):
+        axes = _read(checkpoint, text, target or "")
+        return list(_maps(checkpoint.network, axes))
+
+
+@contextmanager
+def keep_weights(network: nn.Module) -> Iterator[None]:
+    """While it lasts, every attention of the network keeps its weights in `kept_weights`, one per call."""
+    attentions = [module for module in network.modules() if isinstance(module, MultiHeadAttention)]
+    for module in attentions:
+        module.kept_weights = []
+    try:
+        yield
+    finally:
+        for module in attentions:
+            module.kept_weights = None
+
+
+def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
+    """Runs the network on the input; per kind of attention the tokens that attend, and those attended to."""
+    task, network = checkpoint.task, checkpoint.network
+    if isinstance(task, Classification):
+        assert task.vocabulary is not None
+        labelled = task.batch(task.encode([{"text": text, "label": ""}]), torch.tensor([0]), CPU)
+        network(labelled.inputs, None)
+        names = task.vocabulary.names(labelled.inputs[0].tolist())
+        return {"encoder": (names, names)}
+    if isinstance(task, Tagging):
+        words = text.split()[: task.max_length]
+        tagged = task.batch(task.encode([{"words": words, "tags": [""] * len(words)}]), torch.tensor([0]), CPU)
+        network(tagged.inputs, None)
+        return {"encoder": (words, words)}
+    if isinstance(task, LanguageModelling):
+        numbers = task.vocabulary.encode(text)[: task.context]
+        if not numbers:
+            raise ValueError(f"input: holds no {task.vocabulary.unit}; must hold some")
+        network(torch.tensor([numbers]))
+        names = task.vocabulary.names(numbers)
+        return {"decoder": (names, names)}
+    assert isinstance(task, SequenceToSequence)
+    pair = task.batch(task.encode([{"source": text, "target": target}]), torch.tensor([0]), CPU)
+    network(pair.source, None, pair.inputs)
+    source = task.source_tokens.names(pair.source[0].tolist())
+    targets = task.target_tokens.names(pair.inputs[0].tolist())
+    return {"encoder": (source, source), "decoder": (targets, targets), "cross": (targets, source)}
+
+
+def _maps(network: nn.Module, axes: Axes) -> Iterator[dict[str, Any]]:
+    """The kept weights of one input, layer by layer: first the encoder's, then the decoder's, then across."""
+    for kind, (rows, columns) in axes.items():
+        stack = network.get_submodule("encoder" if kind == "encoder" else "decoder")
+        for place, layer in enumerate(stack.get_submodule("layers").children()):
+            module = layer.get_submodule("source_attention" if kind == "cross" else "attention")
+            assert isinstance(module, MultiHeadAttention)
+            assert module.kept_weights is not None
+            (weights,) = module.kept_weights
+            yield {"name": f"{NAMES[kind]} layer {place}", "rows": rows, "columns": columns, "heads": _heads(weights)}
+
+
+def _heads(weights: Tensor) -> list[list[list[float]]]:
+    """(1, heads, time, keys) as lists, in double precision so that rounding to JSON keeps each row's sum."""
+    heads: list[list[list[float]]] = weights[0].double().tolist()
+    return heads

@@ -1,0 +1,126 @@
+"""What a trained network makes of texts that no one has labelled."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.checkpoint import Checkpoint, load_checkpoint
+from model.data.batches import batches_by_length
+from model.data.vocabulary import SPECIAL
+from model.sample import Sampling, sample, uniform_draws
+from model.tasks.classification import Classification
+from model.tasks.language_modelling import LanguageModelling
+from model.tasks.sequence_to_sequence import SequenceToSequence
+from model.tasks.tagging import Tagging
+
+BATCH_SIZE = 64
+CPU = torch.device("cpu")
+
+
+@torch.no_grad()
+def predict_texts(checkpoint_dir: str, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """See `model.objective.predict`."""
+    checkpoint = load_checkpoint(checkpoint_dir)
+    task = type(checkpoint.task)
+    refuse_rows(checkpoint)
+    known = {field.name for field in fields(Sampling)} if task is LanguageModelling else set()
+    for name in options:
+        if name not in known:
+            there_are = f"allowed are {', '.join(sorted(known))}" if known else "it is for language models"
+            raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {there_are}")
+    for number, text in enumerate(inputs, start=1):
+        # To a language model white space is text, as long as there is any.
+        if not (text if task is LanguageModelling else text.strip()):
+            raise ValueError(f"input {number}: is empty; every input must hold some text")
+    if not inputs:
+        raise ValueError("inputs: there is none; give at least one text")
+    return _PREDICTORS[task](checkpoint, inputs, options)
+
+
+def refuse_rows(checkpoint: Checkpoint) -> None:
+    """Raises ValueError for a network that reads something other than text."""
+    if isinstance(checkpoint.task, Classification) and checkpoint.task.vocabulary is None:
+        raise ValueError(
+            f"a model of '{checkpoint.config.data.name}' reads rows of numbers, and only text can be given"
+        )
+
+
+def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, Any]) -> list[str]:
+    task = checkpoint.task
+    assert isinstance(task, Classification)
+    encoded = task.encode([{"text": text, "label": ""} for text in inputs])
+
+    def predict(indices: Tensor) -> list[str]:
+        batch = task.batch(encoded, indices, CPU)
+        numbers = checkpoint.network(batch.inputs, batch.real).argmax(dim=-1).tolist()
+        return [task.classes[number] for number in numbers]
+
+    return _in_batches(encoded.lengths, predict)
+
+
+def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, Any]) -> list[str]:
+    task = checkpoint.task
+    assert isinstance(task, Tagging)
+    sentences = [text.split() for text in inputs]
+    encoded = task.encode([{"words": words, "tags": [""] * len(words)} for words in sentences])
+
+    def predict(indices: Tensor) -> list[list[str]]:
+        batch = task.batch(encoded, indices, CPU)
+        rows = checkpoint.network(batch.inputs, batch.real).argmax(dim=-1).tolist()
+        lengths = encoded.lengths[indices].tolist()
+        return [[task.tags[n] for n in row[:length]] for row, length in zip(rows, lengths, strict=True)]
+
+    # A long sentence was encoded in pieces, one after the other: its words take the next tags there are.
+    tags = iter([tag for piece in _in_batches(encoded.lengths, predict) for tag in piece])
+    return [" ".join(next(tags) for _ in words) for words in sentences]
+
+
+def _targets(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, Any]) -> list[str]:
+    task, network = checkpoint.task, checkpoint.network
+    assert isinstance(task, SequenceToSequence)
+    encoded = task.encode([{"source": text, "target": ""} for text in inputs])
+    return _in_batches(
+        encoded.lengths,
+        lambda indices: task.predict(network, task.batch(encoded, indices, CPU)),  # type: ignore[arg-type]
+    )
+
+
+def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    task, settings = checkpoint.task, Sampling(**options)
+    assert isinstance(task, LanguageModelling)
+    if len(task.vocabulary) <= len(SPECIAL):
+        raise ValueError(
+            "the model's vocabulary has no token that could be predicted; train with a lower data.min_count"
+        )
+    prompts = [task.vocabulary.encode(text) for text in inputs]
+    for number, prompt in enumerate(prompts, start=1):
+        if not prompt:
+            raise ValueError(f"input {number}: holds no {task.vocabulary.unit}; every input must hold some")
+    draws = torch.stack([uniform_draws(settings.seed, n, settings.max_tokens) for n in range(len(inputs))])
+
+    def predict(indices: Tensor) -> list[str]:
+        chosen = [prompts[index] for index in indices.tolist()]
+        rows = sample(checkpoint.network, chosen, draws[indices], task.context, settings)  # type: ignore[arg-type]
+        return [task.vocabulary.decode(row) for row in rows]
+
+    return _in_batches(torch.tensor([len(prompt) for prompt in prompts]), predict)
+
+
+def _in_batches(lengths: Tensor, predict: Callable[[Tensor], Iterable[Any]]) -> list[Any]:
+    """What `predict` gives for batches of like length, in the inputs' order."""
+    results: list[Any] = [None] * len(lengths)
+    for indices in batches_by_length(lengths, BATCH_SIZE):
+        for index, result in zip(indices.tolist(), predict(indices), strict=True):
+            results[index] = result
+    return results
+
+
+_PREDICTORS: dict[type, Callable[[Checkpoint, Sequence[str], Mapping[str, Any]], list[str]]] = {
+    Classification: _labels,
+    Tagging: _tags,
+    SequenceToSequence: _targets,
+    LanguageModelling: _continuations,
+}

@@ -1,0 +1,247 @@
+import pytest
+import torch
+from torch import nn
+
+from model import objective
+from model.attention import MultiHeadAttention, attention_weights
+from model.attention_maps import keep_weights
+from model.checkpoint import load_checkpoint
+from model.data.vocabulary import SPECIAL
+from model.errors import CheckpointError
+from model.positions import Rotation
+from model.predict import BATCH_SIZE
+from model.sample import Sampling, draw_token
+from tests.model.conftest import run, small
+
+TAGGED = "The\tDET\ndog\tNOUN\nruns\tVERB\n\nA\tDET\ncat\tNOUN\n\n"
+PUZZLE = {"data__num_symbols": 6, "data__max_length": 5, "data__num_examples": 200}
+
+
+@pytest.fixture
+def train(fold, tmp_path):
+    """Trains a small network and gives the folder of its checkpoint."""
+
+    def make(config, **task):
+        folder = str(tmp_path / "checkpoint")
+        run(fold(config, checkpoint_dir=folder, **task))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def sentiment(train, reviews):
+    return train(small("text_classification", data__path=str(reviews), training__epochs=15, training__batch_size=8))
+
+
+@pytest.fixture
+def tagger(train, tmp_path):
+    (tmp_path / "tagged.tsv").write_text(TAGGED * 30)
+    path = str(tmp_path / "tagged.tsv")
+    return train(small("tagging", data__path=path, data__max_length=4, training__epochs=15, training__batch_size=8))
+
+
+@pytest.fixture
+def poet(train, tmp_path):
+    def make(positions="learned"):
+        (tmp_path / "poem.txt").write_text("the cat sat on the mat\n" * 30)
+        values = {"data__path": str(tmp_path / "poem.txt"), "data__context": 8, "model__positions": positions}
+        return train(small("language_modelling", "decoder", **values))
+
+    return make
+
+
+@pytest.fixture
+def reverser(train):
+    def make(**values):
+        return train(small("generated", "encoder_decoder", **(PUZZLE | values)))
+
+    return make
+
+
+def test_texts_get_their_labels_in_the_order_of_the_inputs(sentiment):
+    inputs = ["the film was good", "bad", "a very bad film was a very bad film"] * BATCH_SIZE
+    assert objective.predict(sentiment, inputs, {}) == ["1", "0", "0"] * BATCH_SIZE
+
+
+def test_every_word_gets_a_tag_in_long_sentences_too(tagger):
+    predicted = objective.predict(tagger, ["The dog runs", "A cat", "A cat " * 5], {})
+    assert predicted == ["DET NOUN VERB", "DET NOUN", " ".join(["DET NOUN"] * 5)]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_targets_are_what_the_evaluation_decodes(reverser, beam_size):
+    checkpoint = load_checkpoint(folder := reverser(data__beam_size=beam_size))
+    task, sources = checkpoint.task, ["1 2 3", "5", "4 4 0 1 2"]
+    encoded = task.encode([{"source": source, "target": ""} for source in sources])
+    batch = task.batch(encoded, torch.arange(3), torch.device("cpu"))
+    assert objective.predict(folder, sources, {}) == task.predict(checkpoint.network, batch)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "alibi"])
+def test_the_likeliest_continuation_is_the_one_of_the_plain_forward_pass(poet, positions):
+    """Prompts of different length, shorter and longer than the context, side by side and past the context."""
+    checkpoint = load_checkpoint(folder := poet(positions))
+    vocabulary, prompts = checkpoint.task.vocabulary, ["t", "the cat", "on the mat and the cat"]
+    expected = []
+    for prompt in prompts:
+        numbers = vocabulary.encode(prompt)
+        for _ in range(12):
+            logits = checkpoint.network(torch.tensor([numbers[-8:]]))[0, -1]
+            numbers.append(len(SPECIAL) + int(logits[len(SPECIAL) :].argmax()))
+        expected.append(vocabulary.decode(numbers[-12:]))
+    assert objective.predict(folder, prompts, {"temperature": 0.0, "max_tokens": 12}) == expected
+
+
+def test_a_continuation_depends_on_the_seed_and_on_nothing_beside_its_input(poet):
+    folder, options = poet(), {"max_tokens": 20, "seed": 3}
+    both = objective.predict(folder, ["the cat", "on"], options)
+    assert both == objective.predict(folder, ["the cat", "on"], options)
+    assert both[:1] == objective.predict(folder, ["the cat"], options)
+    assert both != objective.predict(folder, ["the cat", "on"], options | {"seed": 4})
+    longer = objective.predict(folder, ["the cat", "on"], options | {"max_tokens": 30})
+    assert [text[:20] for text in longer] == both
+
+
+def drawn(settings, chances, count=4000):
+    """The share of each token among many draws."""
+    logits = torch.cat([torch.zeros(len(SPECIAL)), torch.tensor(chances).log()]).expand(count, -1)
+    tokens = draw_token(logits, torch.linspace(0, 1, count, dtype=torch.float64), settings)
+    return (torch.bincount(tokens, minlength=logits.shape[1]) / count)[len(SPECIAL) :].tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "shares"),
+    [
+        (Sampling(), [0.2, 0.5, 0.3]),
+        (Sampling(temperature=0.5), [4 / 38, 25 / 38, 9 / 38]),
+        (Sampling(temperature=1e-9), [0, 1, 0]),
+        (Sampling(temperature=0), [0, 1, 0]),
+        (Sampling(top_k=1), [0, 1, 0]),
+        (Sampling(top_k=2), [0, 5 / 8, 3 / 8]),
+        (Sampling(top_k=99), [0.2, 0.5, 0.3]),
+        (Sampling(top_p=0.4), [0, 1, 0]),
+        (Sampling(top_p=0.6), [0, 5 / 8, 3 / 8]),
+        (Sampling(top_p=1.0), [0.2, 0.5, 0.3]),
+        (Sampling(top_k=2, top_p=0.6), [0, 1, 0]),
+    ],
+)
+def test_tokens_are_drawn_as_often_as_they_are_likely(settings, shares):
+    assert drawn(settings, [0.2, 0.5, 0.3]) == pytest.approx(shares, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature: must be 0 or more, given -1.0"),
+        ({"temperature": float("nan")}, "temperature: must be"),
+        ({"top_k": 0}, "top_k: must be 1 or more, given 0"),
+        ({"top_p": 1.5}, "top_p: must be above 0 and at most 1, given 1.5"),
+        ({"max_tokens": 0}, "max_tokens: must be 1 or more, given 0"),
+        ({"seed": -1}, "seed: must be 0 or more, given -1"),
+        ({"temperature": 0.0, "top_k": 3}, "have no effect"),
+        ({"heat": 1}, "heat: has no effect on a model of 'language_modelling'; allowed are max_tokens, seed"),
+    ],
+)
+def test_bad_options_are_refused(poet, options, message):
+    with pytest.raises(ValueError, match=message):
+        objective.predict(poet(), ["the"], options)
+
+
+def test_bad_inputs_are_refused(sentiment, tmp_path):
+    with pytest.raises(ValueError, match="temperature: has no effect on a model of 'text_classification'"):
+        objective.predict(sentiment, ["good"], {"temperature": 1.0})
+    with pytest.raises(ValueError, match="input 2: is empty"):
+        objective.predict(sentiment, ["good", " "], {})
+    with pytest.raises(ValueError, match="there is none"):
+        objective.predict(sentiment, [], {})
+    with pytest.raises(ValueError, match="input: is empty"):
+        objective.attention(sentiment, "", None)
+    with pytest.raises(ValueError, match="target: a model of 'text_classification' has none"):
+        objective.attention(sentiment, "good", "1")
+    with pytest.raises(CheckpointError, match="not a usable checkpoint"):
+        objective.predict(str(tmp_path), ["good"], {})
+
+
+def test_digits_cannot_be_read_from_text(train):
+    folder = train(small("digits", training__epochs=1), size=40)
+    for refused in (lambda: objective.predict(folder, ["7"], {}), lambda: objective.attention(folder, "7", None)):
+        with pytest.raises(ValueError, match="a model of 'digits' reads rows of numbers"):
+            refused()
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("kind", ["none", "causal", "boolean", "float", "cross"])
+def test_kept_weights_times_values_are_what_the_attention_gives(kind, rotary):
+    torch.manual_seed(0)
+    module, x, memory = MultiHeadAttention(12, 3, 4, 5, 0.0, True).eval(), torch.randn(2, 6, 12), torch.randn(2, 7, 12)
+    rotation = Rotation.of(6, 4, x.device) if rotary else None
+    masks = {
+        "boolean": torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None, None, :],
+        "float": torch.randn(1, 3, 6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -torch.inf),
+        "cross": torch.tensor([[True] * 7, [True] * 5 + [False] * 2])[:, None, None, :],
+    }
+    with keep_weights(module):
+        if kind == "cross":
+            output = module.cross(x, memory, masks[kind])
+        else:
+            output = module(x, masks.get(kind), causal=kind == "causal", rotation=rotation)
+        (weights,) = module.kept_weights
+    assert module.kept_weights is None
+    value = module.projection(memory if kind == "cross" else x)[..., -15:].unflatten(-1, (3, 5)).transpose(1, 2)
+    mixed = module.output((weights @ value).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(mixed, output)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+def test_weights_are_the_softmax_of_the_scaled_scores():
+    query, key = torch.randn(1, 1, 2, 4), torch.randn(1, 1, 3, 4)
+    expected = nn.functional.softmax(query[0, 0] @ key[0, 0].T / 2, dim=-1)
+    torch.testing.assert_close(attention_weights(query, key, None, causal=False)[0, 0], expected)
+
+
+def check_maps(maps):
+    for one in maps:
+        assert len(one["heads"]) == 2
+        for head in one["heads"]:
+            assert len(head) == len(one["rows"])
+            assert all(len(row) == len(one["columns"]) and sum(row) == pytest.approx(1) for row in head)
+
+
+def test_an_encoders_maps_stand_on_the_tokens_it_reads(sentiment):
+    (encoder,) = maps = objective.attention(sentiment, "The film was GOOD zebra", None)["maps"]
+    check_maps(maps)
+    assert encoder["name"] == "encoder layer 0"
+    assert encoder["rows"] == encoder["columns"] == ["the", "film", "was", "good", "<unknown>"]
+
+
+def test_a_taggers_maps_stand_on_the_words(tagger):
+    (encoder,) = maps = objective.attention(tagger, "The zebra runs", None)["maps"]
+    check_maps(maps)
+    assert encoder["rows"] == ["The", "zebra", "runs"]
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_a_decoder_attends_to_nothing_later(poet, positions):
+    (decoder,) = maps = objective.attention(poet(positions), "the cat", None)["maps"]
+    check_maps(maps)
+    assert decoder["rows"] == list("the cat")
+    for head in decoder["heads"]:
+        assert torch.tensor(head).triu(1).eq(0).all()
+
+
+def test_an_encoder_decoder_has_three_kinds_of_maps(reverser):
+    folder = reverser(model__num_layers=2, model__num_decoder_layers=1)
+    maps = objective.attention(folder, "1 2 3", "3 2")["maps"]
+    check_maps(maps)
+    names = ["encoder layer 0", "encoder layer 1", "decoder layer 0", "cross-attention layer 0"]
+    assert [one["name"] for one in maps] == names
+    assert (maps[2]["rows"], maps[2]["columns"]) == (["<start>", "3", "2"],) * 2
+    assert (maps[3]["rows"], maps[3]["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"])
+
+
+def test_without_a_target_the_decoder_reads_what_it_predicts(reverser):
+    folder = reverser()
+    (predicted,) = objective.predict(folder, ["1 2 3"], {})
+    rows = objective.attention(folder, "1 2 3", None)["maps"][1]["rows"]
+    assert rows == ["<start>", *predicted.split()]
