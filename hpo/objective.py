@@ -29,6 +29,11 @@ class Objective:
         prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
             folder, so that workers read them by position and have no way to the others.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
+        predict: `(checkpoint_dir, inputs, options) -> list of str`; what the kept model makes of each input text.
+            `options` holds what the user gave of `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
+        attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
+            (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
+            Both raise ValueError, in one line, for what they cannot read.
     """
 
     path: str
@@ -37,6 +42,8 @@ class Objective:
     describe_data: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     prepare_data: Callable[[Mapping[str, Any], Sequence[int], str], None] | None = None
     run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
+    predict: Callable[[str, Sequence[str], Mapping[str, Any]], list[str]] | None = None
+    attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError when the objective's own check refuses the configuration."""
@@ -95,5 +102,5 @@ def resolve(path: str, import_from: str | None = None) -> Objective:
     run_fold = getattr(module, function, None)
     if not callable(run_fold):
         raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
-    companions = ("check", "describe_data", "prepare_data", "run_test")
+    companions = ("check", "describe_data", "prepare_data", "run_test", "predict", "attention")
     return Objective(path, run_fold, **{name: getattr(module, name, None) for name in companions})

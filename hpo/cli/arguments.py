@@ -20,6 +20,11 @@ def add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Add the trained model that a command works with."""
+    parser.add_argument("model", metavar="MODEL", help="a study, for its winner; or a checkpoint folder")
+
+
 def add_overrides(parser: argparse.ArgumentParser, what: str = "key=value, group=name, +key=value, ~key") -> None:
     """Add Hydra overrides, the last of the positional arguments."""
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help=what)

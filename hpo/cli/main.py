@@ -19,6 +19,8 @@ COMMANDS = {
     "report": "write report.md, report.json and trials.csv of a study",
     "test": "open the test part, once, with the winner",
     "train": "train one configuration, no search",
+    "predict": "classify, tag, translate or continue texts with a trained model",
+    "attention": "draw what a trained model attends to while it reads a text",
     "sync": "send what MLflow does not have yet of a study",
     "ui": "open the MLflow UI on this project's runs, on the loopback address",
 }
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def usage() -> str:
     """Return the text of `hpo --help`."""
-    lines = [f"  {name:<9}{what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:<11}{what}" for name, what in COMMANDS.items()]
     head = "usage: hpo COMMAND [...]\n\nHyperparameter search and experiment management for Transformers."
     return "\n".join([head, "", "commands:", *lines, "", _EXAMPLES])
 

@@ -44,6 +44,7 @@ ONLY_IN = {
     "torch": {"model"},
     "ray": {"hpo/dispatch"},
     "mlflow": {"hpo/track"},
+    "matplotlib": {"hpo/report"},
     "optuna": {"hpo/record.py", "hpo/record_rows.py"},
     "hydra": {"hpo/cli"},
     "omegaconf": {"hpo/cli"},

@@ -1,0 +1,66 @@
+"""`hpo predict`: classify, tag, translate or continue texts with a study's winner or any checkpoint.
+
+One input a line, one result a line, in the same order. A line break inside a result is written as \\n.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpo.cli.arguments import add_model, make_parser
+
+_EXAMPLES = """\
+  hpo predict reviews --input new_reviews.txt --output labels.txt
+  echo "not a good film" | hpo predict reviews --input -
+  hpo predict runs/reviews/checkpoints/trial_0003 --input new_reviews.txt
+  echo "ROMEO:" | hpo predict plays --input - --temperature 0.8 --top-k 40 --max-tokens 300"""
+
+_OPTIONS = {
+    "temperature": (float, "X", "below 1 bolder, above 1 more even, 0 always the likeliest token"),
+    "top_k": (int, "K", "draw from the K likeliest tokens only"),
+    "top_p": (float, "P", "draw from the fewest likeliest tokens that reach this probability together"),
+    "max_tokens": (int, "N", "tokens to go on for"),
+    "seed": (int, "N", "of the draws"),
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("predict", __doc__, _EXAMPLES)
+    add_model(parser)
+    parser.add_argument("--input", required=True, metavar="FILE", help="one input a line; - is standard input")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where the results go instead of standard output")
+    sampling = parser.add_argument_group("for language models")
+    for name, (kind, letter, what) in _OPTIONS.items():
+        sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=letter, help=what)
+    given = parser.parse_args(arguments)
+
+    from hpo.cli.trained_model import find_model, refuse_bad_output, write_output
+
+    if given.output is not None:
+        refuse_bad_output(given.output)
+    inputs = _lines(given.input)
+    options = {name: value for name in _OPTIONS if (value := getattr(given, name)) is not None}
+    results = find_model(given.model).predict(inputs, options)
+    text = "".join(result.replace("\n", "\\n") + "\n" for result in results)
+    if given.output is None:
+        print(text, end="")
+    else:
+        write_output(given.output, text)
+    return 0
+
+
+def _lines(source: str) -> list[str]:
+    from hpo.errors import DataError
+
+    name = "standard input" if source == "-" else source
+    try:
+        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
+    except OSError as error:
+        raise DataError(f"--input: {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
+    if not text:
+        raise DataError(f"--input: {name}: is empty; must hold one input a line")
+    return text.split("\n")

@@ -1,0 +1,92 @@
+"""What MODEL stands for on the command line: the winner of a study, or any checkpoint."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpo.errors import DataError, StudyError
+from hpo.final import has_final_model, noted_final_model
+from hpo.folder import find_study, write_atomically
+from hpo.objective import Objective, resolve
+from hpo.study import load_study
+
+# A folder of weights does not say what wrote it.
+_OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A checkpoint, and the objective that can read it."""
+
+    objective: Objective
+    checkpoint_dir: str
+
+    def predict(self, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+        """Return one text per input.
+
+        Raises:
+            StudyError: the objective cannot predict.
+            DataError: an input, an option or the checkpoint cannot be used.
+        """
+        results: list[str] = _asked(self._companion("predict"), self.checkpoint_dir, inputs, options)
+        return results
+
+    def attention(self, text: str, target: str | None) -> list[Mapping[str, Any]]:
+        """Return the maps of every layer; raises as `predict` does."""
+        maps: list[Mapping[str, Any]] = _asked(self._companion("attention"), self.checkpoint_dir, text, target)["maps"]
+        return maps
+
+    def _companion(self, name: str) -> Callable[..., Any]:
+        companion: Callable[..., Any] | None = getattr(self.objective, name)
+        if companion is None:
+            module = self.objective.path.partition(":")[0]
+            raise StudyError(f"{name}: {module} has no function '{name}'; see hpo/objective.py for what it must return")
+        return companion
+
+
+def find_model(name: str) -> TrainedModel:
+    """Return the final model of a study, or the checkpoint in a folder.
+
+    Raises:
+        HpoError: there is neither, or the study has no final model.
+    """
+    try:
+        find_study(name)
+    except StudyError as error:
+        if Path(name).is_dir():
+            return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
+        known = str(error).partition("; ")[2]
+        raise StudyError(f"MODEL: '{name}' is neither a study nor a checkpoint folder; {known}") from error
+    study = load_study(name)
+    record = study.read()
+    model, is_current = noted_final_model(record), has_final_model(study, record)
+    record.close()
+    if not study.keeps_models:
+        raise StudyError(f"MODEL: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
+    if model is None or not is_current:
+        raise StudyError(f"MODEL: study '{name}' has no final model yet; `hpo resume {name}` finishes it")
+    return TrainedModel(study.objective, str((study.folder.path / model.checkpoint_dir).absolute()))
+
+
+def refuse_bad_output(path: Path) -> None:
+    """Raise DataError for a file that cannot be written, before anything is computed for it."""
+    if path.is_dir():
+        raise DataError(f"--output: '{path}' is a folder; give a file")
+    if not path.parent.is_dir():
+        raise DataError(f"--output: there is no folder '{path.parent}'; make it, or give another file")
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write the file whole or not at all; raises DataError where it cannot be written."""
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise DataError(f"--output: {path}: {error.strerror}") from error
+
+
+def _asked(companion: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return companion(*arguments)
+    except (ValueError, OSError) as error:
+        raise DataError(str(error)) from error

@@ -1,0 +1,124 @@
+"""Heat maps of attention: a picture, and a page that needs nothing beside itself.
+
+A map has `name`, `rows` (the tokens that attend), `columns` (the tokens attended to) and `heads`, each a list of rows
+of weights that sum to 1. Dark = much; all maps share one scale from 0 to 1.
+"""
+
+import html
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Maps = Sequence[Mapping[str, Any]]
+
+_INCHES_PER_TOKEN, _SMALLEST, _LARGEST = 0.2, 1.6, 6.0
+_MOST_LABELS = 28  # more of them would overlap in the largest map
+_MOST_PIXELS, _LONGEST_SIDE = 60e6, 60_000  # bounds memory; matplotlib refuses sides of 65,536 pixels
+
+
+def write_attention_png(path: Path, maps: Maps) -> None:
+    """Write a picture with one row per layer and one column per head."""
+    from matplotlib.figure import Figure  # here: it takes a while to load, and only this needs it
+
+    across = max(len(one["heads"]) for one in maps)
+    wide, heights = max(_inches(one["columns"]) for one in maps), [_inches(one["rows"]) for one in maps]
+    width, height = across * (wide + 1), sum(heights) + len(maps)
+    dots = min(110, math.sqrt(_MOST_PIXELS / (width * height)), _LONGEST_SIDE / max(width, height))
+    figure = Figure(figsize=(width, height), dpi=dots, layout="constrained")
+    axes = figure.subplots(len(maps), across, squeeze=False, height_ratios=heights)
+    for line, one in zip(axes, maps, strict=True):
+        for place, axis in enumerate(line):
+            if place >= len(one["heads"]):
+                axis.set_axis_off()
+                continue
+            axis.imshow(one["heads"][place], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+            axis.set_title(f"{one['name']}, head {place}", fontsize=8)
+            # parse_math: a token such as $ is no formula.
+            style = {"fontsize": 7, "parse_math": False}
+            axis.set_xticks(*_labels(one["columns"]), rotation=90, **style)
+            axis.set_yticks(*_labels(one["rows"]), **style)
+    with warnings.catch_warnings():
+        # A script that the font lacks is drawn as boxes; a warning for each sign says no more.
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        figure.savefig(path, format="png")
+
+
+def attention_html(maps: Maps, text: str) -> str:
+    """Return a page with every map; pointing at a cell shows its tokens and its weight."""
+    rounded = [
+        {**one, "heads": [[[round(w, 4) for w in row] for row in head] for head in one["heads"]]} for one in maps
+    ]
+    # In a script, `</` could end it.
+    values = json.dumps(rounded, ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    # Split, not replaced one after the other: the input may hold the mark itself.
+    head, _, rest = _PAGE.partition("%TEXT%")
+    middle, _, tail = rest.partition("%MAPS%")
+    return "".join([head, html.escape(text), middle, values, tail])
+
+
+def _inches(tokens: Sequence[str]) -> float:
+    return min(max(_INCHES_PER_TOKEN * len(tokens), _SMALLEST), _LARGEST)
+
+
+def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Return places and names: every token's, or every n-th where all would overlap."""
+    places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
+    return places, [_visible(tokens[place]) for place in places]
+
+
+def _visible(token: str) -> str:
+    """Return the token with white space that can be seen."""
+    return token.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣")
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>Attention</title>
+<style>
+body { font: 14px sans-serif; margin: 2em; }
+figure { display: inline-block; margin: 0 2em 2em 0; }
+figcaption { font-weight: bold; }
+table { border-collapse: collapse; font-size: 11px; }
+td { min-width: 14px; height: 14px; padding: 0; }
+th { font-weight: normal; text-align: right; white-space: pre; padding: 0 4px; }
+thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: 4px 0; }
+</style>
+</head>
+<body>
+<h1>Attention</h1>
+<p>Input: %TEXT%</p>
+<p>A row attends to the columns; its weights sum to 1. Dark is much. Point at a cell to read it.</p>
+<main></main>
+<script>
+const maps = %MAPS%;
+const shown = token => token.replaceAll("\\n", "\\\\n").replaceAll(" ", "\\u2423");
+const add = (parent, tag, text) => {
+  const child = document.createElement(tag);
+  if (text !== undefined) child.textContent = text;
+  return parent.appendChild(child);
+};
+for (const map of maps) map.heads.forEach((head, number) => {
+  const figure = add(document.querySelector("main"), "figure");
+  add(figure, "figcaption", map.name + ", head " + number);
+  const table = add(figure, "table"), top = add(add(table, "thead"), "tr"), body = add(table, "tbody");
+  add(top, "td");
+  for (const column of map.columns) add(top, "th", shown(column));
+  head.forEach((weights, row) => {
+    const line = add(body, "tr");
+    add(line, "th", shown(map.rows[row]));
+    weights.forEach((weight, column) => {
+      const cell = add(line, "td");
+      cell.style.background = "rgba(8, 48, 107, " + weight + ")";
+      cell.title = shown(map.rows[row]) + " \\u2192 " + shown(map.columns[column]) + ": " + weight;
+    });
+  });
+});
+</script>
+</body>
+</html>
+"""

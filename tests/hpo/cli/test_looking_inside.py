@@ -1,0 +1,154 @@
+"""`hpo predict` and `hpo attention` on a real, small study of texts, and what they refuse."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from hpo.report.attention_figure import attention_html, write_attention_png
+from tests.hpo.cli.commands import hpo
+
+TINY = (
+    "dispatch=local",
+    "track=none",
+    "training.warmup_fraction=0",
+    "training.batch_size=8",
+    "training.lr=0.01",
+    "model.num_layers=1",
+    "model.num_heads=2",
+    "model.d_model=16",
+    "model.feed_forward_width=16",
+    "~space.training.batch_size",
+    "~space.model",
+    "study.trials=2",
+)
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with a finished study of texts, `reviews`, and one of a trainer that keeps no models, `plain`."""
+    folder = tmp_path_factory.mktemp("looking")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        lines = [f"the film {n % 7} was {'good' if n % 2 else 'bad'}\t{'yes' if n % 2 else 'no'}\n" for n in range(60)]
+        Path("reviews.tsv").write_text("".join(lines))
+        Path("trainer.py").write_text("def run_fold(task):\n    return {'accuracy': task['config']['a']}\n")
+        data = ("data=text_classification", "data.path=reviews.tsv", "split.folds=1", "study.name=reviews")
+        learning = ("training.epochs=12", "space.training.lr=[0.01,0.02]")
+        assert main(["search", *TINY, *data, *learning]) == 0
+        none = ("model=none", "data=none", "training=none", "space=none", "study.trials=1", "study.name=plain")
+        own = ("objective=trainer:run_fold", "+a=1", "+space.a=[1,2]", "dispatch=local", "track=none")
+        assert main(["search", *none, *own]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(finished, monkeypatch):
+    monkeypatch.chdir(finished)
+
+
+def answer_to_stdin(monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
+    Path("new.txt").write_text("bad film\r\nthe film was good\n", newline="")
+    assert hpo(capsys, "predict", "reviews", "--input", "new.txt") == (0, "no\nyes\n", "")
+    labels = tmp_path / "labels.txt"
+    assert hpo(capsys, "predict", "reviews", "--input", "new.txt", "--output", str(labels)) == (0, "", "")
+    assert labels.read_text() == "no\nyes\n"
+
+
+def test_standard_input_and_a_checkpoint_folder_do_as_well(capsys, monkeypatch):
+    (checkpoint,) = Path("runs/reviews/checkpoints").glob("trial_*")
+    answer_to_stdin(monkeypatch, "a good film\nbad")
+    assert hpo(capsys, "predict", str(checkpoint), "--input", "-") == (0, "yes\nno\n", "")
+
+
+def test_only_the_options_that_are_given_are_handed_on_and_a_result_stays_on_its_line(capsys, monkeypatch):
+    import model.objective
+
+    seen = []
+    monkeypatch.setattr(model.objective, "predict", lambda *given: seen.append(given) or ["one\ntwo", "three"])
+    (checkpoint,) = map(str, Path("runs/reviews/checkpoints").glob("trial_*"))
+    answer_to_stdin(monkeypatch, "ROMEO:\n To be\n")
+    options = ("--temperature", "0", "--max-tokens", "7")
+    assert hpo(capsys, "predict", checkpoint, "--input", "-", *options) == (0, "one\\ntwo\nthree\n", "")
+    assert seen == [(checkpoint, ["ROMEO:", " To be"], {"temperature": 0.0, "max_tokens": 7})]
+
+
+def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
+    for name in ("heads.png", "heads.html"):
+        words = ("attention", "reviews", "--input", "the film was <bad>", "--output", str(tmp_path / name))
+        code, out, err = hpo(capsys, *words)
+        assert (code, err) == (0, "")
+        assert out == f"2 heat maps: {tmp_path / name}\n"
+    assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
+    page = (tmp_path / "heads.html").read_text()
+    assert "the film was &lt;bad&gt;" in page
+    assert "http" not in page
+    maps = json.loads(re.search(r"const maps = (.*);", page)[1])
+    assert maps[0]["rows"] == ["the", "film", "was", "<unknown>", "bad", "<unknown>"]
+
+
+def test_any_token_can_be_drawn(tmp_path):
+    """Formulas, signs without a glyph, white space, the page's own marks, and more tokens than labels fit."""
+    tokens = ["$x_$", "日本", "\n", " ", "</script><b>", "<!--", "%MAPS%", "%TEXT%"] * 6
+    heads = [[[1 / len(tokens)] * len(tokens)] * len(tokens)] * 2
+    maps = [
+        {"name": "encoder layer 0", "rows": tokens, "columns": tokens, "heads": heads},
+        {"name": "cross-attention layer 0", "rows": ["a"], "columns": tokens, "heads": [heads[0][:1]]},
+    ]
+    write_attention_png(tmp_path / "any.png", maps)
+    assert (tmp_path / "any.png").read_bytes().startswith(PNG)
+    page = attention_html(maps, "%MAPS%")
+    assert page.count("</script>") == 1
+    assert json.loads(re.search(r"const maps = (.*);", page)[1])[0]["rows"] == tokens
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (["predict", "nothing", "--input", "new.txt"], ["'nothing' is neither a study nor", "plain, reviews"]),
+        (["predict", "runs", "--input", "new.txt"], ["runs: not a usable checkpoint"]),
+        (["predict", "plain", "--input", "new.txt"], ["study 'plain' keeps no models"]),
+        (["attention", "plain", "--input", "good"], ["study 'plain' keeps no models"]),
+        (["predict", "reviews", "--input", "missing.txt"], ["--input: missing.txt: No such file"]),
+        (["predict", "reviews", "--input", "empty.txt"], ["--input: empty.txt: is empty"]),
+        (["predict", "reviews", "--input", "latin.txt"], ["--input: latin.txt: must be UTF-8", "byte 3"]),
+        (["predict", "reviews", "--input", "gap.txt"], ["input 2: is empty"]),
+        (["predict", "reviews", "--input", "new.txt", "--top-k", "3"], ["top_k: has no effect"]),
+        (["predict", "reviews", "--input", "new.txt", "--output", "no/x.txt"], ["there is no folder 'no'"]),
+        (["attention", "reviews", "--input", "good", "--output", "x.gif"], ["must end in .png or .html", "x.gif"]),
+        (["attention", "reviews", "--input", "good", "--target", "yes"], ["target: a model of", "has none"]),
+        (["attention", "reviews", "--input", " "], ["input: is empty"]),
+    ],
+    ids=lambda value: " ".join(value) if "--input" in value else "",
+)
+def test_bad_input_is_refused_in_one_line(capsys, words, messages):
+    Path("new.txt").write_text("bad film\n")
+    Path("empty.txt").write_text("\n")
+    Path("gap.txt").write_text("good\n\nbad\n")
+    Path("latin.txt").write_bytes("caf\xe9\n".encode("latin-1"))
+    code, out, err = hpo(capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert all(message in err for message in messages), err
+
+
+def test_an_objective_that_cannot_look_inside_is_refused(capsys, finished, monkeypatch):
+    import model.objective
+
+    monkeypatch.delattr(model.objective, "predict")
+    monkeypatch.delattr(model.objective, "attention")
+    for command in ("predict", "attention"):
+        words = (command, "reviews", "--input", "reviews.tsv")
+        assert hpo(capsys, *words)[::2] == (
+            2,
+            f"error: {command}: model.objective has no function '{command}'; see hpo/objective.py for what it must "
+            "return\n",
+        )
