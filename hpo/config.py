@@ -42,6 +42,10 @@ def _safe_name(name: str) -> str:
     return name
 
 
+StudyName = Annotated[str, AfterValidator(_safe_name)]
+ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
 class Section(BaseModel):
     """Base of the sections: frozen, strictly typed, no unknown keys. Values and comments stand in conf/."""
 
@@ -51,7 +55,7 @@ class Section(BaseModel):
 class StudySection(Section):
     """What is searched for, and how long. See conf/study."""
 
-    name: Annotated[str, AfterValidator(_safe_name)]
+    name: StudyName
     seed: int = Field(ge=0)
     trials: int = Field(ge=1)
     metric: str = Field(min_length=1)
@@ -132,7 +136,7 @@ class StudyConfig(Section):
     """
 
     study: StudySection
-    objective: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    objective: ObjectivePath
     space: dict[str, Any]
     strategy: dict[str, Any]
     split: SplitSection

@@ -1,7 +1,7 @@
 """The three kinds of dimension: ordered values, unordered choices, and ranges. Order is a type."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,9 +72,9 @@ class Range:
         return self.from_unit(float(rng.random()))
 
     @property
-    def values(self) -> tuple[Value, ...]:
-        """Return the integers of the range; empty where it holds more numbers than can be listed."""
-        return tuple(range(int(self.low), int(self.high) + 1)) if self.integer else ()
+    def values(self) -> Sequence[Value]:
+        """Return the integers of the range; empty where it holds more numbers than can be counted."""
+        return range(int(self.low), int(self.high) + 1) if self.integer else ()
 
 
 Dimension = Values | Choices | Range

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return versions, machine and commit as a JSON-able dict. Holds no host name, user name or path."""
+    """Return versions, machine and commit as a JSON-able dict. Passwords in addresses are masked."""
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -24,7 +25,7 @@ def describe_environment() -> dict[str, Any]:
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "commit": _git("rev-parse", "HEAD"),
         "is_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
-        "command": " ".join(["hpo", *sys.argv[1:]]),
+        "command": re.sub(r"://[^/@\s]+@", "://***@", " ".join(["hpo", *sys.argv[1:]])),
     }
 
 
@@ -48,6 +49,6 @@ def _git(*arguments: str) -> str | None:
     """Return what git says of the working directory; None outside a repository or without git."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -3,11 +3,11 @@
 import datetime
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hpo.errors import StudyError
-from hpo.final import noted_final_model
-from hpo.folder import RUNS
+from hpo.final import has_final_model, noted_final_model
 from hpo.record import Record
 from hpo.search import is_over
 from hpo.splits import open_test_part
@@ -15,9 +15,6 @@ from hpo.study import Study
 from hpo.tasks import FINAL_FOLD
 from hpo.trials import Trial, training_seed
 from hpo.worker import run_task
-
-# Beside all studies, because every study of the same data opens the same test part.
-LEDGER = RUNS / "test_openings.jsonl"
 
 
 def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
@@ -36,7 +33,7 @@ def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
         )
     test = open_test_part(study.examples, study.config.split)
     fingerprint = study.examples.fingerprint(test)
-    earlier = openings(fingerprint)
+    earlier = openings(ledger_path(study), fingerprint)
     if earlier and not again:
         last = earlier[-1]
         raise StudyError(
@@ -51,7 +48,7 @@ def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
         "trial": winner.number,
         "fingerprint": fingerprint,
     }
-    with LEDGER.open("a", encoding="utf-8") as ledger:
+    with ledger_path(study).open("a", encoding="utf-8") as ledger:
         ledger.write(json.dumps(opening) + "\n")
     metrics = _score(study, record, winner, list(test))
     result = opening | {
@@ -64,31 +61,39 @@ def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
     return result
 
 
-def openings(fingerprint: str) -> list[Mapping[str, Any]]:
+def ledger_path(study: Study) -> Path:
+    """Return the ledger's path: beside all studies, because every study of the same data opens the same test part."""
+    return study.folder.path.parent / "test_openings.jsonl"
+
+
+def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
     """Return every opening of this test part by any study, the earliest first."""
-    if not LEDGER.exists():
+    if not ledger.exists():
         return []
-    lines = [json.loads(line) for line in LEDGER.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [line for line in lines if line["fingerprint"] == fingerprint]
 
 
 def _winner(study: Study, record: Record) -> Trial:
-    name, budget = study.config.study.name, study.config.study.trials
+    budget = study.config.study.trials
     history = record.history()
     if not is_over(study.strategy, record, budget):
         raise StudyError(
-            f"test: the search is not finished ({len(history)} of {budget} trials); run `hpo resume {name}` first"
+            f"test: the search is not finished ({len(history)} of {budget} trials); "
+            f"run `hpo resume {study.reference}` first"
         )
     winner = history.best()
     if winner is None:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
+    if not has_final_model(study, record):
+        raise StudyError(f"test: the winner's model is missing; run `hpo resume {study.reference}` first")
     return winner
 
 
 def _score(study: Study, record: Record, winner: Trial, test: list[int]) -> Mapping[str, float]:
     """Return the metrics of the kept model, or of one trained now where the objective keeps none."""
     config = study.config
-    task = {
+    task: dict[str, Any] = {
         "study": config.study.name,
         "trial": winner.number,
         "fold": FINAL_FOLD,
@@ -98,19 +103,21 @@ def _score(study: Study, record: Record, winner: Trial, test: list[int]) -> Mapp
         "direction": config.study.direction,
         "seed": training_seed(config.study.seed, winner.key, FINAL_FOLD),
         "threads": config.dispatch.threads,
+        "data_dir": None,
+        "checkpoint_dir": None,
+        "epochs": None,
     }
-    if study.objective.run_test is not None:
-        model = noted_final_model(record)
-        if model is None or model.trial != winner.number:
-            raise StudyError(f"test: the winner's model is missing; run `hpo resume {config.study.name}` first")
-        return study.objective.run_test(
-            task | {"test": test, "checkpoint_dir": str((study.folder.path / model.checkpoint_dir).absolute())}
-        )
-    assert study.plan is not None
-    halves = {"train": list(study.plan.development), "validation": test, "data_dir": None, "checkpoint_dir": None}
-    *_, last = run_task(task | halves | {"epochs": None})
+    model = noted_final_model(record)
+    if study.keeps_models and model is not None:
+        checkpoint_dir = str((study.folder.path / model.checkpoint_dir).absolute())
+        module = config.objective.partition(":")[0]
+        task |= {"objective": f"{module}:run_test", "test": test, "checkpoint_dir": checkpoint_dir}
+    else:
+        assert study.plan is not None
+        task |= {"train": list(study.plan.development), "validation": test}
+    *_, last = run_task(task)
     outcome = last["outcome"]
     if outcome["error"]:
-        raise StudyError(f"test: training the winner on train and validation failed: {outcome['error']}")
+        raise StudyError(f"test: scoring trial {winner.number} on the test part failed: {outcome['error']}")
     metrics: Mapping[str, float] = outcome["metrics"]
     return metrics

@@ -83,7 +83,13 @@ class StudyFolder:
             file.truncate(0)
             file.write(f"process {os.getpid()} on {os.uname().nodename}")
             file.flush()
-            yield
+            try:
+                yield
+            finally:
+                if [path.name for path in self.path.iterdir()] == [self._lock_path.name]:
+                    # Nothing was created after all.
+                    self._lock_path.unlink()
+                    self.path.rmdir()
 
 
 def find_study(name: str) -> StudyFolder:

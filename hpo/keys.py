@@ -28,6 +28,14 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return copy
 
 
+def without(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a copy of the tree without the leaf or branch at this dotted key."""
+    name, _, rest = key.partition(".")
+    if not rest:
+        return {other: branch for other, branch in tree.items() if other != name}
+    return {other: without(branch, rest) if other == name else branch for other, branch in tree.items()}
+
+
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the dotted keys whose values differ, each with the old and the new value (None where absent)."""
     before, after = flatten(old), flatten(new)

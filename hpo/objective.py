@@ -1,6 +1,8 @@
 """The one seam to what is trained: an objective, and the companions that its module may offer."""
 
 import importlib
+import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,12 +72,21 @@ class Objective:
             raise DataError(f"data: {error.filename}: {error.strerror}") from error
         except ValueError as error:
             raise DataError(str(error)) from error
+        except TypeError as error:
+            module = self.path.partition(":")[0]
+            raise DataError(
+                f"objective: {module}.describe_data returns something else than Examples: {error}"
+            ) from error
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples for the workers; return whether the objective reads them from there."""
         if self.prepare_data is None:
             return False
-        self.prepare_data(config, list(indices), str(data_dir))
+        # Aside first, so that an interruption leaves no half of it under the name that workers read.
+        aside = data_dir.with_name(f".{data_dir.name}-{os.getpid()}")
+        shutil.rmtree(aside, ignore_errors=True)
+        self.prepare_data(config, list(indices), str(aside))
+        aside.rename(data_dir)
         return True
 
 
@@ -94,7 +105,7 @@ def resolve(path: str, import_from: str | None = None) -> Objective:
     module_name, _, function = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise ConfigError(
             f"objective: cannot import '{module_name}': {error}; allowed is package.module:function, importable from "
             f"the working directory or installed"

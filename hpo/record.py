@@ -1,5 +1,6 @@
 """The study's record: every trial and every outcome, kept in an Optuna storage before anything is shown."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from hpo.trials import Direction, History, Outcome, Trial, finished
 
 _ROUND = "round"
 _FOLD = "fold_"
-_FORMAT = "hpo_format"
 
 
 class Record:
@@ -117,7 +117,6 @@ def create_record(url: str, name: str, space: Space, metric: str, direction: Dir
         study_id = storage.create_new_study([sign], name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
-    storage.set_study_user_attr(study_id, _FORMAT, 1)
     return Record(storage, study_id, space, metric, direction, num_folds)
 
 
@@ -127,14 +126,18 @@ def open_record(url: str, name: str, space: Space, metric: str, direction: Direc
     Raises:
         StudyError: when there is no such study in the storage, or it is damaged.
     """
+    path = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and not path.exists():
+        raise StudyError(f"record: {path} is missing; put it back, or start anew with another study.name")
     storage = _open_storage(url)
     try:
         study_id = storage.get_study_id_from_name(name)
-        return Record(storage, study_id, space, metric, direction, num_folds)
     except KeyError as error:
-        raise StudyError(f"record: there is no study '{name}' in {url}") from error
+        raise StudyError(f"record: there is no study '{name}' in {_without_password(url)}") from error
+    try:
+        return Record(storage, study_id, space, metric, direction, num_folds)
     except optuna.exceptions.StorageInternalError as error:
-        raise StudyError(f"record: {url} cannot be read: {_cause(error)}") from error
+        raise StudyError(f"record: {_without_password(url)} cannot be read: {_cause(error)}") from error
 
 
 def sqlite_url(path: Path) -> str:
@@ -148,7 +151,7 @@ def _open_storage(url: str) -> RDBStorage:
         storage = RDBStorage(url, skip_compatibility_check=False)
     except Exception as error:
         # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        raise StudyError(f"record: cannot open {url}: {_cause(error)}") from error
+        raise StudyError(f"record: cannot open {_without_password(url)}: {_cause(error)}") from error
     if url.startswith("sqlite"):
         event.listen(storage.engine, "connect", _write_ahead)
         storage.engine.dispose()
@@ -171,6 +174,10 @@ def _distribution(dimension: Dimension) -> BaseDistribution:
     if dimension.integer:
         return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
     return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"://[^/@]+@", "://***@", url)
 
 
 def _cause(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from hpo.keys import flatten
 from hpo.observer import Observer
 from hpo.record import Record
 from hpo.report import write_report
-from hpo.search import search
+from hpo.search import is_over, search
 from hpo.study import Study
 from hpo.track import Tracker
 from hpo.track import messages as track
@@ -58,16 +58,26 @@ def run_study(
             study.strategy, record, dispatcher, study.task_builder().tasks_of, study.config.study.trials, watching
         )
         winner = history.best()
+        # Before the final training too: should that fail, what was searched is still reported.
+        write_report(study, record)
         final_model = make_final_model(study, record, dispatcher, winner) if winner else None
         report = write_report(study, record)
-        status = "FINISHED" if winner else "FAILED"
-        closing = track.close_study(status, report.metrics, report.markdown, [str(path) for path in report.paths])
+        closing = track.close_study(
+            closing_status(study, record), report.metrics, report.markdown, [str(path) for path in report.paths]
+        )
     finally:
         is_tracked = True
         if tracker is not None:
             tracker.send(closing)
             is_tracked = tracker.close()
     return Result(history, winner, final_model, report.paths[0], is_tracked)
+
+
+def closing_status(study: Study, record: Record) -> str:
+    """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
+    if not is_over(study.strategy, record, study.config.study.trials):
+        return "KILLED"
+    return "FINISHED" if record.history().best() else "FAILED"
 
 
 def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
@@ -77,7 +87,9 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
     tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
     commit = study.environment().get("commit")
     tags |= {"mlflow.source.git.commit": commit} if commit else {}
-    params = {k: v for k, v in flatten(config.to_dict()).items() if not k.startswith("space.")}
+    # Addresses may hold passwords.
+    hidden = ("study.storage", "track.uri")
+    params = {k: v for k, v in flatten(config.to_dict()).items() if not k.startswith("space.") and k not in hidden}
     params |= {f"space.{d['key']}": _range_text(d) for d in study.space.to_dict()}
     tracker.send(track.open_study(config.study.name, record.noted("id"), params, tags, _datasets(study)))
     for trial in record.history():

@@ -54,10 +54,17 @@ def search(
 
 def is_over(strategy: Strategy, record: Record, num_trials: int) -> bool:
     """Return whether nothing is left to run: every trial is finished, and the budget or the space is spent."""
-    history = record.history()
-    if len(history) < len(record.trials()):
+    trials = record.trials()
+    if any(trial.state == "running" for trial in trials):
         return False
-    return len(history) >= num_trials or not strategy.next_round(history)
+    if len(trials) >= num_trials:
+        return True
+    # The last round may have been cut, by a smaller budget or by a driver that died between two trials.
+    last_round = trials[-1].round if trials else 0
+    earlier = History(trial for trial in trials if trial.round < last_round)
+    if len(trials) < len(earlier) + len(strategy.next_round(earlier)):
+        return False
+    return not strategy.next_round(History(trials))
 
 
 class _Round:

@@ -19,6 +19,14 @@ def point_key(point: Point) -> str:
     return json.dumps(dict(point), sort_keys=True, separators=(",", ":"))
 
 
+def short_text(point: Point) -> str:
+    """Return a point for people, in short: `lr=0.0003 num_layers=2`."""
+    return " ".join(
+        f"{key.rpartition('.')[2]}={value:.3g}" if isinstance(value, float) else f"{key.rpartition('.')[2]}={value}"
+        for key, value in point.items()
+    )
+
+
 @dataclass(frozen=True)
 class Space:
     """The hyperparameters searched. Dimensions keep the order in which they were written."""

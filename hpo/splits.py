@@ -119,7 +119,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Divide the indices so that the second part holds this fraction of all examples (rounded)."""
+    """Divide the indices; the second part holds this fraction of all examples, or near it where groups stay whole."""
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
@@ -129,6 +129,8 @@ def _held_out(
     if examples.groups is not None:
         groups = [examples.groups[i] for i in indices]
         splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
+        if len(set(groups)) < 2:
+            raise DataError("data: all examples are of one group, so no part can be set aside; give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
         labels = _strata(examples, indices, settings)

@@ -71,7 +71,6 @@ class Study:
         if self.folder.exists:
             refuse_changes(self.folder.config(), self.config)
             record = self.read()
-            self._refuse_other_data(record)
             self._refuse_smaller_budget(record)
         else:
             self.folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,14 +80,26 @@ class Study:
             record.note("id", uuid.uuid4().hex)
             record.note("data", self.plan.to_dict() if self.plan else None)
             self.folder.write_json(self.folder.environment_path, describe_environment())
-        self.folder.freeze(self.config)
         if self.plan and not self.folder.data_dir.exists():
             self.objective.write_development_data(self.config.trial, self.plan.development, self.folder.data_dir)
+        self.folder.freeze(self.config)
         return record
 
     def read(self) -> Record:
-        """Return the record of a study that exists; its files stay as they are."""
-        return open_record(*self._record_arguments())
+        """Return the record of a study that exists.
+
+        Raises:
+            StudyError: when the record is missing or damaged, or the data is not what the study was started with.
+        """
+        record = open_record(*self._record_arguments())
+        self._refuse_other_data(record)
+        return record
+
+    @property
+    def reference(self) -> str:
+        """What commands call the study: its name under runs/, or its folder where it lies elsewhere."""
+        name = self.config.study.name
+        return name if self.folder.path == RUNS / name else str(self.folder.path)
 
     def _record_arguments(self) -> tuple[str, str, Space, str, Direction, int]:
         study = self.config.study
@@ -98,7 +109,11 @@ class Study:
     def _refuse_other_data(self, record: Record) -> None:
         before = (record.noted("data") or {}).get("parts", {})
         now = self.plan.parts if self.plan else {}
-        changed = [part for part in now if before.get(part, {}).get("fingerprint") != now[part]["fingerprint"]]
+        changed = [
+            part
+            for part in {**before, **now}
+            if before.get(part, {}).get("fingerprint") != now.get(part, {}).get("fingerprint")
+        ]
         if changed:
             raise StudyError(
                 f"study '{self.config.study.name}': the data has changed since it was started (part "
@@ -131,6 +146,7 @@ def prepare_study(config: StudyConfig) -> Study:
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data that says what "
             f"there is to split, given {config.split.folds}; set split.folds=1"
         )
+    _refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
     return Study(config, StudyFolder(RUNS / config.study.name), objective, space, strategy, examples, plan)
 
@@ -157,6 +173,20 @@ def _refuse_bad_space(space: Space, config: StudyConfig, objective: Objective) -
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
             _refuse_bad_value(space, dimension, value, config, objective)
+
+
+def _refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:
+    """Refuse dimensions that change which examples there are: they are read and divided once a study."""
+    for dimension in space.dimensions:
+        if examples is None or not dimension.key.startswith("data."):
+            continue
+        for value in _values_to_check(dimension):
+            other = objective.examples(config.trial_config({dimension.key: value}))
+            if other is None or (other.size, other.digests) != (examples.size, examples.digests):
+                raise SpaceError(
+                    f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
+                    f"divided once a study; take it out of the space and run a study for each value"
+                )
 
 
 def _values_to_check(dimension: Dimension) -> Iterator[Value]:

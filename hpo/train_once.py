@@ -4,12 +4,12 @@ import datetime
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from hpo.config import SplitSection, explain
+from hpo.config import ObjectivePath, Section, SplitSection, StudyName, explain
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError
 from hpo.folder import RUNS, write_atomically
@@ -20,6 +20,25 @@ from hpo.trials import Outcome
 from hpo.worker import run_task
 
 _SECTIONS = ("objective", "study", "split", "dispatch")
+
+
+class _Study(Section):
+    name: StudyName
+    metric: str = Field(min_length=1)
+    direction: Literal["maximize", "minimize"]
+
+
+class _Threads(Section):
+    threads: int = Field(ge=1)
+
+
+class _Training(Section):
+    """What `hpo train` needs besides the objective's own tree; the rules are those of a study."""
+
+    objective: ObjectivePath
+    study: _Study
+    split: SplitSection
+    dispatch: _Threads
 
 
 def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) -> tuple[Path, Outcome]:
@@ -33,27 +52,27 @@ def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) 
         HpoError: when the configuration or the data is refused; nothing has been created then.
     """
     config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
-    objective = resolve(tree["objective"], str(Path.cwd()))
-    objective.refuse_bad_config(config)
     try:
-        split = SplitSection.model_validate(tree["split"])
+        training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
     except ValidationError as error:
-        raise ConfigError(explain(error, "split.")) from error
+        raise ConfigError(explain(error)) from error
+    objective = resolve(training.objective, str(Path.cwd()))
+    objective.refuse_bad_config(config)
     examples = objective.examples(config)
-    plan = make_plan(examples, split) if examples else None
-    folder = _new_folder(tree["study"]["name"])
+    plan = make_plan(examples, training.split) if examples else None
+    folder = _new_folder(training.study.name)
     write_atomically(folder / "config.yaml", yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True))
     write_atomically(folder / "environment.json", json.dumps(describe_environment(), indent=2))
-    task = {
-        "objective": tree["objective"],
+    task: dict[str, Any] = {
+        "objective": training.objective,
         "config": config,
         "train": None,
         "validation": None,
         "data_dir": None,
-        "metric": tree["study"]["metric"],
-        "direction": tree["study"]["direction"],
+        "metric": training.study.metric,
+        "direction": training.study.direction,
         "seed": seed,
-        "threads": tree["dispatch"]["threads"],
+        "threads": training.dispatch.threads,
         "epochs": None,
         "checkpoint_dir": str((folder / "checkpoint").absolute()) if objective.run_test else None,
     }
@@ -90,7 +109,7 @@ def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def _new_folder(name: str) -> Path:
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     folder = RUNS / f"train-{name}-{stamp}"
     folder.mkdir(parents=True, mode=0o700)
     return folder

@@ -105,9 +105,14 @@ def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:sc
     } | changes
 
 
+def prepared(folder, config):
+    """Return the study of a plain configuration tree, to live in this folder."""
+    return replace(prepare_study(config_from_dict(config)), folder=StudyFolder(folder))
+
+
 def run_toy(folder, config, dispatcher=None):
     """Run (or go on with) a study in a folder and return the rows of its trials.csv without the seconds."""
-    study = replace(prepare_study(config_from_dict(config)), folder=StudyFolder(folder))
+    study = prepared(folder, config)
     record = study.open()
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
     search(study.strategy, record, dispatcher, study.task_builder().tasks_of, study.config.study.trials)

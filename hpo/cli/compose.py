@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from hpo.errors import ConfigError, nearest
-from hpo.keys import flatten
+from hpo.keys import flatten, replaced, without
 
 # Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows")
@@ -36,7 +36,9 @@ def compose_config(
     parsed = [_parse(text) for text in overrides]
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]
-    config = _load(config_file, others) if config_file else _compose(name, others, config_dir)
+    if config_file:
+        return _load(config_file, parsed)
+    config = _compose(name, others, config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     try:
@@ -49,10 +51,13 @@ def compose_config(
 
 def _parse(text: str) -> Override:
     try:
-        return OverridesParser.create().parse_override(text)
+        override = OverridesParser.create().parse_override(text)
     except HydraException as error:
         hint = "write key=value, group=name, +key=value or ~key, and quote values with blanks or braces"
         raise ConfigError(f"command line: '{text}' cannot be read ({_one_line(error)}); {hint}") from error
+    if override.is_sweep_override():
+        raise ConfigError(f"{override.key_or_group}: takes one value, given several; a list is written [a,b]")
+    return override
 
 
 def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
@@ -70,7 +75,9 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         chosen = [o for o in groups if OmegaConf.is_dict(base.get(o.key_or_group))]
         rest = [o for o in overrides if o not in chosen]
         base = _compose_or_explain(name, [*search_path, *(_text(o) for o in chosen)])
-        _refuse_unknown(rest, base)
+        plain = OmegaConf.to_container(base, resolve=False)
+        assert isinstance(plain, dict)
+        _refuse_unknown(rest, {str(key): value for key, value in plain.items()})
         return _compose_or_explain(name, [*search_path, *(_text(o) for o in overrides)])
 
 
@@ -86,10 +93,8 @@ def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
         raise ConfigError(f"config: {_one_line(error)}") from error
 
 
-def _refuse_unknown(overrides: Sequence[Override], config: DictConfig) -> None:
-    tree = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(tree, dict)
-    leaves = flatten({str(key): value for key, value in tree.items()})
+def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> None:
+    leaves = flatten(tree)
     branches = {".".join(parts[:n]) for key in leaves if (parts := key.split(".")) for n in range(1, len(parts))}
     known = [*leaves, *branches]
     for override in overrides:
@@ -99,20 +104,24 @@ def _refuse_unknown(overrides: Sequence[Override], config: DictConfig) -> None:
             raise ConfigError(f"{key}: there is no such key{hint}")
 
 
-def _load(path: str, overrides: Sequence[Override]) -> DictConfig:
+def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
+    """Return a whole configuration as it stands in the file, with the overrides; nothing in it is interpolated."""
     try:
-        tree = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"--config: {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"--config: {path}: is not valid YAML: {_one_line(error)}") from error
-    if not isinstance(tree, dict):
-        raise ConfigError(f"--config: {path}: must hold a mapping at the top, given a {type(tree).__name__}")
-    config = OmegaConf.create(tree)
-    _refuse_unknown(overrides, config)
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"--config: {path}: must hold a mapping at the top, given a {type(loaded).__name__}")
+    tree = {str(key): branch for key, branch in loaded.items()}
+    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], tree)
     for override in overrides:
-        OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
-    return config
+        if override.is_delete():
+            tree = without(tree, override.key_or_group)
+        else:
+            tree = replaced(tree, {override.key_or_group: _plain(override.value())})
+    return tree
 
 
 def _text(override: Override) -> str:

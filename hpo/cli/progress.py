@@ -15,6 +15,7 @@ from rich.text import Text
 
 from hpo.config import StudySection
 from hpo.dispatch.protocol import Report
+from hpo.space import short_text
 from hpo.trials import History, Trial
 
 _REFRESH_PER_SECOND = 4
@@ -72,7 +73,7 @@ class Progress:
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))
         head = f"{self._num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
-        point = " ".join(f"{key.rpartition('.')[2]}={_short(value)}" for key, value in trial.point.items())
+        point = short_text(trial.point)
         if trial.score is None:
             result = f"failed: {trial.error}"
         else:
@@ -115,7 +116,3 @@ class Progress:
             return ""
         seconds = (time.monotonic() - self._started) / done * missing
         return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -57,7 +57,7 @@ def run_to_the_end(study: Study) -> int:
             print(
                 f"\nstopped: {done} of {config.study.trials} trials are saved in {study.folder.path}", file=sys.stderr
             )
-            print(f"go on with: hpo resume {config.study.name}", file=sys.stderr)
+            print(f"go on with: hpo resume {study.reference}", file=sys.stderr)
             return 128 + stopped.number
     _conclude(study, result)
     return 0 if result.winner else 1
@@ -83,7 +83,7 @@ def _announce(study: Study) -> None:
 
 
 def _conclude(study: Study, result: Result) -> None:
-    name, metric = study.config.study.name, study.config.study.metric
+    name, metric = study.reference, study.config.study.metric
     failed = sum(trial.state == "failed" for trial in result.history)
     print(f"\n{len(result.history)} trials, {failed} failed")
     if result.winner is None:

@@ -16,7 +16,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.config import config_from_dict
     from hpo.folder import find_study
     from hpo.report import write_report
-    from hpo.run import open_in_tracker
+    from hpo.run import closing_status, open_in_tracker
     from hpo.study import load_study
     from hpo.track import make_tracker
     from hpo.track.messages import close_study
@@ -24,13 +24,14 @@ def run(arguments: Sequence[str]) -> int:
     path = str(find_study(given.study).config_path)
     overrides = ["track.name=mlflow", *given.overrides]
     study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
-    record = study.read()
-    tracker = make_tracker(study.config.track, study.config.study.metric)
-    assert tracker is not None
-    open_in_tracker(study, record, tracker)
-    report = write_report(study, record)
-    status = "FINISHED" if len(record.history()) >= study.config.study.trials else "KILLED"
-    tracker.send(close_study(status, report.metrics, report.markdown, [str(p) for p in report.paths]))
-    is_sent = tracker.close()
+    with study.folder.lock():
+        record = study.read()
+        tracker = make_tracker(study.config.track, study.config.study.metric)
+        assert tracker is not None
+        open_in_tracker(study, record, tracker)
+        report = write_report(study, record)
+        status = closing_status(study, record)
+        tracker.send(close_study(status, report.metrics, report.markdown, [str(p) for p in report.paths]))
+        is_sent = tracker.close()
     print(f"{len(record.history())} trials {'are in' if is_sent else 'could not be sent to'} {study.config.track.uri}")
     return 0 if is_sent else 1

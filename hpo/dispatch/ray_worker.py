@@ -1,6 +1,5 @@
 """The actor that a Ray worker process holds: it lives as long as the study and runs one task at a time."""
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,10 +11,6 @@ class RayWorker:
 
     def __init__(self, import_from: str | None) -> None:
         self._import_from = import_from
-
-    def process_id(self) -> int:
-        """Return the id of the worker's process; answering shows that it is up."""
-        return os.getpid()
 
     def run(self, payload: Mapping[str, Any]) -> Iterator[Message]:
         """Yield the messages of `hpo.worker.run_task`."""

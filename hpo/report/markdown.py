@@ -44,6 +44,8 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
 
 def _test_line(summary: Mapping[str, Any]) -> str:
     test = summary["test"]
+    if test is None and "test" not in (summary["data"]["split"] or {}).get("parts", {}):
+        return "There is no test part."
     if test is None:
         return f"The test part has not been opened. Open it once: `hpo test {summary['study']['name']}`."
     metric = summary["metric"]["name"]
@@ -113,7 +115,7 @@ def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield (
         f"Budget {counts['budget']}, proposed {counts['proposed']}, complete {counts['complete']}, "
-        f"failed {counts['failed']}. All of them: `trials.csv`."
+        f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
     )
     for reason, count in counts["failures"].items():
         yield f"- {count} failed: {reason}"

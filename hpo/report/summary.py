@@ -50,7 +50,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
 
 def rerun_command(study: Study) -> str:
     """Return the command that runs the same search again."""
-    return f"hpo search --config runs/{study.config.study.name}/config.yaml study.name={study.config.study.name}-again"
+    return f"hpo search --config {study.folder.config_path} study.name={study.config.study.name}-again"
 
 
 def _data(study: Study) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _winner(study: Study, record: Record, winner: Trial) -> dict[str, Any]:
         "folds": values,
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
         "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
-        "config": f"runs/{study.config.study.name}/best.yaml",
+        "config": str(study.folder.best_path),
         "model": vars(model) if model else None,
         "chosen_by": "the best mean score over the folds; the earlier trial on ties",
     }

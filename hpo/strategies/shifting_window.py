@@ -38,7 +38,8 @@ class ShiftingWindowSettings(Settings):
         rounds: N, the number of rounds; None lets the budget end the search.
         draws: N', the number of points drawn a round.
         credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
-            the value whose trials have the best `mean` or `median`.
+            the value whose trials have the best `mean` or `median`. On a range without `points` it is always
+            the best trial's, since hardly a value comes twice.
     """
 
     window: Window
@@ -81,6 +82,11 @@ class ShiftingWindow:
                         f"strategy.{field}.{key}: is not an ordered dimension of the space; allowed: "
                         f"{', '.join(windowed)}{nearest(key, windowed)}"
                     )
+        for key in self.settings.windows:
+            if isinstance(windowed[key], Range):
+                raise ConfigError(
+                    f"strategy.windows.{key}: has no effect on a range; set strategy.range_window, or give it points"
+                )
         for key, value in self.settings.start.items():
             if not allows(windowed[key], value):
                 raise ConfigError(f"strategy.start.{key}: {value!r} is not in the range; give one of its values")

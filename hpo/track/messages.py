@@ -1,10 +1,12 @@
 """The projection of a study into a tracker's terms: plain messages, built from the record's values alone."""
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from hpo.space import short_text
 from hpo.trials import Outcome, Trial
 
 Message = dict[str, Any]
@@ -40,7 +42,7 @@ def curve_point(trial: Trial, fold: int, point: Mapping[str, Any]) -> Message:
     """Return the message of one point of a learning curve, at its epoch (or step)."""
     numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
     step = int(numbers.pop("epoch", numbers.pop("step", 0)))
-    metrics = {f"fold_{fold}/{name}": value for name, value in numbers.items() if name != "epochs"}
+    metrics = {f"fold_{fold}/{_metric_name(name)}": value for name, value in numbers.items() if name != "epochs"}
     return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": time.time()}
 
 
@@ -57,9 +59,8 @@ def close_trial(trial: Trial, metric: str) -> Message:
     if trial.score is not None:
         metrics["score"] = trial.score
     for fold, outcome in sorted(trial.outcomes.items()):
-        metrics |= {
-            f"fold_{fold}/final_{name}": value for name, value in outcome.metrics.items() if name != "num_parameters"
-        }
+        others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
+        metrics |= {f"fold_{fold}/final_{_metric_name(name)}": value for name, value in others.items()}
         if "num_parameters" in outcome.metrics:
             metrics["num_parameters"] = outcome.metrics["num_parameters"]
     return {
@@ -85,13 +86,14 @@ def close_study(status: str, metrics: Mapping[str, float], note: str, artifacts:
     return {"do": "close_study", "status": status, "metrics": dict(metrics), "note": note, "artifacts": artifacts}
 
 
+def _metric_name(name: str) -> str:
+    """Return the name with `_` for what MLflow does not take in one."""
+    return re.sub(r"[^\w\-. :/]", "_", name)
+
+
 def run_name(trial: Trial) -> str:
     """Return the number and the point in short, such as `0007 lr=0.0003 num_layers=2`."""
-    return " ".join([f"{trial.number:04d}", *(f"{k.rpartition('.')[2]}={_short(v)}" for k, v in trial.point.items())])
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{trial.number:04d} {short_text(trial.point)}"
 
 
 def _details(outcomes: Mapping[int, Outcome]) -> str:

@@ -4,6 +4,7 @@ MLflow takes 10 to 20 ms of CPU a run and may hang with its server, so it lives 
 the driver dies, the input ends, and so does this process.
 """
 
+import itertools
 import json
 import logging
 import os
@@ -22,6 +23,7 @@ from hpo.track.mlflow_quiet import MLFLOW_ENVIRONMENT
 # Messages that are close in time share a batch; curves appear in the UI at most this much later.
 _GATHER_SECONDS = 0.5
 _RETRY_SECONDS = 5.0
+_BATCH = 200
 # Once the input has ended, how long an absent server is waited for; `hpo sync` sends what is missing later.
 _LAST_CALL_SECONDS = 10.0
 
@@ -98,8 +100,9 @@ def _send(sink: Any, unsent: deque[Message]) -> None:
     """Apply the messages one after another, so that a failure keeps the one it failed at and all after it."""
     while unsent:
         # A batch ends with the last message at hand; a message that failed half-way is applied again whole.
-        sink.apply([unsent[0]] if len(unsent) == 1 else list(unsent)[:200])
-        for _ in range(min(len(unsent), 200)):
+        batch = list(itertools.islice(unsent, _BATCH))
+        sink.apply(batch)
+        for _ in batch:
             unsent.popleft()
 
 

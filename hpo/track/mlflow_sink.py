@@ -53,6 +53,8 @@ class MlflowSink:
         if found:
             self._parent = found[0].info.run_id
             self._client.update_run(self._parent, status="RUNNING")
+            known = found[0].data.params
+            self._describe_study({k: v for k, v in message["params"].items() if k not in known}, message["datasets"])
             for run in self._search(f"tags.`mlflow.parentRunId` = '{self._parent}'"):
                 number = int(run.data.tags["hpo.trial"])
                 self._runs[number] = run.info.run_id
@@ -63,18 +65,28 @@ class MlflowSink:
             self._experiment_id, run_name=message["name"], tags=tags | {"hpo.kind": "study"} | _user()
         )
         self._parent = run.info.run_id
-        params = [Param(key, _text(value)) for key, value in message["params"].items()]
-        for start in range(0, len(params), _MAX_PARAMS):
-            self._client.log_batch(self._parent, params=params[start : start + _MAX_PARAMS])
-        if message["datasets"]:
-            self._client.log_inputs(self._parent, [_dataset(d) for d in message["datasets"]])
+        self._describe_study(message["params"], message["datasets"])
+
+    def _describe_study(self, params: Mapping[str, Any], datasets: Sequence[Mapping[str, Any]]) -> None:
+        entries = [Param(key, _text(value)) for key, value in params.items()]
+        for start in range(0, len(entries), _MAX_PARAMS):
+            self._client.log_batch(self._parent, params=entries[start : start + _MAX_PARAMS])
+        if datasets:
+            self._client.log_inputs(self._parent, [_dataset(d) for d in datasets])
 
     def _open_trial(self, message: Message) -> None:
         number = message["number"]
-        if number in self._runs:
-            if number not in self._closed:
-                self._client.update_run(self._runs[number], status="RUNNING")
+        if number in self._closed:
             return
+        if number in self._runs:
+            self._client.update_run(self._runs[number], status="RUNNING")
+        else:
+            self._runs[number] = self._new_trial(number, message)
+        # Also where the run was there: an earlier attempt may have failed between the two calls.
+        params = [Param(key, _text(value)) for key, value in message["params"].items()]
+        self._client.log_batch(self._runs[number], params=params)
+
+    def _new_trial(self, number: int, message: Message) -> str:
         tags = message["tags"] | {"mlflow.parentRunId": self._parent, "hpo.trial": str(number), "hpo.kind": "trial"}
         run = self._client.create_run(
             self._experiment_id,
@@ -82,9 +94,7 @@ class MlflowSink:
             run_name=message["name"],
             tags=tags | _user(),
         )
-        self._runs[number] = run.info.run_id
-        params = [Param(key, _text(value)) for key, value in message["params"].items()]
-        self._client.log_batch(run.info.run_id, params=params)
+        return str(run.info.run_id)
 
     def _curve(self, message: Message) -> None:
         if message["number"] in self._closed:

@@ -186,3 +186,10 @@ def test_the_process_ends_when_its_driver_dies():
     )
     process.stdin.close()
     assert process.wait(timeout=60) == 0
+
+
+def test_names_that_mlflow_refuses_are_written_with_underscores(folder):
+    study = tracked_study(folder, objective="tests.toy:odd_names", trials=1)
+    assert run(study).is_tracked
+    _, children = runs_of(study)
+    assert children[0].data.metrics["fold_0/final_acc_5___"] == 1.0

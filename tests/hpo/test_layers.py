@@ -28,7 +28,7 @@ LAW = {
     "observer": {"dispatch", "trials"},
     "record_rows": set(),
     "record": {"errors", "dimensions", "record_rows", "space", "trials"},
-    "track": {"errors", "config", "dispatch", "observer", "trials"},
+    "track": {"errors", "config", "dispatch", "observer", "space", "trials"},
     "search": {"errors", "dispatch", "observer", "record", "space", "strategies", "trials"},
     "tasks": {"config", "examples", "keys", "splits", "trials"},
     "environment": set(),

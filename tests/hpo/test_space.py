@@ -107,3 +107,9 @@ def test_identity_ignores_the_order_of_keys_but_not_types():
 def test_refusals_name_the_dimension_and_the_way_out(tree, words):
     with pytest.raises(SpaceError, match=words):
         space_from_dict(tree)
+
+
+def test_a_range_of_a_billion_integers_costs_nothing():
+    space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
+    assert space.size == 10**9
+    assert space.contains(space.draw(np.random.default_rng(0)))

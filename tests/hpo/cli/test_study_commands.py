@@ -176,3 +176,73 @@ def test_with_folds_the_winner_is_trained_once_more_on_all_of_them(study):
     assert [path.name for path in (study / "checkpoints").iterdir()] == ["final"]
     model = json.loads((study / "report.json").read_text())["winner"]["model"]
     assert (model["checkpoint_dir"], model["epochs"]) == ("checkpoints/final", 2)
+
+
+CSV = ["data=text_classification", "data.path=texts.csv", "data.min_count=1", "study.name=texts", *QUICK]
+
+
+def write_texts(count):
+    lines = [f"word{i % 7} number{i},{'ab'[i % 2]}" for i in range(count)]
+    Path("texts.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+
+
+def test_data_that_has_changed_is_refused_by_every_command(capsys):
+    write_texts(80)
+    assert hpo(capsys, "search", *CSV)[0] == 0
+    write_texts(85)
+    for command in ("resume", "test", "report"):
+        code, _, err = hpo(capsys, command, "texts")
+        assert (code, "the data has changed" in err) == (2, True)
+    assert not Path("runs/test_openings.jsonl").exists()
+
+
+def test_a_dimension_that_changes_the_examples_is_refused(capsys):
+    write_texts(80)
+    Path("other.csv").write_text(Path("texts.csv").read_text() + "more,a\n")
+    code, _, err = hpo(capsys, "search", *CSV, "space.data.path=[texts.csv,other.csv]")
+    assert (code, "changes the examples themselves" in err) == (2, True)
+
+
+def test_a_missing_model_does_not_use_up_the_opening(capsys, study):
+    (study / "checkpoints" / "final").rename(study / "moved")
+    code, _, err = hpo(capsys, "test", "digits")
+    assert (code, "model is missing" in err) == (2, True)
+    assert not Path("runs/test_openings.jsonl").exists()
+
+
+def test_a_study_in_another_folder_keeps_its_ledger_beside_it(capsys, study, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    code, out, _ = hpo(capsys, "resume", str(tmp_path / "work/runs/digits"))
+    assert (code, f"hpo test {tmp_path}/work/runs/digits" in out) == (0, True)
+    assert hpo(capsys, "test", str(tmp_path / "work/runs/digits"))[0] == 0
+    assert (tmp_path / "work/runs/test_openings.jsonl").exists()
+
+
+def test_a_literal_dollar_survives_the_freezing(capsys):
+    arguments = ["objective=tests.toy:constant", "study.metric=score", "+toy.text=x", "space.toy.text=['$' ,y]"]
+    assert hpo(capsys, "search", *QUICK, "~space.training", *arguments)[0] == 0
+    config = Path("runs/digits/config.yaml")
+    config.write_text(config.read_text().replace("$", "${x}"))
+    _, _, err = hpo(capsys, "resume", "digits")
+    assert "Interpolation" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["study.name=../../escape"], "study.name"),
+        (["dispatch.threads=many"], "dispatch.threads"),
+        (["training.seed=-1"], "training.seed"),
+        (["model.num_heads=7"], "model.num_heads"),
+    ],
+)
+def test_bad_input_of_a_single_training(capsys, arguments, words):
+    code, _, err = hpo(capsys, "train", *arguments)
+    assert (code, words in err, list(Path().iterdir())) == (2, True, [])
+
+
+def test_a_bad_storage_leaves_no_folder(capsys):
+    code, _, err = hpo(capsys, "search", *QUICK, "study.storage=foo://x")
+    assert (code, "cannot open" in err) == (2, True)
+    assert not Path("runs/digits").exists()
