@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,13 @@ class StudyFolder:
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration; whoever resumes or reproduces reads this and composes nothing."""
         write_atomically(self.config_path, yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True))
+
+    def remove_unfinished(self) -> None:
+        """Delete what a driver left that was killed while it created the study."""
+        # SQLite would read a left-over log into the new database.
+        for suffix in ("", "-wal", "-shm"):
+            self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
+        shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def config(self) -> StudyConfig:
         """Return the frozen configuration.

@@ -75,7 +75,7 @@ class Study:
         else:
             self.folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             # The record first and the configuration last: a study exists once its configuration is there.
-            self.folder.database_path.unlink(missing_ok=True)
+            self.folder.remove_unfinished()
             record = create_record(*self._record_arguments())
             record.note("id", uuid.uuid4().hex)
             record.note("data", self.plan.to_dict() if self.plan else None)

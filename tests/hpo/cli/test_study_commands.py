@@ -246,3 +246,13 @@ def test_a_bad_storage_leaves_no_folder(capsys):
     code, _, err = hpo(capsys, "search", *QUICK, "study.storage=foo://x")
     assert (code, "cannot open" in err) == (2, True)
     assert not Path("runs/digits").exists()
+
+
+def test_what_a_driver_left_that_was_killed_while_creating_the_study_is_not_used(capsys, study):
+    """Without its frozen configuration there is no study: record and data of the attempt are made anew."""
+    (study / "config.yaml").unlink()
+    write_texts(80)
+    arguments = [a for a in CSV if not a.startswith("study.name")]
+    assert hpo(capsys, "search", *arguments, "study.name=digits", "study.seed=5")[0] == 0
+    assert len((study / "data" / "examples.jsonl").read_text().splitlines()) == 72
+    assert len(rows(study / "trials.csv")) == 2
