@@ -160,9 +160,11 @@ def test_an_interrupted_study_leaves_no_run_running(folder):
 def test_datasets_are_listed_with_sizes_and_fingerprints(folder):
     study = tracked_study(folder, objective="tests.toy_data:score", trials=1)
     run(study)
+    run(study)
     parent, _ = runs_of(study)
     datasets = {i.tags[0].value: i.dataset for i in parent.inputs.dataset_inputs}
     assert set(datasets) == {"development", "test"}
+    assert len(parent.inputs.dataset_inputs) == 2
     profile = json.loads(datasets["test"].profile)
     assert (profile["size"], profile["fraction"]) == (9, 0.1)
     assert datasets["test"].digest == study.plan.parts["test"]["fingerprint"][:12]
