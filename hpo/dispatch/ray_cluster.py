@@ -68,6 +68,7 @@ class RayCluster:
                 _temp_dir=str(self._folder / "ray"),
             )
         except Exception as error:
+            # Ray raises many kinds; each of them means that it did not start.
             logs = self._folder / "ray" / "session_latest" / "logs"
             raise DispatchError(f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {logs}") from error
 
@@ -75,6 +76,7 @@ class RayCluster:
         try:
             self._init(address=address)
         except Exception as error:
+            # As above: whatever it is, the cluster could not be joined.
             raise DispatchError(
                 f"dispatch.address: cannot join the Ray cluster at {address!r}: {_first_line(error)}; "
                 f"give the address that `ray start` printed, or null to start Ray here"

@@ -27,8 +27,8 @@ def finished_study(tmp_path_factory):
 def study(finished_study, tmp_path, monkeypatch):
     import shutil
 
-    shutil.copytree(finished_study, tmp_path / "work")
-    monkeypatch.chdir(tmp_path / "work")
+    shutil.copytree(finished_study, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
     return Path("runs/digits")
 
 
@@ -213,10 +213,10 @@ def test_a_missing_model_does_not_use_up_the_opening(capsys, study):
 def test_a_study_in_another_folder_keeps_its_ledger_beside_it(capsys, study, monkeypatch, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    code, out, _ = hpo(capsys, "resume", str(tmp_path / "work/runs/digits"))
-    assert (code, f"hpo test {tmp_path}/work/runs/digits" in out) == (0, True)
-    assert hpo(capsys, "test", str(tmp_path / "work/runs/digits"))[0] == 0
-    assert (tmp_path / "work/runs/test_openings.jsonl").exists()
+    code, out, _ = hpo(capsys, "resume", str(tmp_path / "project/runs/digits"))
+    assert (code, f"hpo test {tmp_path}/project/runs/digits" in out) == (0, True)
+    assert hpo(capsys, "test", str(tmp_path / "project/runs/digits"))[0] == 0
+    assert (tmp_path / "project/runs/test_openings.jsonl").exists()
 
 
 def test_a_literal_dollar_survives_the_freezing(capsys):
