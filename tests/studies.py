@@ -52,6 +52,7 @@ STRATEGIES = {
     "evolutionary": {
         "name": "evolutionary",
         "population": 6,
+        "generations": None,
         "surviving": 0.34,
         "crossover": 0.5,
         "mutation": None,

@@ -1,6 +1,8 @@
 """The arguments that the sub-commands share."""
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 
 def make_parser(command: str, description: str | None, examples: str) -> argparse.ArgumentParser:
@@ -30,9 +32,27 @@ def add_overrides(parser: argparse.ArgumentParser, what: str = "key=value, group
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help=what)
 
 
-def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses and shows a configuration."""
+def read_config(parser: argparse.ArgumentParser, primary: str, arguments: Sequence[str]) -> dict[str, Any] | None:
+    """Return the composed configuration; None where it was only to be printed (`--cfg job`), which is done then.
+
+    Args:
+        parser: gets what chooses and shows a configuration.
+        primary: the primary configuration, `search` or `train`.
+        arguments: the command line.
+    """
     add_overrides(parser)
     parser.add_argument("--cfg", choices=["job"], help="print the configuration and do nothing")
     parser.add_argument("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
     parser.add_argument("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
+    given = parser.parse_intermixed_args(arguments)
+
+    # After the parsing, so that `--help` does not wait for Hydra.
+    from hpo.cli.compose import compose_config
+
+    tree = compose_config(primary, given.overrides, given.config_dir, given.config)
+    if not given.cfg:
+        return tree
+    import yaml
+
+    print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
+    return None

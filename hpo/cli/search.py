@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_config_arguments, make_parser
+from hpo.cli.arguments import make_parser, read_config
 
 _EXAMPLES = """\
   hpo search                                        the default study: a Transformer on handwritten digits
@@ -17,16 +17,8 @@ _EXAMPLES = """\
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("search", __doc__, _EXAMPLES)
-    add_config_arguments(parser)
-    given = parser.parse_intermixed_args(arguments)
-
-    from hpo.cli.compose import compose_config
-
-    tree = compose_config("search", given.overrides, given.config_dir, given.config)
-    if given.cfg:
-        import yaml
-
-        print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
+    tree = read_config(parser, "search", arguments)
+    if tree is None:
         return 0
 
     from hpo.cli.running import run_to_the_end

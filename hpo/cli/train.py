@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hpo.cli.arguments import add_config_arguments, make_parser
+from hpo.cli.arguments import make_parser, read_config
 
 _EXAMPLES = """  hpo train
   hpo train model.num_layers=3 training.lr=0.001 training.seed=7
@@ -13,16 +13,8 @@ _EXAMPLES = """  hpo train
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: 1 when the training failed."""
     parser = make_parser("train", __doc__, _EXAMPLES)
-    add_config_arguments(parser)
-    given = parser.parse_intermixed_args(arguments)
-
-    from hpo.cli.compose import compose_config
-
-    tree = compose_config("train", given.overrides, given.config_dir, given.config)
-    if given.cfg:
-        import yaml
-
-        print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
+    tree = read_config(parser, "train", arguments)
+    if tree is None:
         return 0
 
     from hpo.train_once import train_once

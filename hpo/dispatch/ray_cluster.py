@@ -35,7 +35,7 @@ class RayCluster:
             self._join(address)
         import ray  # Takes a second and 100 MB: only where Ray is used.
 
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types there.
         self.cpus = float(resources.get("CPU", 0))
         self.gpus = float(resources.get("GPU", 0))
 

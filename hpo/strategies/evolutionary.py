@@ -20,6 +20,7 @@ class EvolutionarySettings(Settings):
 
     Attributes:
         population: points alive in a generation; the first generation is drawn at random.
+        generations: how many there are, the first population among them; None lets the budget end the search.
         surviving: share of the population that lives on (rounded, at least 1) and has children.
         crossover: probability that a hyperparameter comes from the second parent and not from the first.
         mutation: probability that a hyperparameter of a child is changed; None is 1 / number of dimensions.
@@ -28,6 +29,7 @@ class EvolutionarySettings(Settings):
     """
 
     population: int = Field(ge=2)
+    generations: int | None = Field(ge=1)
     surviving: float = Field(gt=0, lt=1)
     crossover: float = Field(ge=0, le=1)
     mutation: float | None = Field(ge=0, le=1)
@@ -63,8 +65,8 @@ class Evolutionary:
     random, each hyperparameter is taken from one or the other, and is changed with a probability: to a
     neighbouring value where values have an order, to any other where not, by a Gaussian step on the (log)
     scale of a range. A child that has been tried already is made again; where no new one is found, a random
-    point takes its place. Failures count as worst, ties go to the earlier trial. Ends when a finite space
-    is exhausted.
+    point takes its place. Failures count as worst, ties go to the earlier trial. Ends after its
+    generations, or when a finite space is exhausted.
 
     Because the worst are always the ones deleted, the survivors of a generation are the best of the whole
     history, and nothing has to be remembered between rounds.
@@ -84,13 +86,16 @@ class Evolutionary:
     def announcement(self) -> str:
         """One line on the generations."""
         children = self.settings.population - self.settings.survivors
+        generations = f"{self.settings.generations} generations" if self.settings.generations else "generations"
         return (
-            f"evolutionary: {self.settings.population} random points, then generations of {children} children "
-            f"of the best {self.settings.survivors}"
+            f"evolutionary: {generations}, the first of {self.settings.population} random points, each later one of "
+            f"{children} children of the best {self.settings.survivors}"
         )
 
     def next_round(self, history: History) -> Sequence[Point]:
         """Return the first population, or the children of the best points so far."""
+        if self.settings.generations and history and history[-1].round + 1 >= self.settings.generations:
+            return []
         rng = np.random.default_rng((self.seed, len(history)))
         population, survivors = self.settings.population, self.settings.survivors
         if not history:

@@ -60,6 +60,7 @@ CASES = {
         "not in the range",
     ),
     "a population of one": (["strategy=evolutionary", "strategy.population=1"], "strategy.population", "given 1"),
+    "no generations": (["strategy=evolutionary", "strategy.generations=0"], "strategy.generations", "given 0"),
     "a mutation above one": (["strategy=evolutionary", "strategy.mutation=1.5"], "strategy.mutation", "1.5"),
     "a grid too large": (["strategy=grid", "strategy.max_points=10"], "space", "567", "strategy.max_points"),
     "a grid over a range": (

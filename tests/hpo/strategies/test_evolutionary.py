@@ -83,6 +83,14 @@ def test_it_finds_the_best_point_of_a_bowl_sooner_than_it_could_try_them_all():
     assert history.best().loss == 0
 
 
+def test_it_ends_after_its_generations():
+    """The first population is the first generation."""
+    first = make(generations=2).next_round(History())
+    assert make(generations=2).next_round(history_of(first, range(6)))
+    assert not make(generations=1).next_round(history_of(first, range(6)))
+    assert "2 generations" in make(generations=2).announcement
+
+
 def test_no_room_for_children_is_refused():
     with pytest.raises(ValueError, match="must leave room for children"):
         make(population=2, surviving=0.9)
