@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
         mixed = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0, is_causal=causal
         )
-        return self.output(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return self.output(mixed.transpose(1, 2).flatten(2))
 
     def _heads(self, x: Tensor) -> Tensor:
         """(batch, time, heads * width) -> (batch, heads, time, width)."""

@@ -40,6 +40,6 @@ class Classifier(nn.Module):
         """
         encoded = self.encoder(self.embedding(x), real)
         if real is None:
-            return self.head(encoded.mean(dim=1))  # type: ignore[no-any-return]
+            return self.head(encoded.mean(dim=1))
         share = real.to(encoded.dtype) / real.sum(dim=1, keepdim=True)
-        return self.head((encoded * share.unsqueeze(-1)).sum(dim=1))  # type: ignore[no-any-return]
+        return self.head((encoded * share.unsqueeze(-1)).sum(dim=1))

@@ -62,7 +62,7 @@ class TokenHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, time, d_model) -> (batch, time, vocabulary)."""
         if self.own is not None:
-            return self.own(x)  # type: ignore[no-any-return]
+            return self.own(x)
         embedding = self.tied[0].tokens
         assert embedding is not None
         return functional.linear(x, embedding.weight)

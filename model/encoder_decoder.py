@@ -49,7 +49,7 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Tensor, source_real: Tensor | None) -> Tensor:
         """(batch, source time) -> (batch, source time, d_model)."""
-        return self.encoder(self.source_embedding(source), source_real)  # type: ignore[no-any-return]
+        return self.encoder(self.source_embedding(source), source_real)
 
     def decode(
         self, target: Tensor, encoded: Tensor, source_real: Tensor | None, cache: StackCache | None = None
@@ -58,7 +58,7 @@ class EncoderDecoder(nn.Module):
         start = 0 if cache is None else cache.length
         embedded = self.target_embedding(target, start)
         decoded = self.decoder(embedded, source=encoded, source_real=source_real, cache=cache)
-        return self.head(decoded)  # type: ignore[no-any-return]
+        return self.head(decoded)
 
     def new_cache(self) -> StackCache:
         """An empty cache."""

@@ -34,7 +34,7 @@ class FeedForward(nn.Module):
         """(batch, time, d_model) -> the same shape."""
         inner = self.inner(x)
         inner = self.nonlinearity(inner) if self.gate is None else self.nonlinearity(self.gate(x)) * inner
-        return self.outer(functional.dropout(inner, self.dropout, self.training))  # type: ignore[no-any-return]
+        return self.outer(functional.dropout(inner, self.dropout, self.training))
 
 
 def build_norm(name: str, d_model: int, bias: bool) -> nn.Module:

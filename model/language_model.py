@@ -33,7 +33,7 @@ class LanguageModel(nn.Module):
             (batch, time, vocabulary): at place t the logits of token t + 1.
         """
         start = 0 if cache is None else cache.length
-        return self.head(self.decoder(self.embedding(tokens, start), cache=cache))  # type: ignore[no-any-return]
+        return self.head(self.decoder(self.embedding(tokens, start), cache=cache))
 
     def new_cache(self) -> StackCache:
         """An empty cache."""

@@ -33,4 +33,4 @@ class Tagger(nn.Module):
         """
         words, endings = x.unbind(-1)
         embedded = self.embedding(words, also=self.endings(endings))
-        return self.head(self.encoder(embedded, real))  # type: ignore[no-any-return]
+        return self.head(self.encoder(embedded, real))
