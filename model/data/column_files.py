@@ -1,11 +1,12 @@
-"""Sentences with one tag per word, from column files: a word per line, a blank line between sentences."""
+"""Sentences with one tag per word: from column files (a word per line, a blank line between sentences) or the hub."""
 
 from typing import Any
 
 from model.data.config import TaggingConfig
-from model.data.examples import Examples, File
-from model.data.labelled_texts import given_files
-from model.data.text_files import read_text
+from model.data.examples import Examples
+from model.data.hub import read_splits
+from model.data.parts import Gathered, given_places
+from model.data.text_files import Columns, as_text, read_text
 from model.errors import DataError
 
 
@@ -17,28 +18,19 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
     Raises:
         DataError: a fault in the files, or only one tag.
     """
-    files: list[File] = []
-    items: list[dict[str, Any]] = []
-    parts: dict[str, int] = {}
-    for part, path in given_files(config).items():
-        text, file = read_text(path, f"data.{part}")
-        sentences = _sentences(text, path, config)
-        if not sentences:
-            raise DataError(f"{path}: no sentence; must hold at least one line of words and tags")
-        files.append(file)
-        items += sentences
-        parts[part] = len(sentences)
-    tags = {tag for item in items for tag in item["tags"]}
+    gathered = Gathered()
+    if config.format == "hub":
+        for part, table in read_splits(config, _columns(config), _as_list):
+            sentences = [_sentence(row, table.file.path, number) for number, row in enumerate(table.rows)]
+            gathered.add(part, sentences, table.file, licence=table.licence)
+    else:
+        for part, path in given_places(config).items():
+            text, file = read_text(path, f"data.{part}")
+            gathered.add(part, _sentences(text, path, config), file)
+    tags = {tag for item in gathered.items for tag in item["tags"]}
     if len(tags) < 2:
-        raise DataError(f"{files[0].path}: every tag is {tags.pop()!r}; is data.tag_column right?")
-    return Examples(
-        source=", ".join(file.path for file in files),
-        licence=None,
-        files=tuple(files),
-        items=items,
-        labels=None,
-        parts=None if "path" in parts else parts,
-    )
+        raise DataError(f"{gathered.files[0].path}: every tag is {tags.pop()!r}; is data.tag_column right?")
+    return gathered.examples()
 
 
 def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, Any]]:
@@ -55,10 +47,14 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
                 is_open = True
             sentences[-1]["words"].append(word)
             sentences[-1]["tags"].append(tag)
+    if not sentences:
+        raise DataError(f"{path}: no sentence; must hold at least one line of words and tags")
     return sentences
 
 
 def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig) -> tuple[str, str]:
+    assert isinstance(config.word_column, int)  # the configuration sees to both
+    assert isinstance(config.tag_column, int)
     needed = max(config.word_column, config.tag_column) + 1
     if len(fields) < needed:
         raise DataError(
@@ -71,3 +67,20 @@ def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig
             f"{path}:{line}: the {'word' if not word.strip() else 'tag'} is empty; fill it in or delete the line"
         )
     return word, tag
+
+
+def _columns(config: TaggingConfig) -> Columns:
+    return Columns({"word": config.word_column, "tag": config.tag_column}, {"word": (), "tag": ()})
+
+
+def _as_list(value: Any, where: str, name: str) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a list, one text per word")
+    return [as_text(each, where, name) for each in value]
+
+
+def _sentence(row: dict[str, list[str]], place: str, number: int) -> dict[str, Any]:
+    words, tags = row["word"], [tag.strip() for tag in row["tag"]]
+    if len(words) != len(tags):
+        raise DataError(f"{place}: row {number}: {len(words)} words, but {len(tags)} tags; there must be as many")
+    return {"words": words, "tags": tags}

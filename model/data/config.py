@@ -1,4 +1,7 @@
-"""The configuration of texts, tags and numbers to read: every rule, and no values (those stand in conf/data)."""
+"""The configuration of texts, tags and numbers to read: every rule, and no values (those stand in conf/data).
+
+A default here only lets configurations be read that were frozen before the key existed, or without paths.
+"""
 
 from typing import Annotated, Literal, Self
 
@@ -31,7 +34,20 @@ class DigitsConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """Data in files of the user's: one file, or separate files per part."""
+    """Data of the user's, in files or on the Hugging Face hub: in one piece, or one a part."""
+
+    format: str
+    subset: Path | None = None
+
+    @model_validator(mode="after")
+    def _subset_is_for_the_hub(self) -> Self:
+        if self.subset is not None and self.format != "hub":
+            raise refuse(
+                f"has no effect with data.format={self.format}: must be null, or choose hub",
+                "data.subset",
+                "data.format",
+            )
+        return self
 
     @model_validator(mode="after")
     def _source_is_given(self, info: ValidationInfo) -> Self:
@@ -58,7 +74,7 @@ class TextClassificationConfig(FilesConfig):
     """One text and one label per example, from CSV, TSV or JSON lines."""
 
     name: Literal["text_classification"]
-    format: Literal["auto", "csv", "tsv", "jsonl"]
+    format: Literal["auto", "csv", "tsv", "jsonl", "hub"]
     header: Literal["auto", "yes", "no"]
     text_column: Column | None
     label_column: Column | None
@@ -73,6 +89,8 @@ class LanguageModellingConfig(FilesConfig):
     """Running text, from plain text files."""
 
     name: Literal["language_modelling"]
+    format: Literal["text", "hub"] = "text"
+    text_column: Column | None = None
     tokens: Literal["words", "characters"]
     lowercase: bool
     min_count: Annotated[int, Field(ge=1)]
@@ -80,6 +98,16 @@ class LanguageModellingConfig(FilesConfig):
     context: Annotated[int, Field(ge=1, le=1_000_000)]
     validation_fraction: Annotated[float, Field(gt=0, lt=1)]
     test_fraction: Fraction
+
+    @model_validator(mode="after")
+    def _column_is_for_the_hub(self) -> Self:
+        if self.text_column is not None and self.format != "hub":
+            raise refuse(
+                f"has no effect with data.format={self.format}: must be null, or choose hub",
+                "data.text_column",
+                "data.format",
+            )
+        return self
 
     @model_validator(mode="after")
     def _training_text_is_left(self) -> Self:
@@ -97,10 +125,19 @@ class TaggingConfig(FilesConfig):
     """One tag per word, from column files."""
 
     name: Literal["tagging"]
-    word_column: Annotated[int, Field(ge=0)]
-    tag_column: Annotated[int, Field(ge=0)]
+    format: Literal["columns", "hub"] = "columns"
+    word_column: Column
+    tag_column: Column
     lowercase: bool
     min_count: Annotated[int, Field(ge=1)]
     max_size: Annotated[int, Field(ge=1)] | None
     ending_length: Annotated[int, Field(ge=0, le=100)]
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
+
+    @model_validator(mode="after")
+    def _columns_fit(self) -> Self:
+        needed, allowed = (str, "a name") if self.format == "hub" else (int, "a number from 0")
+        for key, column in (("data.word_column", self.word_column), ("data.tag_column", self.tag_column)):
+            if not isinstance(column, needed):
+                raise refuse(f"must be {allowed} with data.format={self.format}, given {column!r}", key, "data.format")
+        return self

@@ -19,7 +19,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     """Pairs of sequences from tables or aligned files."""
 
     name: Literal["translation"]
-    format: Literal["auto", "csv", "tsv", "jsonl", "aligned"]
+    format: Literal["auto", "csv", "tsv", "jsonl", "aligned", "hub"]
     source_ending: Path | None
     target_ending: Path | None
     header: Literal["auto", "yes", "no"]

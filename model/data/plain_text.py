@@ -1,9 +1,13 @@
-"""Running text from plain files: an example is one line, and the parts are stretches of text."""
+"""Running text from plain files or the hub: an example is one line, and the parts are stretches of text."""
+
+from collections.abc import Iterator
+from typing import Any
 
 from model.data.config import LanguageModellingConfig
-from model.data.examples import Examples
-from model.data.labelled_texts import given_files
-from model.data.text_files import read_text
+from model.data.examples import Examples, File
+from model.data.hub import read_splits
+from model.data.parts import WHOLE, Gathered, given_places
+from model.data.text_files import TEXT_NAMES, Columns, read_text
 from model.errors import DataError
 
 
@@ -16,16 +20,34 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
     Raises:
         DataError: a fault in the files, or a part that would be empty.
     """
-    files, items = [], []
-    parts: dict[str, int] = {}
-    for part, path in given_files(config).items():
+    gathered = Gathered()
+    for part, lines, file, licence in _texts(config):
+        gathered.add(part, [{"text": line} for line in lines], file, licence=licence)
+        if part == WHOLE:
+            gathered.sizes = _cut(lines, config, file.path)
+    return gathered.examples()
+
+
+def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], File, str | None]]:
+    """Each part (or WHOLE), its lines, their source and its licence."""
+    if config.format == "hub":
+        columns = Columns({"text": config.text_column}, {"text": TEXT_NAMES})
+        for part, table in read_splits(config, columns, _ended):
+            text = "".join(row["text"] for row in table.rows)
+            if not text.strip():
+                raise DataError(f"{table.file.path}: every row is empty; must hold some text")
+            yield part, text.splitlines(keepends=True), table.file, table.licence
+        return
+    for part, path in given_places(config).items():
         text, file = read_text(path, f"data.{part}")
-        lines = text.splitlines(keepends=True)
-        files.append(file)
-        items += [{"text": line} for line in lines]
-        parts |= _cut(lines, config, path) if part == "path" else {part: len(lines)}
-    source = ", ".join(file.path for file in files)
-    return Examples(source=source, licence=None, files=tuple(files), items=items, labels=None, parts=parts)
+        yield part, text.splitlines(keepends=True), file, None
+
+
+def _ended(value: Any, where: str, name: str) -> str:
+    """A row's text with a line break behind it; an empty row is an empty line."""
+    if not isinstance(value, str):
+        raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
+    return value if value.endswith("\n") else value + "\n"
 
 
 def _cut(lines: list[str], config: LanguageModellingConfig, path: str) -> dict[str, int]:

@@ -5,9 +5,10 @@ import random
 from pathlib import Path
 
 from model.data.examples import Examples, File
-from model.data.labelled_texts import given_files
 from model.data.pairs_config import GeneratedConfig, TranslationConfig
-from model.data.text_files import Columns, read_table, read_text
+from model.data.parts import Gathered, given_places
+from model.data.tables import read_tables
+from model.data.text_files import Columns, read_text
 from model.errors import DataError
 
 KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("target", "tgt")}
@@ -20,26 +21,15 @@ def read_translation(config: TranslationConfig) -> Examples:
         DataError: a fault in the files, or aligned files of different length.
     """
     columns = Columns({"source": config.source_column, "target": config.target_column}, KNOWN)
-    files: list[File] = []
-    items: list[dict[str, str]] = []
-    parts: dict[str, int] = {}
-    for part, path in given_files(config).items():
-        if config.format == "aligned":
-            rows, read = _aligned(path, f"data.{part}", config)
-        else:
-            table = read_table(path, f"data.{part}", config.format, config.header, columns)
-            rows, read = [row for _, row in table.rows], [table.file]
-        files += read
-        items += rows
-        parts[part] = len(rows)
-    return Examples(
-        source=", ".join(file.path for file in files),
-        licence=None,
-        files=tuple(files),
-        items=items,
-        labels=None,
-        parts=None if "path" in parts else parts,
-    )
+    gathered = Gathered()
+    if config.format == "aligned":
+        for part, path in given_places(config).items():
+            rows, files = _aligned(path, f"data.{part}", config)
+            gathered.add(part, rows, *files)
+    else:
+        for part, table in read_tables(config, columns):
+            gathered.add(part, table.rows, table.file, licence=table.licence)
+    return gathered.examples()
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:

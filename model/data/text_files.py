@@ -7,10 +7,12 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from model.data.examples import File, read_bytes
 from model.errors import DataError
 
+TEXT_NAMES = ("text", "sentence")  # what a column of running text is called
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -30,10 +32,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a file: the line number, and each role's text."""
+    """Rows of one source: each role's text (or, from the hub, list of texts); and the licence that it names, if any."""
 
     file: File
-    rows: list[tuple[int, dict[str, str]]]
+    rows: list[dict[str, Any]]
+    licence: str | None = None
 
 
 def read_text(path: str, key: str) -> tuple[str, File]:
@@ -100,7 +103,7 @@ def guess_format(path: str) -> str:
     )
 
 
-def _json_rows(path: str, text: str, columns: Columns) -> Iterator[tuple[int, dict[str, str]]]:
+def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str]]:
     for line, content in enumerate(text.split("\n"), start=1):
         if not content.strip():
             continue
@@ -112,35 +115,47 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[tuple[int, di
             raise DataError(
                 f'{path}:{line}: a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": ...}}'
             )
-        values = {}
-        for role, wanted in columns.wanted.items():
-            if isinstance(wanted, int):
-                raise DataError(
-                    f"{path}: data.{role}_column is the number {wanted}; JSON lines have names: {', '.join(row)}"
-                )
-            name = wanted if wanted is not None else _known_name(columns.known[role], list(row))
-            if name is None or name not in row:
-                raise DataError(_no_column(f"{path}:{line}", role, wanted, list(row)))
-            if isinstance(row[name], bool) or not isinstance(row[name], (str, int)):
-                raise DataError(
-                    f"{path}:{line}: {name!r} is {json.dumps(row[name])[:40]}; must be a text or a whole number"
-                )
-            values[role] = _filled(str(row[name]), path, line, name)
-        yield line, values
+        where = f"{path}:{line}"
+        chosen = {role: find_column(where, role, list(row), columns) for role in columns.wanted}
+        yield {role: as_text(row[name], where, name) for role, name in chosen.items()}
 
 
-def _delimited_rows(
-    path: str, text: str, file_format: str, header: str, columns: Columns
-) -> Iterator[tuple[int, dict[str, str]]]:
+def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
+    """The name of the column that holds `role`, where every column has a name.
+
+    Raises:
+        DataError: the user gave a number, or there is no such column.
+    """
+    wanted = columns.wanted[role]
+    if isinstance(wanted, int):
+        raise DataError(f"{where}: data.{role}_column is the number {wanted}; must be a name: {', '.join(names)}")
+    name = wanted if wanted is not None else _known_name(columns.known[role], names)
+    if name is None or name not in names:
+        raise DataError(_no_column(where, role, wanted, names))
+    return name
+
+
+def as_text(value: Any, where: str, name: str) -> str:
+    """A JSON value as the text of one example.
+
+    Raises:
+        DataError: it is neither a text nor a whole number, or empty.
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
+    return _filled(str(value), where, name)
+
+
+def _delimited_rows(path: str, text: str, file_format: str, header: str, columns: Columns) -> Iterator[dict[str, str]]:
     rows = _split_rows(path, text, file_format)
     first_line, first = next(rows)
     names = first if header == "yes" or (header == "auto" and _is_header(first, columns)) else None
     places = {role: _place(path, role, first, names, columns) for role in columns.wanted}
     width = len(first)
     if names is None:
-        yield first_line, _pick(first, places, width, path, first_line)
+        yield _pick(first, places, width, path, first_line)
     for line, row in rows:
-        yield line, _pick(row, places, width, path, line)
+        yield _pick(row, places, width, path, line)
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
@@ -213,10 +228,10 @@ def _no_column(where: str, role: str, wanted: str | None, names: list[str]) -> s
 def _pick(row: list[str], places: dict[str, int], width: int, path: str, line: int) -> dict[str, str]:
     if len(row) != width:
         raise DataError(f"{path}:{line}: {len(row)} field{'s' * (len(row) != 1)}; must be {width}, as in the first row")
-    return {role: _filled(row[place], path, line, role) for role, place in places.items()}
+    return {role: _filled(row[place], f"{path}:{line}", role) for role, place in places.items()}
 
 
-def _filled(value: str, path: str, line: int, name: str) -> str:
+def _filled(value: str, where: str, name: str) -> str:
     if not value.strip():
-        raise DataError(f"{path}:{line}: the {name} is empty; fill it in or delete the line")
+        raise DataError(f"{where}: the {name} is empty; fill it in or delete the line")
     return value.strip() if name == "label" else value

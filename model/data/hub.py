@@ -1,0 +1,148 @@
+"""Data sets of the Hugging Face hub, or folders that its `datasets` library saved: read as tables, nothing is run."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from model.data.config import FilesConfig
+from model.data.examples import File
+from model.data.parts import PARTS, WHOLE, given_places
+from model.data.text_files import Columns, Table, find_column
+from model.errors import DataError
+
+Check = Callable[[Any, str, str], Any]
+
+# What the parts are called on the hub, by its own list of split names that it recognises (documentation of the
+# hub's data sets, "File names and splits").
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+PLACE = re.compile(r"(?P<name>.+?)(\[(?P<split>[^\[\]]+)\])?", re.DOTALL)
+
+
+def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
+    """Each part (or WHOLE) and its rows, in the order in which examples are numbered.
+
+    A place is a folder that `save_to_disk` wrote, or a name on the hub; `[split]` behind it takes that split alone.
+    `data.path` without one takes every split that is called as a part is; just one such split is split by the search.
+
+    Args:
+        config: where the parts are.
+        columns: which columns to read; a column inside another is `outer.inner`.
+        check: from a value, the place it came from and its column's name to the value that is kept; raises DataError.
+
+    Raises:
+        DataError: one line that says what is missing, or which row cannot be used.
+    """
+    for part, place in given_places(config).items():
+        key = f"data.{part}"
+        match = PLACE.fullmatch(place)
+        assert match is not None  # any text that is not empty matches
+        name, wanted = match["name"], match["split"]
+        for found, (split, dataset) in _splits(_load(name, config.subset, key), name, wanted, part).items():
+            yield found, _table(dataset, name if split is None else f"{name}[{split}]", columns, check)
+
+
+def _load(name: str, subset: str | None, key: str) -> Any:
+    """The library's own Dataset, or DatasetDict of several splits."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
+    try:
+        import datasets  # here: an extra, and slow to import
+    except ImportError as error:
+        raise DataError(
+            f"{key}: data.format=hub needs the library `datasets`, which is not installed: "
+            "run python -m pip install 'hpo-transformer[hub]'"
+        ) from error
+    if Path(name).is_dir():
+        if subset is not None:
+            raise DataError(f"data.subset: {name} is a folder, which has none; must be null")
+        try:
+            return datasets.load_from_disk(name)
+        except (OSError, ValueError, LookupError) as error:
+            raise DataError(
+                f"{name}: not a folder that `save_to_disk` wrote with any rows ({_first_line(error)}); {key} with "
+                "data.format=hub must name such a folder, or a data set on the hub"
+            ) from error
+    if not HUB_NAME.fullmatch(name) or Path(name).exists():
+        raise DataError(
+            f"{name}: no such folder; {key} with data.format=hub must name a folder that `save_to_disk` wrote, or a "
+            "data set on the hub as owner/name"
+        )
+    datasets.disable_progress_bars()
+    try:
+        return datasets.load_dataset(name, subset)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"{key}: neither a folder here nor readable from the Hugging Face hub: {name} ({_first_line(error)}); "
+            "check the name and data.subset; a name on the hub needs a network, a folder that `save_to_disk` wrote "
+            "does not"
+        ) from error
+
+
+def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
+    """The part (or WHOLE) -> the split's name and the split."""
+    if not isinstance(loaded, dict):  # a single Dataset has no splits
+        if wanted is not None:
+            raise DataError(f"{name}: has no splits; leave [{wanted}] out of data.{part}")
+        return {part: (None, loaded)}
+    there_are = ", ".join(loaded)
+    if wanted is not None:
+        if wanted not in loaded:
+            raise DataError(f"{name}: has no split {wanted!r}; the splits are {there_are}")
+        return {part: (wanted, loaded[wanted])}
+    if part != WHOLE and len(loaded) > 1:
+        raise DataError(f"{name}: has several splits ({there_are}); say which, as in data.{part}={name}[{part}]")
+    found = {each: split for each in PARTS for split in SPLIT_NAMES[each] if split in loaded}
+    if "train" not in found:
+        raise DataError(
+            f"{name}: has no split 'train' but {there_are}; say which, as in data.{part}={name}[{next(iter(loaded))}]"
+        )
+    if len(found) == 1:
+        return {part: (found["train"], loaded[found["train"]])}
+    return {each: (split, loaded[split]) for each, split in found.items()}
+
+
+def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
+    """The wanted columns of one split; numbers of classes become the classes' names."""
+    flat = dataset.flatten()
+    names = list(flat.column_names)
+    chosen = {role: find_column(place, role, names, columns) for role in columns.wanted}
+    values = {role: _named(flat, name, place) for role, name in chosen.items()}
+    rows = [
+        {role: check(value, f"{place}: row {number}", chosen[role]) for role, value in zip(values, row, strict=True)}
+        for number, row in enumerate(zip(*values.values(), strict=True))
+    ]
+    if not rows:
+        raise DataError(f"{place}: has no row; must hold at least one example")
+    # The rows and not the files make the fingerprint: the same data saved twice are not the same bytes on disk.
+    content = json.dumps(rows, ensure_ascii=False).encode()
+    return Table(File.of(place, content), rows, licence=dataset.info.license or None)
+
+
+def _named(flat: Any, name: str, place: str) -> list[Any]:
+    """A column's values; where they are numbers of classes, alone or in lists, the classes' names."""
+    feature = flat.features[name]
+    classes = getattr(getattr(feature, "feature", feature), "names", None)
+    values = list(flat[name])
+    if classes is None:
+        return values
+
+    def to_name(number: int | None, row: int) -> str:
+        if number is None or number < 0:  # -1 is how the hub's test splits say that labels are kept secret
+            raise DataError(f"{place}: row {row}: {name!r} is {number}, which is no class; name a split with labels")
+        return str(classes[number])
+
+    return [
+        [to_name(each, row) for each in value] if isinstance(value, list) else to_name(value, row)
+        for row, value in enumerate(values)
+    ]
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,22 @@
+"""Tables of texts, one a part: from files, or from a data set of the hub."""
+
+from collections.abc import Iterator
+
+from model.data.config import TextClassificationConfig
+from model.data.hub import read_splits
+from model.data.pairs_config import TranslationConfig
+from model.data.parts import given_places
+from model.data.text_files import Columns, Table, as_text, read_table
+
+
+def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
+    """Each part (or WHOLE) and its rows, in the order in which examples are numbered.
+
+    Raises:
+        DataError: a fault in the data; one line that says where.
+    """
+    if config.format == "hub":
+        yield from read_splits(config, columns, as_text)
+        return
+    for part, path in given_places(config).items():
+        yield part, read_table(path, f"data.{part}", config.format, config.header, columns)
