@@ -91,6 +91,7 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in ("model", "data", "training") if key in config}
     context = {"source_required": source_required}
+    # pydantic makes the class at run time from these two; a type checker knows only classes that are written out.
     return Config[shape, data].model_validate(known, context=context)  # type: ignore[valid-type]
 
 

@@ -11,7 +11,7 @@ from model.config import Config, parse
 from model.data.encoded_cache import cache_folder, encode_once
 from model.data.source import read_examples
 from model.data.store import read_store
-from model.errors import OutOfMemoryError
+from model.memory import is_out_of_memory, out_of_memory
 from model.progress import Resumable
 from model.randomness import Randomness
 from model.tasks.choose import TASKS
@@ -36,16 +36,18 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     # Ascending, so that neither a result nor a running text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
-    with randomness.use():
-        network = learned.build(config).to(device)
 
     try:
+        with randomness.use():
+            network = learned.build(config).to(device)
         progress = yield from train(
             learned, network, config.training, data, validation, goal, randomness, device,
             stop_after=task["epochs"], resumable=_resumable(task, config, parts),
         )  # fmt: skip
-    except torch.OutOfMemoryError as error:
-        raise _out_of_memory(config, device) from error
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise out_of_memory(error, config.training, device) from error
     best = progress.best
     if task["checkpoint_dir"] is not None:
         weights = copy_weights(network) if best is None else best.weights
@@ -90,12 +92,3 @@ def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, 
         return None
     settings = {name: task[name] for name in ("metric", "direction", "seed", "threads")} | parts
     return Resumable(Path(folder), settings | {"config": config.model_dump()})
-
-
-def _out_of_memory(config: Config[Any, Any], device: torch.device) -> OutOfMemoryError:
-    free, total = (amount / 2**30 for amount in torch.cuda.mem_get_info(device))
-    torch.cuda.empty_cache()
-    return OutOfMemoryError(
-        f"out of GPU memory with training.batch_size {config.training.batch_size}: {free:.1f} of {total:.1f} GiB were "
-        "free; lower training.batch_size and raise training.accumulation by as much"
-    )

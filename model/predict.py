@@ -10,6 +10,8 @@ from torch import Tensor
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.data.batches import batches_by_length
 from model.data.vocabulary import SPECIAL
+from model.encoder_decoder import EncoderDecoder
+from model.language_model import LanguageModel
 from model.sample import Sampling, sample, uniform_draws
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
@@ -81,16 +83,18 @@ def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, 
 def _targets(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, Any]) -> list[str]:
     task, network = checkpoint.task, checkpoint.network
     assert isinstance(task, SequenceToSequence)
+    assert isinstance(network, EncoderDecoder)
     encoded = task.encode([{"source": text, "target": ""} for text in inputs])
     return _in_batches(
         encoded.lengths,
-        lambda indices: task.predict(network, task.batch(encoded, indices, CPU)),  # type: ignore[arg-type]
+        lambda indices: task.predict(network, task.batch(encoded, indices, CPU)),
     )
 
 
 def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    task, settings = checkpoint.task, Sampling(**options)
+    task, network, settings = checkpoint.task, checkpoint.network, Sampling(**options)
     assert isinstance(task, LanguageModelling)
+    assert isinstance(network, LanguageModel)
     if len(task.vocabulary) <= len(SPECIAL):
         raise ValueError(
             "the model's vocabulary has no token that could be predicted; train with a lower data.min_count"
@@ -103,7 +107,7 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
 
     def predict(indices: Tensor) -> list[str]:
         chosen = [prompts[index] for index in indices.tolist()]
-        rows = sample(checkpoint.network, chosen, draws[indices], task.context, settings)  # type: ignore[arg-type]
+        rows = sample(network, chosen, draws[indices], task.context, settings)
         return [task.vocabulary.decode(row) for row in rows]
 
     return _in_batches(torch.tensor([len(prompt) for prompt in prompts]), predict)

@@ -55,7 +55,7 @@ class Update:
         for batch in prepared:
             with autocast(config, self.device):
                 loss = self.task.loss(self.forward, batch, config.label_smoothing)
-            scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]
+            scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves `backward` untyped
             total += loss.detach()
 
         if self.must_unscale:

@@ -79,8 +79,8 @@ def _load(kind: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
         # Copy-on-write: read lazily and shared between workers, yet writable, as torch asks of its arrays.
         return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
     if is_dataclass(kind):
+        assert isinstance(kind, type)  # a dataclass, not one of its instances
         hints = get_type_hints(kind)
-        return kind(
-            **{field.name: _load(hints[field.name], f"{name}.{field.name}", folder, plain) for field in fields(kind)}  # type: ignore[operator]
-        )
+        loaded = {each.name: _load(hints[each.name], f"{name}.{each.name}", folder, plain) for each in fields(kind)}
+        return kind(**loaded)
     return plain[name]

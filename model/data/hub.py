@@ -23,13 +23,12 @@ SPLIT_NAMES = {
     "test": ("test", "testing", "eval", "evaluation"),
 }
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
-PLACE = re.compile(r"(?P<name>.+?)(\[(?P<split>[^\[\]]+)\])?", re.DOTALL)
 
 
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
     """Each part (or WHOLE) and its rows, in the order in which examples are numbered.
 
-    A place is a folder that `save_to_disk` wrote, or a name on the hub; `[split]` behind it takes that split alone.
+    A place is a folder that `save_to_disk` wrote, or a name on the hub; `:split` behind it takes that split alone.
     `data.path` without one takes every split that is called as a part is; just one such split is split by the search.
 
     Args:
@@ -42,11 +41,15 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
     """
     for part, place in given_places(config).items():
         key = f"data.{part}"
-        match = PLACE.fullmatch(place)
-        assert match is not None  # any text that is not empty matches
-        name, wanted = match["name"], match["split"]
+        name, wanted = _name_and_split(place)
         for found, (split, dataset) in _splits(_load(name, config.subset, key), name, wanted, part).items():
-            yield found, _table(dataset, name if split is None else f"{name}[{split}]", columns, check)
+            yield found, _table(dataset, name if split is None else f"{name}:{split}", columns, check)
+
+
+def _name_and_split(place: str) -> tuple[str, str | None]:
+    """`owner/name:split` in two; a folder may have a colon in its name."""
+    name, _, split = place.rpartition(":")
+    return (name, split) if name and split and not Path(place).is_dir() else (place, None)
 
 
 def _load(name: str, subset: str | None, key: str) -> Any:
@@ -74,7 +77,11 @@ def _load(name: str, subset: str | None, key: str) -> Any:
             f"{name}: no such folder; {key} with data.format=hub must name a folder that `save_to_disk` wrote, or a "
             "data set on the hub as owner/name"
         )
+    import huggingface_hub
+
     datasets.disable_progress_bars()
+    # Else each of its retries is a warning of its own. The function comes without types.
+    huggingface_hub.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         return datasets.load_dataset(name, subset)
     except (OSError, ValueError, RuntimeError) as error:
@@ -89,7 +96,7 @@ def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, 
     """The part (or WHOLE) -> the split's name and the split."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
-            raise DataError(f"{name}: has no splits; leave [{wanted}] out of data.{part}")
+            raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")
         return {part: (None, loaded)}
     there_are = ", ".join(loaded)
     if wanted is not None:
@@ -97,11 +104,11 @@ def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, 
             raise DataError(f"{name}: has no split {wanted!r}; the splits are {there_are}")
         return {part: (wanted, loaded[wanted])}
     if part != WHOLE and len(loaded) > 1:
-        raise DataError(f"{name}: has several splits ({there_are}); say which, as in data.{part}={name}[{part}]")
+        raise DataError(f"{name}: has several splits ({there_are}); say which, as in data.{part}={name}:{part}")
     found = {each: split for each in PARTS for split in SPLIT_NAMES[each] if split in loaded}
     if "train" not in found:
         raise DataError(
-            f"{name}: has no split 'train' but {there_are}; say which, as in data.{part}={name}[{next(iter(loaded))}]"
+            f"{name}: has no split 'train' but {there_are}; say which, as in data.{part}={name}:{next(iter(loaded))}"
         )
     if len(found) == 1:
         return {part: (found["train"], loaded[found["train"]])}

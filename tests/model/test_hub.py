@@ -94,7 +94,7 @@ def test_pairs_inside_one_column_are_those_of_a_file(save, tmp_path):
     sides = {"source_column": "translation.de", "target_column": "translation.en"}
     expected = described("translation", "encoder_decoder", **{part: str(path) for part, path in files.items()})
     same(described("translation", "encoder_decoder", format="hub", path=folder, **sides), expected)
-    named = {"train": f"{folder}[train]", "test": f"{folder}[test]"}
+    named = {"train": f"{folder}:train", "test": f"{folder}:test"}
     same(described("translation", "encoder_decoder", format="hub", **named, **sides), expected)
 
 
@@ -130,10 +130,10 @@ LABELLED = {"text": ["one", "two"], "label": ["x", "y"]}
 @pytest.mark.parametrize(
     ("splits", "settings", "message"),
     [
-        ({"train": LABELLED}, {"path": "[dev]"}, "has no split 'dev'; the splits are train"),
-        ({"whole": LABELLED}, {"path": "[dev]"}, r"has no splits; leave \[dev\] out of data.path"),
+        ({"train": LABELLED}, {"path": ":dev"}, "has no split 'dev'; the splits are train"),
+        ({"whole": LABELLED}, {"path": ":dev"}, "has no splits; leave :dev out of data.path"),
         ({"test": LABELLED}, {"path": ""}, r"has no split 'train' but test; say which, as in data.path="),
-        ({"train": LABELLED, "test": LABELLED}, {"train": "", "test": "[test]"}, r"as in data.train=.*\[train\]"),
+        ({"train": LABELLED, "test": LABELLED}, {"train": "", "test": ":test"}, "as in data.train=.*:train"),
         ({"train": LABELLED}, {"path": "", "text_column": "words"}, "no column 'words'; the columns are 'text'"),
         ({"train": LABELLED}, {"path": "", "text_column": 1}, "data.text_column is the number 1; must be a name"),
         ({"train": {"text": ["a", None], "label": ["x", "y"]}}, {"path": ""}, "row 1: 'text' is null; must be a text"),
@@ -164,7 +164,7 @@ def test_as_many_tags_as_words_are_asked_for(save):
         described("tagging", format="hub", path=folder, word_column="tokens", tag_column="tags")
 
 
-@pytest.mark.parametrize("place", ["owner/name", "name", "owner/name[train]"])
+@pytest.mark.parametrize("place", ["owner/name", "name", "owner/name:train"])
 def test_a_name_that_cannot_be_reached_is_said_in_one_line(place):
     with pytest.raises(DataError, match="a name on the hub needs a network") as caught:
         described("text_classification", format="hub", path=place)
@@ -179,9 +179,9 @@ def test_a_name_and_its_subset_are_what_the_hub_is_asked_for(monkeypatch):
         return datasets.DatasetDict(train=datasets.Dataset.from_dict(columns(TEXTS, "text", "label")))
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    settings = {"format": "hub", "path": "owner/name[train]", "subset": "small"}
+    settings = {"format": "hub", "path": "owner/name:train", "subset": "small"}
     (file,) = described("text_classification", **settings)["files"]
-    assert (asked, file["path"]) == ([("owner/name", "small")], "owner/name[train]")
+    assert (asked, file["path"]) == ([("owner/name", "small")], "owner/name:train")
 
 
 @pytest.mark.parametrize("place", ["./missing", "/missing/folder", "a/b/c"])

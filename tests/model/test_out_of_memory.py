@@ -1,0 +1,85 @@
+"""A GPU without memory left costs one trial, and the worker goes on. No GPU is needed: torch's own error is raised."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from hpo.worker import run_task
+from model.classifier import Classifier
+from model.config import parse
+from model.memory import is_out_of_memory, out_of_memory
+from tests.model.conftest import compose, small
+
+ON_A_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 15.77 GiB"
+
+
+def outcome(task):
+    *points, last = run_task({"objective": "model.objective:run_fold"} | task)
+    return last["outcome"], points
+
+
+@pytest.fixture
+def full_in_step_3(monkeypatch):
+    """The third forward pass finds no memory; gives the networks that were seen, weakly."""
+    forward, seen, calls = Classifier.forward, weakref.WeakSet(), iter(range(1, 1000))
+
+    def full(self, *given):
+        seen.add(self)
+        if next(calls) == 3:
+            raise torch.OutOfMemoryError(ON_A_GPU)
+        return forward(self, *given)
+
+    monkeypatch.setattr(Classifier, "forward", full)
+    return seen
+
+
+def test_it_is_a_failure_that_names_batch_size_and_memory(fold, full_in_step_3):
+    failed, _ = outcome(fold(small(training__batch_size=48)))
+    assert failed["error"].startswith(
+        "OutOfMemoryError: out of memory with training.batch_size 48: 2.50 GiB more were "
+    )
+    assert "GiB were free" in failed["error"]
+    assert "lower training.batch_size and raise training.accumulation" in failed["error"]
+    assert not failed["metrics"]
+
+
+def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, monkeypatch, full_in_step_3):
+    task = fold(small())
+    failed, _ = outcome(task)
+    after, points = outcome(task)
+    monkeypatch.undo()
+    alone, expected = outcome(task)
+    assert failed["error"]
+    assert (after["error"], after["metrics"], points) == (None, alone["metrics"], expected)
+
+
+def test_nothing_of_the_failed_training_is_kept(fold, full_in_step_3):
+    outcome(fold(small()))
+    gc.collect()
+    assert not full_in_step_3
+
+
+def test_on_a_gpu_the_figures_are_the_devices(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**29, 16 * 2**30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 15 * 2**30)
+    emptied = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
+    config = parse(compose(training__batching="by_length", training__batch_tokens=4096)).training
+    error = out_of_memory(torch.OutOfMemoryError(ON_A_GPU), config, torch.device("cuda"))
+    assert str(error) == (
+        "out of GPU memory with training.batch_size 64 and training.batch_tokens 4096: 2.50 GiB more were asked for, "
+        "0.5 of 16.0 GiB were free, 15.0 GiB were held here; lower training.batch_tokens and raise "
+        "training.accumulation by as much"
+    )
+    assert emptied
+
+
+def test_the_cpus_own_error_is_known_and_others_are_not():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60)
+    assert is_out_of_memory(caught.value)
+    with pytest.raises(RuntimeError) as caught:
+        torch.zeros(2) + torch.zeros(3)
+    assert not is_out_of_memory(caught.value)
