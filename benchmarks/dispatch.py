@@ -106,7 +106,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     clock.restart()
     if record:
         # The tracker is closed by run_study, which waits until everything is in MLflow.
-        tracker = make_tracker(study.config.track, study.config.study.metric)
+        tracker = make_tracker(study.config.track, study.config.study.metric, study.grid)
         run_study(study, store, dispatcher, tracker, [finished])
     else:
         search(study.strategy, store, dispatcher, study.task_builder().tasks_of, trials, [finished])
@@ -126,11 +126,12 @@ def study_tree(trials: int, dispatch: str, mlflow: bool) -> dict[str, Any]:
     """Return the configuration of our study, every value that matters as in conf/."""
     return {
         "study": {"name": "instant", "seed": 0, "trials": trials, "metric": "score", "direction": "maximize"}
-        | {"checkpoints": 1, "storage": None},
+        | {"checkpoints": 1, "storage": None, "repeats": 1, "finalists": 0, "finalist_repeats": 1, "imports": None},
         "objective": "instant:run_fold",
         "space": {"x": {key: {"low": 0.0, "high": 1.0} for key in KEYS}},
         "strategy": {"name": "random", "round_size": 1000},
-        "split": {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True},
+        "split": {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
+        | {"race_after": None, "race_level": 0.05},
         "dispatch": {"name": dispatch, "workers": WORKERS if dispatch == "ray" else 1, "threads": 1}
         | {"cpus_per_worker": 1.0, "gpus_per_worker": 0.0, "gpus": None, "retries": 2, "timeout_seconds": None}
         | {"address": None},

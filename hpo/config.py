@@ -20,6 +20,8 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 FREE_KEYS = (
     "study.trials",
     "study.checkpoints",
+    "study.finalists",
+    "study.finalist_repeats",
     "dispatch.name",
     "dispatch.workers",
     "dispatch.cpus_per_worker",
@@ -60,6 +62,10 @@ class StudySection(Section):
     trials: int = Field(ge=1)
     metric: str = Field(min_length=1)
     direction: Literal["maximize", "minimize"]
+    repeats: int = Field(ge=1)
+    finalists: int = Field(ge=0)
+    finalist_repeats: int = Field(ge=1)
+    imports: str | None
     checkpoints: int = Field(ge=1)
     storage: str | None
 
@@ -72,6 +78,18 @@ class SplitSection(Section):
     test_fraction: float = Field(gt=0, lt=1)
     validation_fraction: float = Field(gt=0, lt=1)
     stratify: bool
+    race_after: int | None = Field(ge=2)
+    race_level: float = Field(gt=0, lt=0.5)
+
+    @model_validator(mode="after")
+    def _has_folds_to_save(self) -> Self:
+        if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
+            raise PydanticCustomError(
+                "cross_field",
+                "must leave folds to save, given {after} of {folds} folds; give more folds, or race_after=null",
+                {"after": self.race_after, "folds": self.folds, "keys": ["split.race_after", "split.folds"]},
+            )
+        return self
 
     @model_validator(mode="after")
     def _leaves_training(self) -> Self:
@@ -90,7 +108,7 @@ class SplitSection(Section):
 class DispatchSection(Section):
     """Where tasks run. See conf/dispatch."""
 
-    name: Literal["local", "ray"]
+    name: Literal["local", "ray", "simulated"]
     workers: int | None = Field(ge=1)
     threads: int = Field(ge=1)
     cpus_per_worker: float = Field(gt=0)

@@ -1,4 +1,8 @@
-"""The three kinds of dimension: ordered values, unordered choices, and ranges. Order is a type."""
+"""The three kinds of dimension: ordered values, unordered choices, and ranges. Order is a type.
+
+Each may have a condition (`when`: it exists only beside these values of others) and a default, the value round which a
+search starts.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,6 +15,10 @@ Value = int | float | str | bool | None
 Condition = Mapping[str, tuple[Value, ...]]
 
 
+class NoDefault:
+    """Stands where a dimension has no default: None may be a value like others."""
+
+
 @dataclass(frozen=True)
 class Values:
     """A finite dimension whose values have an order: layers, widths, batch sizes, a log-spaced list."""
@@ -18,6 +26,7 @@ class Values:
     key: str
     values: tuple[Value, ...]
     when: Condition = field(default_factory=dict)
+    default: Value | type[NoDefault] = NoDefault
     ordered = True
 
     def draw(self, rng: np.random.Generator) -> Value:
@@ -46,6 +55,7 @@ class Range:
     log: bool = False
     integer: bool = False
     when: Condition = field(default_factory=dict)
+    default: Value | type[NoDefault] = NoDefault
     ordered = True
 
     def _bounds(self) -> tuple[float, float]:
@@ -97,4 +107,6 @@ def describe(dimension: Dimension) -> dict[str, Any]:
         fields |= {"log": dimension.log, "integer": dimension.integer}
     else:
         fields |= {"kind": "values" if dimension.ordered else "choices", "values": list(dimension.values)}
+    if dimension.default is not NoDefault:
+        fields["default"] = dimension.default
     return fields | ({"when": {k: list(v) for k, v in dimension.when.items()}} if dimension.when else {})

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpo.dispatch.protocol import Dispatcher, Report
 from hpo.errors import StudyError
+from hpo.finalists import choose_winner
 from hpo.record import Record
 from hpo.study import Study
 from hpo.tasks import checkpoint_name
@@ -62,7 +63,7 @@ def has_final_model(study: Study, record: Record) -> bool:
     """Return whether nothing is left to train for the final model."""
     if not study.keeps_models or study.plan is None:
         return True
-    winner, noted = record.history().best(), noted_final_model(record)
+    winner, noted = choose_winner(study, record), noted_final_model(record)
     if winner is None:
         return True
     is_there = noted is not None and (study.folder.path / noted.checkpoint_dir).exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpo.errors import StudyError
 from hpo.final import has_final_model, noted_final_model
+from hpo.finalists import are_finalists_done, choose_winner
 from hpo.record import Record
 from hpo.search import is_over
 from hpo.splits import open_test_part
@@ -77,12 +78,14 @@ def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
 def _winner(study: Study, record: Record) -> Trial:
     budget = study.config.study.trials
     history = record.history()
-    if not is_over(study.strategy, record, budget):
+    if not is_over(study.strategy, record, budget, study.imported(record)):
         raise StudyError(
             f"test: the search is not finished ({len(history)} of {budget} trials); "
             f"run `hpo resume {study.reference}` first"
         )
-    winner = history.best()
+    winner = choose_winner(study, record)
+    if not are_finalists_done(study, record):
+        raise StudyError(f"test: the finalists are not trained; run `hpo resume {study.reference}` first")
     if winner is None:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
     if not has_final_model(study, record):

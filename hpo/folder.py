@@ -28,6 +28,7 @@ class StudyFolder:
         self.environment_path = path / "environment.json"
         self.data_dir = path / "data"
         self.checkpoints_dir = path / "checkpoints"
+        self.states_dir = path / "states"
         self.trials_path = path / "trials.csv"
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"

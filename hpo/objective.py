@@ -17,6 +17,8 @@ from hpo.examples import Examples
 
 TaskDict = Mapping[str, Any]
 
+_COMPANIONS = ("check", "describe_data", "prepare_data", "run_test", "predict", "attention", "describe_search")
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -25,7 +27,8 @@ class Objective:
     Attributes:
         path: the dotted path `package.module:function`.
         run_fold: `(task) -> dict` of numbers with the study's metric among them, or a generator that yields
-            a dict a step of its learning curve (`epoch` and numbers) and returns that dict.
+            a dict a step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
+            among them stands for the measured wall time.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `hpo.examples.Examples`.
         prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
@@ -36,6 +39,11 @@ class Objective:
         attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
+        describe_search: `(config) -> dict` with what the objective knows of its own search: `space` (a tree as in
+            conf/space; the study's own overrides it), `points` (all that exist, or None), `folds` (how many it has
+            itself), `files` (that it reads: `path`, `sha256`, `bytes`) and `notes` (lines for people).
+        continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
+            `task["epochs"]` and goes on from the state that it left in `task["resume_dir"]`.
     """
 
     path: str
@@ -46,6 +54,8 @@ class Objective:
     run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
     predict: Callable[[str, Sequence[str], Mapping[str, Any]], list[str]] | None = None
     attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
+    describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    continues: bool = False
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError when the objective's own check refuses the configuration."""
@@ -113,5 +123,5 @@ def resolve(path: str, import_from: str | None = None) -> Objective:
     run_fold = getattr(module, function, None)
     if not callable(run_fold):
         raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
-    companions = ("check", "describe_data", "prepare_data", "run_test", "predict", "attention")
-    return Objective(path, run_fold, **{name: getattr(module, name, None) for name in companions})
+    companions = {name: getattr(module, name, None) for name in _COMPANIONS}
+    return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))

@@ -1,49 +1,67 @@
-"""The study's record: every trial and every outcome, kept in an Optuna storage before anything is shown."""
+"""The study's record: every trial and every outcome, written down before anything is shown."""
 
-import re
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
-import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.storages import RDBStorage
-from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import event
-
-from hpo.dimensions import Dimension, Range
-from hpo.errors import StudyError
-from hpo.record_rows import TrialRows
-from hpo.space import Point, Space
-from hpo.trials import Direction, History, Outcome, Trial, finished
+from hpo.history import History
+from hpo.space import Point
+from hpo.trials import Direction, Outcome, Proposal, State, TaskGrid, Trial, finished
 
 _ROUND = "round"
-_FOLD = "fold_"
+_FIDELITY = ("amount", "continues", "trained")
+
+
+class Rows(Protocol):
+    """Where a record is kept: in an Optuna storage, or nowhere beyond this process."""
+
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
+        """Write a running trial with its point and attributes; return the storage's id of it."""
+        ...
+
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """Write further attributes of a trial."""
+        ...
+
+    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        """Write the last attributes and, with them or not at all, the trial's score and final state."""
+        ...
+
+    def read(self) -> Iterable[tuple[int, int, Point, State, Mapping[str, Any]]]:
+        """Yield id, number, point, state and attributes of every trial, in any order."""
+        ...
+
+    def note(self, key: str, value: Any) -> None:
+        """Write a JSON-able value of the study."""
+        ...
+
+    def noted(self, key: str) -> Any:
+        """Return a value of the study; None when there is none of that name."""
+        ...
+
+    def dispose(self) -> None:
+        """Close connections."""
+        ...
 
 
 class Record:
-    """The truth about a study. `optuna.load_study` and optuna-dashboard read it as it stands.
+    """The truth about a study.
 
-    Optuna's trial numbers are ours: trials are opened in the order of proposal. Each outcome is written the
-    moment it arrives, as the user attribute `fold_<k>` of its trial; the trial is closed with its last one.
-    A trial that is RUNNING in a study that nobody runs was interrupted: what is missing of it is run again.
+    Trials are opened in the order of proposal, which is that of their numbers. Each outcome is written the moment
+    it arrives, under its task's name (`fold_0`); the trial is closed with its last one. A trial that is running in
+    a study that nobody runs was interrupted: what is missing of it is run again.
     """
 
-    def __init__(
-        self, storage: RDBStorage, study_id: int, space: Space, metric: str, direction: Direction, num_folds: int
-    ) -> None:
-        self._storage = storage
-        self._study_id = study_id
-        distributions = {d.key: _distribution(d) for d in space.dimensions}
-        self._rows = TrialRows(storage.engine, study_id, distributions)
-        self._keys = space.keys
+    def __init__(self, rows: Rows, metric: str, direction: Direction, grid: TaskGrid) -> None:
+        self._rows = rows
         self._metric = metric
         self._direction: Direction = direction
-        self._num_folds = num_folds
+        self._grid = grid
         self._ids: dict[int, int] = {}
         self._trials: dict[int, Trial] = {}
-        for frozen in storage.get_all_trials(study_id, deepcopy=False):
-            self._ids[frozen.number] = frozen._trial_id
-            self._trials[frozen.number] = self._read(frozen)
+        for trial_id, number, point, state, attributes in rows.read():
+            self._ids[number] = trial_id
+            self._trials[number] = self._trial(number, point, state, attributes)
 
     def trials(self) -> list[Trial]:
         """Return all trials in the order of their numbers, interrupted ones with the outcomes they have."""
@@ -53,132 +71,91 @@ class Record:
         """Return the finished trials in the order of their numbers."""
         return History(trial for trial in self.trials() if trial.state != "running")
 
-    def open_trial(self, round_number: int, point: Point) -> Trial:
+    def open_trial(self, round_number: int, proposal: Proposal) -> Trial:
         """Write down that this point is being evaluated, and return its trial with the next number."""
         number = len(self._trials)
-        self._ids[number] = self._rows.open(number, point, {_ROUND: round_number})
-        trial = Trial(number, round_number, point)
+        fidelity = {name: getattr(proposal, name) for name in _FIDELITY if proposal.amount is not None}
+        attributes: dict[str, Any] = {_ROUND: round_number, **fidelity}
+        self._ids[number] = self._rows.open(number, proposal.point, attributes)
+        trial = Trial(number, round_number, proposal.point, **fidelity)
         self._trials[number] = trial
         return trial
 
-    def add_outcome(self, number: int, fold: int, outcome: Outcome) -> Trial:
-        """Write down a task's outcome, once, and return the trial; with the last fold it is finished."""
+    def add_outcome(self, number: int, index: int, outcome: Outcome) -> Trial:
+        """Write down a task's outcome, once, and return the trial; with the last task it is finished."""
         trial = self._trials[number]
-        if fold in trial.outcomes:
+        if index in trial.outcomes or trial.state != "running":
             return trial
-        outcomes = {**trial.outcomes, fold: outcome}
-        written = {f"{_FOLD}{fold}": outcome.to_dict()}
-        if len(outcomes) == self._num_folds:
+        outcomes = {**trial.outcomes, index: outcome}
+        written = {self._grid.name(index): outcome.to_dict()}
+        if len(outcomes) == self._grid.size:
             trial = finished(trial, outcomes, self._metric, self._direction)
-            state = TrialState.COMPLETE if trial.state == "complete" else TrialState.FAIL
-            self._rows.close(self._ids[number], state, trial.score, written)
+            self._rows.close(self._ids[number], trial.state, trial.score, written)
         else:
-            trial = Trial(number, trial.round, trial.point, outcomes, key=trial.key)
-            for key, value in written.items():
-                self._rows.add(self._ids[number], key, value)
+            trial = replace(trial, outcomes=outcomes)
+            self._rows.add(self._ids[number], written)
+        self._trials[number] = trial
+        return trial
+
+    def stop(self, number: int) -> Trial:
+        """Write down that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
+        trial = finished(
+            self._trials[number], self._trials[number].outcomes, self._metric, self._direction, is_stopped=True
+        )
+        self._rows.close(self._ids[number], trial.state, trial.score, {})
         self._trials[number] = trial
         return trial
 
     def note(self, key: str, value: Any) -> None:
         """Keep a JSON-able value with the study, such as the outcome of the final training."""
-        self._storage.set_study_user_attr(self._study_id, key, value)
+        self._rows.note(key, value)
 
     def noted(self, key: str) -> Any:
         """Return what was kept under the key; None when nothing was."""
-        return self._storage.get_study_user_attrs(self._study_id).get(key)
+        return self._rows.noted(key)
 
     def close(self) -> None:
         """Close the connection."""
-        self._storage.remove_session()
+        self._rows.dispose()
 
-    def _read(self, frozen: FrozenTrial) -> Trial:
-        point = {key: frozen.params[key] for key in self._keys if key in frozen.params}
-        attributes = frozen.user_attrs
-        outcomes = {
-            fold: Outcome.from_dict(attributes[f"{_FOLD}{fold}"])
-            for fold in range(self._num_folds)
-            if f"{_FOLD}{fold}" in attributes
-        }
-        trial = Trial(frozen.number, attributes[_ROUND], point, outcomes)
-        if len(outcomes) < self._num_folds:
+    def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
+        names = {self._grid.name(index): index for index in range(self._grid.size)}
+        outcomes = {names[name]: Outcome.from_dict(attributes[name]) for name in names if name in attributes}
+        fidelity = {name: attributes[name] for name in _FIDELITY if name in attributes}
+        trial = Trial(number, attributes[_ROUND], point, outcomes, **fidelity)
+        if state == "running" and len(outcomes) < self._grid.size:
             return trial
-        return finished(trial, outcomes, self._metric, self._direction)
+        return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")
 
 
-def create_record(url: str, name: str, space: Space, metric: str, direction: Direction, num_folds: int) -> Record:
-    """Create an empty record for a new study.
+class _MemoryRows:
+    """Rows that nothing but the process keeps."""
 
-    Raises:
-        StudyError: when the storage holds a study of that name, or cannot be opened.
-    """
-    storage = _open_storage(url)
-    sign = optuna.study.StudyDirection.MAXIMIZE if direction == "maximize" else optuna.study.StudyDirection.MINIMIZE
-    try:
-        study_id = storage.create_new_study([sign], name)
-    except optuna.exceptions.DuplicatedStudyError as error:
-        raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
-    return Record(storage, study_id, space, metric, direction, num_folds)
+    def __init__(self) -> None:
+        self._notes: dict[str, Any] = {}
 
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:  # noqa: ARG002
+        return number
 
-def open_record(url: str, name: str, space: Space, metric: str, direction: Direction, num_folds: int) -> Record:
-    """Open the record of an existing study.
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        pass
 
-    Raises:
-        StudyError: when there is no such study in the storage, or it is damaged.
-    """
-    path = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and not path.exists():
-        raise StudyError(f"record: {path} is missing; put it back, or start anew with another study.name")
-    storage = _open_storage(url)
-    try:
-        study_id = storage.get_study_id_from_name(name)
-    except KeyError as error:
-        raise StudyError(f"record: there is no study '{name}' in {_without_password(url)}") from error
-    try:
-        return Record(storage, study_id, space, metric, direction, num_folds)
-    except optuna.exceptions.StorageInternalError as error:
-        raise StudyError(f"record: {_without_password(url)} cannot be read: {_cause(error)}") from error
+    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        pass
+
+    def read(self) -> Iterable[tuple[int, int, Point, State, Mapping[str, Any]]]:
+        return ()
+
+    def note(self, key: str, value: Any) -> None:
+        self._notes[key] = value
+
+    def noted(self, key: str) -> Any:
+        return self._notes.get(key)
+
+    def dispose(self) -> None:
+        pass
 
 
-def sqlite_url(path: Path) -> str:
-    """Return the storage URL of a SQLite file."""
-    return f"sqlite:///{path.absolute()}"
-
-
-def _open_storage(url: str) -> RDBStorage:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        storage = RDBStorage(url, skip_compatibility_check=False)
-    except Exception as error:
-        # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        raise StudyError(f"record: cannot open {_without_password(url)}: {_cause(error)}") from error
-    if url.startswith("sqlite"):
-        event.listen(storage.engine, "connect", _write_ahead)
-        storage.engine.dispose()
-    return storage
-
-
-def _write_ahead(connection: Any, _record: Any) -> None:
-    """Log writes ahead: half the time a trial, and safe when the process dies.
-
-    Only a crash of the whole machine can lose the last commits, and a lost trial is trained again to the
-    same result.
-    """
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _distribution(dimension: Dimension) -> BaseDistribution:
-    if not isinstance(dimension, Range):
-        return CategoricalDistribution(dimension.values)
-    if dimension.integer:
-        return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
-    return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"://[^/@]+@", "://***@", url)
-
-
-def _cause(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def memory_record(metric: str, direction: Direction, grid: TaskGrid) -> Record:
+    """Return an empty record that nothing but this process keeps: for searches over tables, and for tests."""
+    return Record(_MemoryRows(), metric, direction, grid)

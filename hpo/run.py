@@ -7,6 +7,8 @@ from typing import Any
 
 from hpo.dispatch.protocol import Dispatcher
 from hpo.final import CheckpointKeeper, FinalModel, make_final_model
+from hpo.finalists import choose_winner, train_finalists
+from hpo.history import History
 from hpo.keys import flatten
 from hpo.observer import Observer
 from hpo.record import Record
@@ -15,7 +17,7 @@ from hpo.search import is_over, search
 from hpo.study import Study
 from hpo.track import Tracker
 from hpo.track import messages as track
-from hpo.trials import History, Trial
+from hpo.trials import Trial
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def run_study(
     """
     watching: list[Observer] = list(observers)
     if study.keeps_models and study.num_folds == 1:
-        keeper = CheckpointKeeper(study.folder.checkpoints_dir, study.config.study.checkpoints, list(record.history()))
+        kept = max(study.config.study.checkpoints, study.config.study.finalists)
+        keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, list(record.history()))
         watching.insert(0, keeper)
     if tracker is not None:
         watching.append(tracker)
@@ -55,11 +58,19 @@ def run_study(
     closing = track.close_study("KILLED", {}, "", [])
     try:
         history = search(
-            study.strategy, record, dispatcher, study.task_builder().tasks_of, study.config.study.trials, watching
+            study.strategy,
+            record,
+            dispatcher,
+            study.task_builder().tasks_of,
+            study.config.study.trials,
+            watching,
+            study.imported(record),
+            study.race,
         )
-        winner = history.best()
-        # Before the final training too: should that fail, what was searched is still reported.
+        # Before what comes after the search too: should that fail, what was searched is still reported.
         write_report(study, record)
+        train_finalists(study, record, dispatcher)
+        winner = choose_winner(study, record)
         final_model = make_final_model(study, record, dispatcher, winner) if winner else None
         report = write_report(study, record)
         closing = track.close_study(
@@ -75,7 +86,7 @@ def run_study(
 
 def closing_status(study: Study, record: Record) -> str:
     """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
-    if not is_over(study.strategy, record, study.config.study.trials):
+    if not is_over(study.strategy, record, study.config.study.trials, study.imported(record)):
         return "KILLED"
     return "FINISHED" if record.history().best() else "FAILED"
 
@@ -94,7 +105,7 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
     tracker.send(track.open_study(config.study.name, record.noted("id"), params, tags, _datasets(study)))
     for trial in record.history():
         tracker.trial_opened(trial)
-        for message in track.curves(trial):
+        for message in track.curves(trial, study.grid):
             tracker.send(message)
         tracker.trial_finished(trial)
 

@@ -5,10 +5,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from hpo.constraints import Constraint
 from hpo.dimensions import Dimension, Value, allows, describe
 
 Point = Mapping[str, Value]
@@ -27,11 +29,28 @@ def short_text(point: Point) -> str:
     )
 
 
+# Draws in a row that may break the rules before the points that keep them are listed. Where a share f of all points
+# keeps them, all draws miss with probability (1 - f)**100: 0.6 % at f = 0.05.
+_PATIENCE = 100
+# Points are listed to be counted up to this many; listing a million takes some seconds.
+_COUNTABLE = 1_000_000
+
+
 @dataclass(frozen=True)
 class Space:
-    """The hyperparameters searched. Dimensions keep the order in which they were written."""
+    """The hyperparameters searched.
+
+    Attributes:
+        dimensions: in the order in which they were written, but parents of conditions before their children.
+        constraints: rules that every point keeps.
+        first: points to try before the strategy's own.
+        members: all the points there are, where only some combinations exist (the rows of a table); None = all.
+    """
 
     dimensions: tuple[Dimension, ...]
+    constraints: tuple[Constraint, ...] = ()
+    first: tuple[Point, ...] = ()
+    members: tuple[Point, ...] | None = None
 
     def __getitem__(self, key: str) -> Dimension:
         return next(d for d in self.dimensions if d.key == key)
@@ -41,30 +60,51 @@ class Space:
         """The dotted names of the dimensions."""
         return tuple(d.key for d in self.dimensions)
 
-    @property
+    @cached_property
     def size(self) -> int | None:
-        """How many different points there are; None where a range makes them countless."""
+        """How many different points there are; None where a range, or a rule on a vast space, makes them countless."""
+        if self.members is not None:
+            return len(self._listed)
         if any(not d.values for d in self.dimensions):
             return None
         parents = {key for d in self.dimensions for key in d.when}
         branching = [d for d in self.dimensions if d.key in parents or d.when]
         free = math.prod(len(d.values) for d in self.dimensions if d not in branching)
-        return free * sum(1 for _ in _combinations(branching))
+        combinations = free * sum(1 for _ in _combinations(branching))
+        if not self.constraints:
+            return combinations
+        return len(self._listed) if combinations <= _COUNTABLE else None
 
     def points(self) -> Iterator[Point]:
         """Yield every point of a finite space once, the last dimension running fastest."""
-        return _combinations(self.dimensions)
+        if self.members is not None:
+            return (point for point in self.members if self.contains(point))
+        return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
 
     def active(self, dimension: Dimension, values: Point) -> bool:
         """Return whether the dimension exists beside these values of the others."""
         return all(key in values and values[key] in allowed for key, allowed in dimension.when.items())
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a point drawn at random: each active dimension by itself, parents before children."""
+        """Return a point drawn at random: each active dimension by itself, parents before children.
+
+        Where there are rules, each point that keeps them is as likely as it would be without them, relative to
+        the others that do.
+        """
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
-        """Return a whole point: keep the given values that are active, draw the active ones that are missing."""
+        """Return a whole point: keep the given values that are active, draw the active ones that are missing.
+
+        Where the given values leave no way to keep the rules, the point breaks them: ask `contains`.
+        """
+        for _ in range(1 if self._is_sparse else _PATIENCE):
+            point = self._combined(values, rng)
+            if self.keeps_rules(point) or len(point) == sum(key in values for key in point):
+                return point
+        return self._from_list(values, rng) or point
+
+    def _combined(self, values: Point, rng: np.random.Generator) -> Point:
         point: dict[str, Value] = {}
         for dimension in self.dimensions:
             if self.active(dimension, point):
@@ -72,10 +112,38 @@ class Space:
                 point[dimension.key] = given
         return point
 
+    def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
+        """Return one of the points that keep the rules and have these values, where they can be counted."""
+        if self.size is None:
+            return None
+        fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
+        return fitting[int(rng.integers(len(fitting)))] if fitting else None
+
+    def keeps_rules(self, point: Point) -> bool:
+        """Return whether the point keeps the constraints and is one of the members, whatever its values."""
+        if self.members is not None and point_key(point) not in self._member_keys:
+            return False
+        return all(constraint.holds(point) for constraint in self.constraints)
+
+    @cached_property
+    def _listed(self) -> tuple[Point, ...]:
+        return tuple(self.points())
+
+    @cached_property
+    def _is_sparse(self) -> bool:
+        """Whether so few of the combinations exist that drawing until one does would take long."""
+        combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
+        return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
+
+    @cached_property
+    def _member_keys(self) -> frozenset[str]:
+        return frozenset(point_key(point) for point in self.members or ())
+
     def contains(self, point: Point) -> bool:
-        """Return whether the point has exactly the active dimensions, each with an allowed value."""
+        """Return whether the point has exactly the active dimensions, allowed values, and keeps the rules."""
         expected = [d for d in self.dimensions if self.active(d, point)]
-        return {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
+        in_range = {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
+        return in_range and self.keeps_rules(point)
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return a JSON-able description, one dict a dimension, as reports show it."""

@@ -3,33 +3,77 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from hpo.constraints import read_constraint
 from hpo.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows
 from hpo.errors import SpaceError, nearest
+from hpo.first_points import first_points
 from hpo.keys import flatten
 from hpo.space import Space
 
-_FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when")
+# Names at the top of a space that are no dimensions.
+_RESERVED = ("require", "first")
+_FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
 
 
-def space_from_dict(tree: Mapping[str, Any]) -> Space:
+def space_from_dict(tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None) -> Space:
     """Read a space that mirrors the trial's config tree.
 
     A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`), and
-    perhaps `when`; a bare list is short for `values`.
+    perhaps `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
+    dimensions (see `hpo.constraints`), and `first` the points to try before the strategy's own: mappings, or the word
+    `default`. What a point of `first` leaves out is the dimension's default, or else the configuration's own value.
+
+    Args:
+        tree: the space as the configuration holds it.
+        fixed: the configuration's own values by dotted key.
 
     Raises:
         SpaceError: naming the dimension, what was given, and what is allowed.
     """
-    dimensions = tuple(_dimensions(tree, ()))
+    fixed = fixed or {}
+    dimensions = tuple(_dimensions({k: v for k, v in tree.items() if k not in _RESERVED}, ()))
     if not dimensions:
         raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
     _check_conditions(dimensions)
     parents_first = sorted(dimensions, key=lambda d: _depth(d, {x.key: x for x in dimensions}))
-    return Space(tuple(parents_first))
+    given = tree.get("require") or ()
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence):
+        raise SpaceError(f"space.require: must be an expression or a list of them, given {given!r}")
+    keys = [d.key for d in parents_first]
+    space = Space(tuple(parents_first), tuple(read_constraint(text, keys, fixed) for text in texts))
+    _refuse_unsatisfiable(space)
+    return replace(space, first=first_points(tree.get("first") or (), space, fixed))
+
+
+def _refuse_unsatisfiable(space: Space) -> None:
+    """Refuse rules that no point keeps: all are tried where they can be counted, else a thousand at random."""
+    if not space.constraints:
+        return
+    rng = np.random.default_rng(0)
+    keeps = space.size > 0 if space.size is not None else any(space.contains(space.draw(rng)) for _ in range(10))
+    if not keeps:
+        rules = " and ".join(f"'{constraint.text}'" for constraint in space.constraints)
+        raise SpaceError(f"space.require: no point was found that keeps {rules}; loosen them, or widen the ranges")
+
+
+def overridden(described: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space that an objective describes, with the dimensions that the configuration gives in their place."""
+    merged = dict(described)
+    for name, branch in given.items():
+        before = merged.get(name)
+        is_inner = isinstance(before, Mapping) and not _is_leaf(before) and isinstance(branch, Mapping)
+        merged[name] = overridden(before, branch) if is_inner and isinstance(before, Mapping) else branch
+    return merged
+
+
+def _is_leaf(tree: Mapping[str, Any]) -> bool:
+    return any(name in _FIELDS and not isinstance(tree[name], Mapping) for name in tree)
 
 
 def _dimensions(tree: Any, path: tuple[str, ...]) -> Iterator[Dimension]:
@@ -38,7 +82,7 @@ def _dimensions(tree: Any, path: tuple[str, ...]) -> Iterator[Dimension]:
         yield _dimension(key, {"values": tree})
     elif not isinstance(tree, Mapping):
         raise SpaceError(f"space.{key}: must be a list or one of values / choices / low and high, given {tree!r}")
-    elif any(name in _FIELDS and not isinstance(tree[name], Mapping) for name in tree):
+    elif _is_leaf(tree):
         yield _dimension(key, tree)
     elif path and not tree:
         raise SpaceError(f"space.{key}: is empty; give values, choices, or low and high")
@@ -58,14 +102,24 @@ def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:
     if len(kinds) != 1:
         given = " and ".join(kinds) or "none of them"
         raise SpaceError(f"{where}: must have exactly one of values, choices, low/high, given {given}")
+    dimension = _without_default(key, kinds[0], fields)
+    if "default" not in fields:
+        return dimension
+    if not allows(dimension, fields["default"]):
+        raise SpaceError(f"{where}.default: {fields['default']!r} is not in the range; give one of its values")
+    return replace(dimension, default=fields["default"])
+
+
+def _without_default(key: str, kind: str, fields: Mapping[str, Any]) -> Dimension:
+    where = f"space.{key}"
     when = _condition(where, fields.get("when") or {})
-    if kinds[0] == "low":
+    if kind == "low":
         return _range(key, fields, when)
     for name in ("high", "log", "integer", "points"):
         if fields.get(name):
-            raise SpaceError(f"{where}: '{name}' has no effect beside '{kinds[0]}'; take it out")
-    values = _finite(where, kinds[0], fields[kinds[0]])
-    return Values(key, values, when) if kinds[0] == "values" else Choices(key, values, when)
+            raise SpaceError(f"{where}: '{name}' has no effect beside '{kind}'; take it out")
+    values = _finite(where, kind, fields[kind])
+    return Values(key, values, when) if kind == "values" else Choices(key, values, when)
 
 
 def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:

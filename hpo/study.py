@@ -2,33 +2,44 @@
 
 import json
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from hpo.config import StudyConfig, explain, keys_at_fault
-from hpo.dimensions import Dimension, Range, Value
+from hpo.config import StudyConfig, explain
 from hpo.environment import describe_environment
-from hpo.errors import ConfigError, SpaceError, StudyError, nearest
+from hpo.errors import ConfigError, StudyError
 from hpo.examples import Examples
 from hpo.folder import RUNS, StudyFolder, find_study, refuse_changes
-from hpo.keys import flatten
+from hpo.imports import from_notes, read_imports, to_notes
+from hpo.keys import flatten, replaced
 from hpo.objective import Objective, resolve
-from hpo.record import Record, create_record, open_record, sqlite_url
-from hpo.space import Space
-from hpo.space_reader import space_from_dict
+from hpo.race import Race
+from hpo.record import Record
+from hpo.record_storage import create_record, open_record, sqlite_url
+from hpo.space import Point, Space
+from hpo.space_reader import overridden, space_from_dict
 from hpo.splits import Plan, make_plan
 from hpo.strategies import Strategy, make_strategy
+from hpo.study_checks import refuse_bad_space, refuse_other_examples, refuse_race_without_folds
 from hpo.tasks import TaskBuilder
-from hpo.trials import Direction
+from hpo.trials import Direction, TaskGrid, Trial
 
 
 @dataclass(frozen=True)
 class Study:
-    """Everything a search needs, checked. Building one reads data and creates nothing."""
+    """Everything a search needs, checked. Building one reads data and creates nothing.
+
+    Attributes:
+        config: what is frozen; a space that the objective describes itself is written into it.
+        folder, objective, space, strategy: as the configuration names them.
+        examples, plan: what there is to split, and how it is; None for an objective that brings its own data.
+        own: what the objective itself knows of its search; see `describe_search` of `hpo.objective.Objective`.
+        imports: finished trials of another study, for a study that is about to be created.
+    """
 
     config: StudyConfig
     folder: StudyFolder
@@ -37,11 +48,26 @@ class Study:
     strategy: Strategy
     examples: Examples | None
     plan: Plan | None
+    own: Mapping[str, Any] = field(default_factory=dict)
+    imports: tuple[Trial, ...] = ()
 
     @property
     def num_folds(self) -> int:
-        """How many tasks a trial has."""
-        return len(self.plan.folds) if self.plan else 1
+        """How many folds there are: of the split, or of an objective that brings its own data; 1 with a hold-out."""
+        return len(self.plan.folds) if self.plan else int(self.own.get("folds", 1))
+
+    @property
+    def grid(self) -> TaskGrid:
+        """The tasks of a trial."""
+        return TaskGrid(self.num_folds, self.config.study.repeats)
+
+    @property
+    def race(self) -> Race | None:
+        """What decides which trials get no further folds; None where all get all."""
+        split, study = self.config.split, self.config.study
+        if split.race_after is None:
+            return None
+        return Race(split.race_after, split.race_level, study.metric, study.direction)
 
     @property
     def keeps_models(self) -> bool:
@@ -53,8 +79,10 @@ class Study:
         return TaskBuilder(
             self.config,
             self.plan,
+            self.grid,
             self.folder.data_dir.absolute() if self.plan and self.objective.prepare_data else None,
             self.folder.checkpoints_dir.absolute() if self.keeps_models else None,
+            self.folder.states_dir.absolute(),
         )
 
     def environment(self) -> dict[str, Any]:
@@ -78,7 +106,8 @@ class Study:
             self.folder.remove_unfinished()
             record = create_record(*self._record_arguments())
             record.note("id", uuid.uuid4().hex)
-            record.note("data", self.plan.to_dict() if self.plan else None)
+            record.note("imports", to_notes(self.imports))
+            record.note("data", self._data())
             self.folder.write_json(self.folder.environment_path, describe_environment())
         if self.plan and not self.folder.data_dir.exists():
             self.objective.write_development_data(self.config.trial, self.plan.development, self.folder.data_dir)
@@ -95,20 +124,31 @@ class Study:
         self._refuse_other_data(record)
         return record
 
+    def imported(self, record: Record) -> list[Trial]:
+        """Return the trials that were imported when the study was created, whatever became of where they came from."""
+        return from_notes(record.noted("imports"))
+
     @property
     def reference(self) -> str:
         """What commands call the study: its name under runs/, or its folder where it lies elsewhere."""
         name = self.config.study.name
         return name if self.folder.path == RUNS / name else str(self.folder.path)
 
-    def _record_arguments(self) -> tuple[str, str, Space, str, Direction, int]:
+    def _record_arguments(self) -> tuple[str, str, Space, str, Direction, TaskGrid]:
         study = self.config.study
         url = study.storage or sqlite_url(self.folder.database_path)
-        return url, study.name, self.space, study.metric, study.direction, self.num_folds
+        return url, study.name, self.space, study.metric, study.direction, self.grid
+
+    def _data(self) -> dict[str, Any] | None:
+        """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
+        if self.plan:
+            return self.plan.to_dict()
+        files = {file["path"]: {"fingerprint": file["sha256"]} for file in self.own.get("files", ())}
+        return {"parts": files} if files else None
 
     def _refuse_other_data(self, record: Record) -> None:
         before = (record.noted("data") or {}).get("parts", {})
-        now = self.plan.parts if self.plan else {}
+        now = (self._data() or {}).get("parts", {})
         changed = [
             part
             for part in {**before, **now}
@@ -134,8 +174,10 @@ def prepare_study(config: StudyConfig) -> Study:
     """
     objective = resolve(config.objective, str(Path.cwd()))
     objective.refuse_bad_config(config.trial)
-    space = space_from_dict(config.space)
-    _refuse_bad_space(space, config, objective)
+    own = dict(objective.describe_search(config.trial)) if objective.describe_search else {}
+    config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})
+    space = replace(space_from_dict(config.space, flatten(config.trial)), members=_members(own))
+    refuse_bad_space(space, config, objective, own.get("space", {}))
     try:
         strategy = make_strategy(config.strategy, space, config.study.seed)
     except ValidationError as error:
@@ -146,9 +188,24 @@ def prepare_study(config: StudyConfig) -> Study:
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data that says what "
             f"there is to split, given {config.split.folds}; set split.folds=1"
         )
-    _refuse_other_examples(space, config, objective, examples)
+    refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
-    return Study(config, StudyFolder(RUNS / config.study.name), objective, space, strategy, examples, plan)
+    refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
+    folder = StudyFolder(RUNS / config.study.name)
+    imports = tuple(_imports(config, folder, space))
+    return Study(config, folder, objective, space, strategy, examples, plan, own, imports)
+
+
+def _members(own: Mapping[str, Any]) -> tuple[Point, ...] | None:
+    return None if own.get("points") is None else tuple(own["points"])
+
+
+def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:
+    """Return the trials to import into a new study; one that exists has them in its record."""
+    study = config.study
+    if study.imports is None or folder.exists:
+        return []
+    return read_imports(study.imports, space, study.metric, study.direction)
 
 
 def load_study(name: str, config: StudyConfig | None = None) -> Study:
@@ -161,50 +218,3 @@ def load_study(name: str, config: StudyConfig | None = None) -> Study:
     frozen = folder.config()
     refuse_changes(frozen, config or frozen)
     return replace(prepare_study(config or frozen), folder=folder)
-
-
-def _refuse_bad_space(space: Space, config: StudyConfig, objective: Objective) -> None:
-    """Refuse dimensions that the configuration does not have, and values that the objective refuses."""
-    keys = flatten(config.trial)
-    for dimension in space.dimensions:
-        if dimension.key not in keys:
-            hint = nearest(dimension.key, keys)
-            raise SpaceError(f"space.{dimension.key}: the configuration has no key '{dimension.key}'{hint}")
-    for dimension in space.dimensions:
-        for value in _values_to_check(dimension):
-            _refuse_bad_value(space, dimension, value, config, objective)
-
-
-def _refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:
-    """Refuse dimensions that change which examples there are: they are read and divided once a study."""
-    for dimension in space.dimensions:
-        if examples is None or not dimension.key.startswith("data."):
-            continue
-        for value in _values_to_check(dimension):
-            other = objective.examples(config.trial_config({dimension.key: value}))
-            if other is None or (other.size, other.digests) != (examples.size, examples.digests):
-                raise SpaceError(
-                    f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
-                    f"divided once a study; take it out of the space and run a study for each value"
-                )
-
-
-def _values_to_check(dimension: Dimension) -> Iterator[Value]:
-    if isinstance(dimension, Range):
-        yield from (dimension.from_unit(0.0), dimension.from_unit(1.0))
-    else:
-        yield from dimension.values
-
-
-def _refuse_bad_value(
-    space: Space, dimension: Dimension, value: Value, config: StudyConfig, objective: Objective
-) -> None:
-    try:
-        objective.refuse_bad_config(config.trial_config({dimension.key: value}))
-    except ConfigError as error:
-        # A rule between several searched keys may hold for other values of the others: such a point fails
-        # when it is tried, and the strategy lives with it.
-        cause: Any = error.__cause__
-        if len(set(keys_at_fault(cause)) & set(space.keys)) > 1:
-            return
-        raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error

@@ -1,5 +1,6 @@
 """Builds what a worker gets: the payload of each fold of a trial, and of the final training."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from hpo.config import StudyConfig
 from hpo.examples import Indices
 from hpo.keys import flatten, replaced
 from hpo.splits import Plan
-from hpo.trials import Task, Trial, training_seed
+from hpo.trials import Task, TaskGrid, Trial, training_seed
 
 # Number of the fold, in seeds and messages, of the final training on all development examples.
 FINAL_FOLD = -1
@@ -25,28 +26,39 @@ class TaskBuilder:
     Attributes:
         config: the study's configuration.
         plan: the folds; None for an objective that brings its own data.
+        grid: the tasks of a trial.
         data_dir: where the development examples were written, and nothing else; None where the objective has
             no `prepare_data`: then it gets indices in the numbering of its `describe_data`.
         checkpoints_dir: where trained models are kept; None where the objective keeps none.
+        states_dir: where trainings that a later trial may continue keep their state.
     """
 
     config: StudyConfig
     plan: Plan | None
+    grid: TaskGrid
     data_dir: Path | None
     checkpoints_dir: Path | None
-
-    @property
-    def num_folds(self) -> int:
-        """How many tasks a trial has."""
-        return len(self.plan.folds) if self.plan else 1
+    states_dir: Path | None = None
 
     def tasks_of(self, trial: Trial) -> list[Task]:
-        """Return one task a fold. With a hold-out the model is kept; with folds it is trained once more at the end."""
-        keep = self.checkpoints_dir is not None and self.num_folds == 1
-        checkpoint = (
-            str(self.checkpoints_dir / checkpoint_name(trial.number)) if keep and self.checkpoints_dir else None
-        )
-        return [Task(trial.number, fold, self._payload(trial, fold, checkpoint)) for fold in range(self.num_folds)]
+        """Return one task a fold and repeat.
+
+        With a hold-out the model of the first repeat is kept; with folds it is trained once more at the end.
+        """
+        keep = self.checkpoints_dir is not None and self.grid.folds == 1
+        model = str(self.checkpoints_dir / checkpoint_name(trial.number)) if keep and self.checkpoints_dir else None
+        return [
+            Task(trial.number, index, self._payload(trial, index, model if index == 0 else None))
+            for index in range(self.grid.size)
+        ]
+
+    def again(self, trial: Trial, repeat: int) -> list[Task]:
+        """Return one task a fold for a further training of a finished trial, with a repeat's own seeds."""
+        first = repeat * self.grid.folds
+        return [
+            Task(trial.number, first + fold, self._payload(trial, first + fold, None))
+            for fold in range(self.grid.folds)
+        ]
 
     def final_task(self, trial: Trial, epochs: int | None) -> Task:
         """Return the task that trains the winner on all development examples, for this many epochs."""
@@ -54,10 +66,12 @@ class TaskBuilder:
         assert self.checkpoints_dir is not None
         payload = self._payload(trial, FINAL_FOLD, str(self.checkpoints_dir / "final"))
         everything = self._positions(self.plan.development)
-        return Task(trial.number, FINAL_FOLD, payload | {"train": everything, "validation": [], "epochs": epochs})
+        changes = {"train": everything, "validation": [], "epochs": epochs, "resume_dir": None}
+        return Task(trial.number, FINAL_FOLD, payload | changes)
 
-    def _payload(self, trial: Trial, fold: int, checkpoint_dir: str | None) -> dict[str, Any]:
+    def _payload(self, trial: Trial, index: int, checkpoint_dir: str | None) -> dict[str, Any]:
         study = self.config.study
+        fold, repeat = (FINAL_FOLD, 0) if index == FINAL_FOLD else (self.grid.fold(index), self.grid.repeat(index))
         halves: tuple[Sequence[int] | None, Sequence[int] | None] = (None, None)
         if self.plan is not None and fold != FINAL_FOLD:
             halves = self._positions(self.plan.folds[fold].train), self._positions(self.plan.folds[fold].validation)
@@ -65,6 +79,7 @@ class TaskBuilder:
             "study": study.name,
             "trial": trial.number,
             "fold": fold,
+            "repeat": repeat,
             "objective": self.config.objective,
             "config": without_sources(self.config.trial_config(trial.point), self.data_dir is not None),
             "train": halves[0],
@@ -72,11 +87,19 @@ class TaskBuilder:
             "data_dir": str(self.data_dir) if self.data_dir else None,
             "metric": study.metric,
             "direction": study.direction,
-            "seed": training_seed(study.seed, trial.key, fold),
+            "seed": training_seed(study.seed, trial.key, fold, repeat),
             "threads": self.config.dispatch.threads,
-            "epochs": None,
+            "epochs": trial.amount,
+            "trained": trial.trained,
+            "resume_dir": self._resume_dir(trial, fold, repeat) if trial.amount is not None else None,
             "checkpoint_dir": checkpoint_dir,
         }
+
+    def _resume_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
+        """Return where the state of a training is kept: the same for all trials of a point, which go on with it."""
+        if self.states_dir is None:
+            return None
+        return str(self.states_dir / f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}")
 
     def _positions(self, indices: Indices) -> list[int]:
         """Return the examples' places in the development copy, or their own numbers where there is none."""

@@ -1,15 +1,15 @@
-"""Trial, task, outcome and history: the frozen values that travel between the rooms."""
+"""Proposal, trial, task and outcome: the frozen values that travel between the rooms."""
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 from hpo.space import Point, point_key
 
 Direction = Literal["maximize", "minimize"]
-State = Literal["running", "complete", "failed"]
+State = Literal["running", "complete", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,68 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class TaskGrid:
+    """The tasks of a trial: every fold, with every repeat (another seed). Task 0 is fold 0 of repeat 0.
+
+    Attributes:
+        folds: how many folds; 1 for a hold-out.
+        repeats: how many seeds per fold.
+    """
+
+    folds: int = 1
+    repeats: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many tasks a trial has."""
+        return self.folds * self.repeats
+
+    def fold(self, index: int) -> int:
+        """Return the fold of a task."""
+        return index % self.folds
+
+    def repeat(self, index: int) -> int:
+        """Return the repeat of a task: all folds of repeat 0 come first."""
+        return index // self.folds
+
+    def name(self, index: int) -> str:
+        """Return what a task is called in the record and in tables: `fold_0`, or `fold_0_repeat_1` with repeats."""
+        repeat = f"_repeat_{self.repeat(index)}" if self.repeats > 1 else ""
+        return f"fold_{self.fold(index)}{repeat}"
+
+
+@dataclass(frozen=True)
 class Task:
-    """The unit of work that is dispatched: one fold of one trial.
+    """The unit of work that is dispatched: one fold of one trial, with one seed.
 
     Attributes:
         trial: number of the trial, from 0 in the order of proposal.
-        fold: number of the fold, from 0.
+        index: which of the trial's tasks it is, from 0; see `TaskGrid`.
         payload: the JSON-able dict that the worker gets; see `hpo.worker.run_task` for its keys.
     """
 
     trial: int
-    fold: int
+    index: int
     payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a strategy that spends different amounts of training on different points proposes.
+
+    A point alone, as all other strategies propose it, means all of its training at once.
+
+    Attributes:
+        point: one value for every active dimension.
+        amount: how far to train, counted from the start (epochs; for a table, places on its learning curves).
+        continues: number of the earlier trial of the same point whose training goes on; None = from the start.
+        trained: the amount of that trial; 0 = from the start.
+    """
+
+    point: Point
+    amount: int | None = None
+    continues: int | None = None
+    trained: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,9 +119,11 @@ class Trial:
         number: from 0, in the order of proposal; never depends on the order of finishing.
         round: number of the round that proposed it, from 0.
         point: one value for every dimension that is active.
-        outcomes: outcome by fold; all folds are there once the trial is finished.
-        state: `running` until every fold has come back; `failed` when any fold failed.
-        score: mean of the study's metric over the folds; None unless complete.
+        amount, continues, trained: how far it was trained, and which trial it went on from, and where; see `Proposal`.
+        outcomes: outcome by the index of its task; all are there once the trial is complete.
+        state: `running` until every task has come back; `failed` when any task failed; `stopped` when it was so far
+            behind after its first folds that it was not given the others.
+        score: mean of the study's metric over its tasks; None when it runs or failed.
         loss: the score with its sign turned so that lower is better; infinite when failed.
     """
 
@@ -83,6 +135,9 @@ class Trial:
     score: float | None = None
     loss: float = math.inf
     key: str = ""
+    amount: int | None = None
+    continues: int | None = None
+    trained: int = 0
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -90,12 +145,12 @@ class Trial:
 
     @property
     def error(self) -> str | None:
-        """Why the trial failed: each error once, with the numbers of the folds that it befell."""
-        folds: dict[str, list[str]] = {}
-        for fold, outcome in sorted(self.outcomes.items()):
+        """Why the trial failed: each error once, with the numbers of the tasks that it befell."""
+        tasks: dict[str, list[str]] = {}
+        for index, outcome in sorted(self.outcomes.items()):
             if outcome.error:
-                folds.setdefault(outcome.error, []).append(str(fold))
-        return "; ".join(f"fold {', '.join(numbers)}: {error}" for error, numbers in folds.items()) or None
+                tasks.setdefault(outcome.error, []).append(str(index))
+        return "; ".join(f"fold {', '.join(numbers)}: {error}" for error, numbers in tasks.items()) or None
 
     @property
     def seconds(self) -> float:
@@ -103,68 +158,21 @@ class Trial:
         return math.fsum(outcome.seconds for outcome in self.outcomes.values())
 
     def values(self, metric: str) -> list[float]:
-        """Return the metric of every fold that reported it, in the order of folds."""
+        """Return the metric of every task that reported it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
 
 
-def finished(trial: Trial, outcomes: Mapping[int, Outcome], metric: str, direction: Direction) -> Trial:
-    """Return the trial with all its outcomes: complete with its score, or failed if any fold failed."""
-    done = Trial(trial.number, trial.round, trial.point, dict(sorted(outcomes.items())), key=trial.key)
+def finished(
+    trial: Trial, outcomes: Mapping[int, Outcome], metric: str, direction: Direction, is_stopped: bool = False
+) -> Trial:
+    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score."""
+    done = replace(trial, outcomes=dict(sorted(outcomes.items())))
     if any(outcome.error for outcome in outcomes.values()):
-        return _with_result(done, "failed", None, math.inf)
+        return replace(done, state="failed")
     values = done.values(metric)
     score = math.fsum(values) / len(values)
-    return _with_result(done, "complete", score, -score if direction == "maximize" else score)
-
-
-def _with_result(trial: Trial, state: State, score: float | None, loss: float) -> Trial:
-    return Trial(
-        trial.number,
-        trial.round,
-        trial.point,
-        trial.outcomes,
-        state=state,
-        score=score,
-        loss=loss,
-        key=trial.key,
-    )
-
-
-class History(Sequence[Trial]):
-    """Every trial of every earlier round, all finished, failures included, in the order of their numbers.
-
-    Knows which points have been tried (`point in history`), so that a strategy never proposes one twice.
-    """
-
-    def __init__(self, trials: Iterable[Trial] = ()) -> None:
-        self._trials = tuple(trials)
-        self._keys = frozenset(trial.key for trial in self._trials)
-
-    def __len__(self) -> int:
-        return len(self._trials)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._trials[index]
-
-    def __iter__(self) -> Iterator[Trial]:
-        return iter(self._trials)
-
-    def __contains__(self, point: object) -> bool:
-        return isinstance(point, Mapping) and point_key(point) in self._keys
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """The keys of all points tried."""
-        return self._keys
-
-    def ranked(self) -> list[Trial]:
-        """Return the trials from best to worst: failures last, ties to the earlier trial."""
-        return sorted(self._trials, key=lambda trial: (trial.loss, trial.number))
-
-    def best(self) -> Trial | None:
-        """Return the best complete trial, the earlier one on ties, or None when there is none."""
-        complete = [trial for trial in self._trials if trial.state == "complete"]
-        return min(complete, key=lambda trial: (trial.loss, trial.number), default=None)
+    loss = -score if direction == "maximize" else score
+    return replace(done, state="stopped" if is_stopped else "complete", score=score, loss=loss)
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:

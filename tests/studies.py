@@ -59,6 +59,11 @@ STRATEGIES = {
         "mutation_steps": 1,
         "mutation_scale": 0.1,
     },
+    "tpe": {"name": "tpe", "round_size": 5, "startup": 5, "candidates": 24, "patience": 3},
+    # Half of what the tests ask for is drawn at random: a proposal of the model takes 0.1 s and more.
+    "gp": {"name": "gp", "round_size": 6, "startup": 13, "patience": 1},
+    "cma_es": {"name": "cma_es", "population": None, "patience": 3},
+    "qmc": {"name": "qmc", "sequence": "sobol", "scramble": True, "round_size": 5},
 }
 
 
@@ -97,10 +102,22 @@ def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:sc
             "trials": trials,
             "metric": "score",
             "direction": "maximize",
+            "repeats": 1,
+            "finalists": 0,
+            "finalist_repeats": 2,
+            "imports": None,
             "checkpoints": 1,
             "storage": None,
         },
-        "split": {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True},
+        "split": {
+            "folds": None,
+            "seed": 0,
+            "test_fraction": 0.1,
+            "validation_fraction": 0.1,
+            "stratify": True,
+            "race_after": None,
+            "race_level": 0.05,
+        },
         "dispatch": dispatch_section(name="local", workers=1).model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},
     } | changes

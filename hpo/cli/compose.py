@@ -1,5 +1,6 @@
 """From the command line to a plain tree: Hydra composes here, once, and nothing after it knows of Hydra."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hpo.errors import ConfigError, nearest
 from hpo.keys import flatten, replaced, without
 
 # Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
-_USERS_OWN = ("space.", "strategy.start", "strategy.windows")
+_USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
 
 
 def compose_config(
@@ -66,6 +67,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         if not Path(config_dir).is_dir():
             raise ConfigError(f"--config-dir: there is no folder {config_dir}")
         search_path = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"]
+    OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     with initialize_config_module("conf", version_base="1.3", job_name="hpo"):
         groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
         try:
@@ -122,6 +124,12 @@ def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
         else:
             tree = replaced(tree, {override.key_or_group: _plain(override.value())})
     return tree
+
+
+def _metric_name(given: Any) -> str:
+    """Return what a metric is called that stands in these columns: the column, or what several have in common."""
+    names = [given] if isinstance(given, str) else [str(name) for name in given]
+    return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071
 
 
 def _text(override: Override) -> str:

@@ -15,8 +15,9 @@ from rich.text import Text
 
 from hpo.config import StudySection
 from hpo.dispatch.protocol import Report
+from hpo.history import History
 from hpo.space import short_text
-from hpo.trials import History, Trial
+from hpo.trials import TaskGrid, Trial
 
 _REFRESH_PER_SECOND = 4
 
@@ -24,9 +25,9 @@ _REFRESH_PER_SECOND = 4
 class Progress:
     """An observer that counts trials, keeps the best, and shows what runs with its epoch and the time left."""
 
-    def __init__(self, study: StudySection, num_folds: int, history: History) -> None:
+    def __init__(self, study: StudySection, grid: TaskGrid, history: History) -> None:
         self._study = study
-        self._num_folds = num_folds
+        self._grid = grid
         self._num_done = self._done_before = len(history)
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -57,7 +58,7 @@ class Progress:
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
-        task = (trial.number, report.task.fold)
+        task = (trial.number, report.task.index)
         if report.point is not None:
             self._running[task] = report.point
         else:
@@ -93,14 +94,15 @@ class Progress:
         )
         bar = ProgressBar(total=self._study.trials, completed=self._num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        for (number, fold), point in sorted(self._running.items()):
-            table.add_row(*self._running_cells(number, fold, point))
+        for (number, index), point in sorted(self._running.items()):
+            table.add_row(*self._running_cells(number, index, point))
         # The padding ends the bar with a new line, which the bar itself does not.
         return Group(head, Padding(bar, 0), table)
 
-    def _running_cells(self, number: int, fold: int, point: Mapping[str, Any]) -> list[str]:
-        name = f"trial {number}" + (f" fold {fold}" if self._num_folds > 1 else "")
-        if fold < 0:
+    def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
+        task = self._grid.name(index).replace("_", " ")
+        name = f"trial {number}" + (f" {task}" if self._grid.size > 1 else "")
+        if index < 0:
             name = f"final model of trial {number}"
         epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
         if epoch and "epochs" in point:

@@ -9,6 +9,7 @@ from hpo.cli.progress import Progress
 from hpo.dispatch import make_dispatcher
 from hpo.dispatch.local import LocalDispatcher
 from hpo.final import has_final_model
+from hpo.finalists import are_finalists_done
 from hpo.record import Record
 from hpo.run import Result, run_study
 from hpo.search import is_over
@@ -47,8 +48,8 @@ def run_to_the_end(study: Study) -> int:
         # After Ray, which installs a handler of its own.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _stop)
-        tracker = make_tracker(config.track, config.study.metric)
-        progress = Progress(config.study, study.num_folds, record.history())
+        tracker = make_tracker(config.track, config.study.metric, study.grid)
+        progress = Progress(config.study, study.grid, record.history())
         try:
             with progress:
                 result = run_study(study, record, dispatcher, tracker, [progress])
@@ -64,7 +65,8 @@ def run_to_the_end(study: Study) -> int:
 
 
 def _has_work(study: Study, record: Record) -> bool:
-    return not (is_over(study.strategy, record, study.config.study.trials) and has_final_model(study, record))
+    is_searched = is_over(study.strategy, record, study.config.study.trials, study.imported(record))
+    return not (is_searched and are_finalists_done(study, record) and has_final_model(study, record))
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:

@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
     with study.folder.lock():
         record = study.read()
-        tracker = make_tracker(study.config.track, study.config.study.metric)
+        tracker = make_tracker(study.config.track, study.config.study.metric, study.grid)
         assert tracker is not None
         open_in_tracker(study, record, tracker)
         report = write_report(study, record)

@@ -5,6 +5,7 @@ from pathlib import Path
 from hpo.config import DispatchSection
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.protocol import Dispatcher, Report
+from hpo.dispatch.simulated import SimulatedDispatcher
 
 __all__ = ["Dispatcher", "Report", "make_dispatcher"]
 
@@ -20,6 +21,8 @@ def make_dispatcher(settings: DispatchSection) -> Dispatcher:
     import_from = str(Path.cwd())
     if settings.name == "local":
         return LocalDispatcher(import_from)
+    if settings.name == "simulated":
+        return SimulatedDispatcher(settings.workers or 1, import_from)
     from hpo.dispatch.ray_pool import RayDispatcher  # Ray is imported only where it is used.
 
     return RayDispatcher(settings, import_from)

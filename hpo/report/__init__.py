@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from hpo.finalists import choose_winner
 from hpo.folder import write_atomically
 from hpo.record import Record
 from hpo.report.markdown import render
@@ -30,14 +31,14 @@ def write_report(study: Study, record: Record) -> Report:
     """Write trials.csv, report.json, report.md and, where there is a winner, best.yaml into the study's folder."""
     folder = study.folder
     trials = record.trials()
-    write_trials(folder.trials_path, trials_table(trials, study.space.keys, study.config.study.metric, study.num_folds))
+    write_trials(folder.trials_path, trials_table(trials, study.space.keys, study.config.study.metric, study.grid))
     summary = summarise(study, record)
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
     markdown = render(summary)
     write_atomically(markdown_path, markdown)
     paths = [markdown_path, json_path, folder.trials_path, folder.config_path]
-    winner = record.history().best()
+    winner = choose_winner(study, record)
     metrics: dict[str, float] = {
         f"trials_{state}": float(summary["counts"][state]) for state in ("proposed", "complete", "failed")
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.final import noted_final_model
+from hpo.finalists import choose_winner, describe_finalists
 from hpo.keys import flatten
 from hpo.record import Record
 from hpo.study import Study
@@ -13,12 +14,17 @@ from hpo.trials import Trial
 
 FORMAT = 1
 
+_CHOSEN_BY = {
+    False: "the best mean score over the folds; the earlier trial on ties",
+    True: "of the best trials of the search, the best mean score on fresh seeds",
+}
+
 
 def summarise(study: Study, record: Record) -> dict[str, Any]:
     """Return everything that is reported of a study, JSON-able."""
     config = study.config
     trials = record.trials()
-    winner = record.history().best()
+    winner = choose_winner(study, record)
     return {
         "format": FORMAT,
         "study": {
@@ -32,15 +38,17 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "metric": {
             "name": config.study.metric,
             "direction": config.study.direction,
-            "aggregation": "mean over folds",
+            "aggregation": "mean over folds and repeats",
             "checkpoint": "the epoch with the best validation value",
         },
         "space": study.space.to_dict(),
         "space_size": study.space.size,
         "fixed": {key: v for key, v in flatten(config.trial).items() if key not in study.space.keys},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
-        "counts": _counts(trials, config.study.trials),
+        "counts": _counts(trials, config.study.trials, study.grid.size),
         "winner": _winner(study, record, winner) if winner else None,
+        "finalists": describe_finalists(study, record),
+        "imported": len(study.imported(record)),
         "top": [_short(trial) for trial in record.history().ranked()[:5] if trial.state == "complete"],
         "cost": _cost(trials),
         "test": study.folder.test_result(),
@@ -68,7 +76,7 @@ def _data(study: Study) -> dict[str, Any]:
     }
 
 
-def _counts(trials: Sequence[Trial], budget: int) -> dict[str, Any]:
+def _counts(trials: Sequence[Trial], budget: int, size: int) -> dict[str, Any]:
     states = Counter(trial.state for trial in trials)
     reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
     return {
@@ -76,6 +84,8 @@ def _counts(trials: Sequence[Trial], budget: int) -> dict[str, Any]:
         "proposed": len(trials),
         "complete": states["complete"],
         "failed": states["failed"],
+        "stopped": states["stopped"],
+        "tasks_saved": sum(size - len(t.outcomes) for t in trials if t.state == "stopped"),
         "running": states["running"],
         "failures": dict(reasons.most_common()),
     }
@@ -99,7 +109,7 @@ def _winner(study: Study, record: Record, winner: Trial) -> dict[str, Any]:
         "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
         "config": str(study.folder.best_path),
         "model": vars(model) if model else None,
-        "chosen_by": "the best mean score over the folds; the earlier trial on ties",
+        "chosen_by": _CHOSEN_BY[study.config.study.finalists > 0],
     }
 
 

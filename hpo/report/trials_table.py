@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 
 from hpo.folder import write_atomically
-from hpo.trials import Trial
+from hpo.trials import TaskGrid, Trial
 
 
-def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, num_folds: int) -> pd.DataFrame:
+def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, grid: TaskGrid) -> pd.DataFrame:
     """Return one row a trial in the order of their numbers.
 
     Columns, in order: number, round, state, score, one per hyperparameter (dotted key), fold_0 ... fold_k (the
@@ -17,8 +17,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, num_
     not exist is empty: the score of a failed trial, a hyperparameter whose condition does not hold.
     """
     columns = ["number", "round", "state", "score", *keys]
-    columns += [*(f"fold_{k}" for k in range(num_folds)), "num_parameters", "seconds", "error"]
-    rows = [_row(trial, keys, metric, num_folds) for trial in trials]
+    columns += [*(grid.name(index) for index in range(grid.size)), "num_parameters", "seconds", "error"]
+    rows = [_row(trial, keys, metric, grid) for trial in trials]
     # Objects throughout: pandas would turn a column of integers with a gap into floats.
     return pd.DataFrame(rows, columns=columns, dtype=object)
 
@@ -28,8 +28,8 @@ def write_trials(path: Path, table: pd.DataFrame) -> None:
     write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
 
 
-def _row(trial: Trial, keys: Sequence[str], metric: str, num_folds: int) -> list[object]:
-    folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(num_folds)]
+def _row(trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid) -> list[object]:
+    folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(grid.size)]
     sizes = trial.values("num_parameters")
     return [
         trial.number,

@@ -6,7 +6,16 @@ from typing import Any
 from hpo.errors import ConfigError, nearest
 from hpo.space import Space
 from hpo.strategies.evolutionary import Evolutionary, EvolutionarySettings
+from hpo.strategies.first import FirstPoints
 from hpo.strategies.grid import GridSearch, GridSettings
+from hpo.strategies.optuna_sampler import (
+    CmaEsSettings,
+    GpSettings,
+    OptunaModel,
+    QmcSettings,
+    QuasiRandom,
+    TpeSettings,
+)
 from hpo.strategies.protocol import Settings, Strategy
 from hpo.strategies.random import RandomSearch, RandomSettings
 from hpo.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
@@ -16,6 +25,10 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
     "random": (RandomSettings, RandomSearch),
     "shifting_window": (ShiftingWindowSettings, ShiftingWindow),
     "evolutionary": (EvolutionarySettings, Evolutionary),
+    "tpe": (TpeSettings, OptunaModel),
+    "gp": (GpSettings, OptunaModel),
+    "cma_es": (CmaEsSettings, OptunaModel),
+    "qmc": (QmcSettings, QuasiRandom),
 }
 
 __all__ = ["STRATEGIES", "Strategy", "make_strategy"]
@@ -35,4 +48,4 @@ def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
         )
     settings_type, strategy_type = STRATEGIES[name]
     strategy: Strategy = strategy_type(settings_type.model_validate(dict(settings)), space, seed)
-    return strategy
+    return FirstPoints(strategy) if space.first else strategy

@@ -28,32 +28,35 @@ def draw_untried(
         propose: draws one candidate; by default uniformly from the space. When it finds nothing new, the
             remaining points are drawn uniformly from what is untried.
     """
-    taken = set(tried)
-    points: list[Point] = []
-    while len(points) < count:
-        point = _by_rejection(rng, taken, propose, space) if propose else None
-        point = point or _by_rejection(rng, taken, None, space)
-        if point is None:
-            return points + _from_list(space, rng, taken, count - len(points))
-        taken.add(point_key(point))
-        points.append(point)
-    return points
+    drawn: dict[str, Point] = {}
+    while len(drawn) < count:
+        found = _by_rejection(tried, drawn, propose, space) if propose else None
+        found = found or _by_rejection(tried, drawn, lambda: space.draw(rng), space)
+        if found is None:
+            return [*drawn.values(), *_from_list(space, rng, tried, drawn, count - len(drawn))]
+        key, point = found
+        drawn[key] = point
+    return list(drawn.values())
 
 
 def _by_rejection(
-    rng: np.random.Generator, taken: Collection[str], propose: Callable[[], Point] | None, space: Space
-) -> Point | None:
+    tried: Collection[str], drawn: Collection[str], propose: Callable[[], Point], space: Space
+) -> tuple[str, Point] | None:
     for _ in range(_PATIENCE):
-        point = propose() if propose else space.draw(rng)
-        if point_key(point) not in taken:
-            return point
+        point = propose()
+        key = point_key(point)
+        if key not in tried and key not in drawn and space.keeps_rules(point):
+            return key, point
     return None
 
 
-def _from_list(space: Space, rng: np.random.Generator, taken: Collection[str], count: int) -> list[Point]:
+def _from_list(
+    space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
+) -> list[Point]:
     """Return `count` of the untried points of a finite space, each set of them as likely as any other."""
     if space.size is None:
         return []
-    untried = [point for point in space.points() if point_key(point) not in taken]
+    keyed = ((point_key(point), point) for point in space.points())
+    untried = [point for key, point in keyed if key not in tried and key not in drawn]
     order = rng.permutation(len(untried))[:count]
     return [untried[int(i)] for i in order]

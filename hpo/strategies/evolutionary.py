@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from hpo.dimensions import Dimension, Range, Value
+from hpo.history import History
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
 from hpo.strategies.protocol import Settings
-from hpo.trials import History
 
 
 class EvolutionarySettings(Settings):
@@ -100,7 +100,7 @@ class Evolutionary:
         population, survivors = self.settings.population, self.settings.survivors
         if not history:
             return draw_untried(self.space, rng, history.keys, population)
-        parents = [trial.point for trial in history.ranked()[:survivors]]
+        parents = [trial.point for trial in history.ranked(survivors)]
         return draw_untried(
             self.space, rng, history.keys, population - survivors, propose=lambda: self.child(parents, rng)
         )

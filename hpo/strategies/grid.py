@@ -10,9 +10,9 @@ from pydantic import Field
 
 from hpo.dimensions import Range
 from hpo.errors import SpaceError
+from hpo.history import History
 from hpo.space import Point, Space, point_key
 from hpo.strategies.protocol import Settings
-from hpo.trials import History
 
 
 class GridSettings(Settings):

@@ -5,8 +5,9 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from hpo.history import History
 from hpo.space import Point, Space
-from hpo.trials import History
+from hpo.trials import Proposal
 
 
 class Strategy(Protocol):
@@ -26,10 +27,12 @@ class Strategy(Protocol):
         """One line that tells a user what is about to happen, shown before the search starts."""
         ...
 
-    def next_round(self, history: History) -> Sequence[Point]:
+    def next_round(self, history: History) -> Sequence[Point | Proposal]:
         """Return the next round: points that are all new; empty when the search is over.
 
-        `history` holds every trial of every earlier round, all finished, failures included.
+        `history` holds every trial of every earlier round, all finished, failures included; before them, with
+        rounds below 0, those imported from other studies. A strategy that trains points by different amounts returns
+        proposals: the same point may then come again, to be trained further.
         """
         ...
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field
 
+from hpo.history import History
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
 from hpo.strategies.protocol import Settings
-from hpo.trials import History
 
 
 class RandomSettings(Settings):

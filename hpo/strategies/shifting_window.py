@@ -11,11 +11,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from hpo.dimensions import Choices, Dimension, Range, Value, allows
 from hpo.errors import ConfigError, nearest
+from hpo.history import History
 from hpo.keys import flatten
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
 from hpo.strategies.protocol import Settings
-from hpo.trials import History
 
 
 def _odd(value: int) -> int:

@@ -6,6 +6,7 @@ from hpo.config import TrackSection
 from hpo.errors import TrackError
 from hpo.track.mlflow_tracker import MlflowTracker
 from hpo.track.protocol import Tracker
+from hpo.trials import TaskGrid
 
 __all__ = ["Tracker", "make_tracker", "refuse_bad_uri"]
 
@@ -22,7 +23,7 @@ def refuse_bad_uri(settings: TrackSection) -> None:
         )
 
 
-def make_tracker(settings: TrackSection, metric: str) -> Tracker | None:
+def make_tracker(settings: TrackSection, metric: str, grid: TaskGrid) -> Tracker | None:
     """Return the tracker that `settings.name` names, started; None for `none`."""
     refuse_bad_uri(settings)
-    return MlflowTracker(settings, metric) if settings.name == "mlflow" else None
+    return MlflowTracker(settings, metric, grid) if settings.name == "mlflow" else None

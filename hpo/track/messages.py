@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.space import short_text
-from hpo.trials import Outcome, Trial
+from hpo.trials import Outcome, State, TaskGrid, Trial
 
 Message = dict[str, Any]
+
+_STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
 def open_study(
@@ -38,38 +40,40 @@ def open_trial(trial: Trial) -> Message:
     }
 
 
-def curve_point(trial: Trial, fold: int, point: Mapping[str, Any]) -> Message:
-    """Return the message of one point of a learning curve, at its epoch (or step)."""
+def curve_point(trial: Trial, task: str, point: Mapping[str, Any]) -> Message:
+    """Return the message of one point of a task's learning curve, at its epoch (or step)."""
     numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
     step = int(numbers.pop("epoch", numbers.pop("step", 0)))
-    metrics = {f"fold_{fold}/{_metric_name(name)}": value for name, value in numbers.items() if name != "epochs"}
+    metrics = {f"{task}/{_metric_name(name)}": value for name, value in numbers.items() if name != "epochs"}
     return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": time.time()}
 
 
-def curves(trial: Trial) -> list[Message]:
+def curves(trial: Trial, grid: TaskGrid) -> list[Message]:
     """Return the messages of all learning curves of a trial, as the record holds them."""
     return [
-        curve_point(trial, fold, point) for fold, outcome in sorted(trial.outcomes.items()) for point in outcome.curve
+        curve_point(trial, grid.name(index), point)
+        for index, outcome in sorted(trial.outcomes.items())
+        for point in outcome.curve
     ]
 
 
-def close_trial(trial: Trial, metric: str) -> Message:
+def close_trial(trial: Trial, metric: str, grid: TaskGrid) -> Message:
     """Return the message that closes the child run, with the trial's number as a metric to draw charts against."""
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
-    for fold, outcome in sorted(trial.outcomes.items()):
+    for index, outcome in sorted(trial.outcomes.items()):
         others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
-        metrics |= {f"fold_{fold}/final_{_metric_name(name)}": value for name, value in others.items()}
+        metrics |= {f"{grid.name(index)}/final_{_metric_name(name)}": value for name, value in others.items()}
         if "num_parameters" in outcome.metrics:
             metrics["num_parameters"] = outcome.metrics["num_parameters"]
     return {
         "do": "close_trial",
         "number": trial.number,
-        "status": "FINISHED" if trial.state == "complete" else "FAILED",
+        "status": _STATUS[trial.state],
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
         "tags": {"hpo.metric": metric} | ({"hpo.error": trial.error} if trial.error else {}),
-        "details": _details(trial.outcomes),
+        "details": _details(trial.outcomes, grid),
         "time": time.time(),
     }
 
@@ -96,5 +100,5 @@ def run_name(trial: Trial) -> str:
     return f"{trial.number:04d} {short_text(trial.point)}"
 
 
-def _details(outcomes: Mapping[int, Outcome]) -> str:
-    return "\n".join(f"fold {fold}:\n{o.details or o.error}" for fold, o in sorted(outcomes.items()) if o.error)
+def _details(outcomes: Mapping[int, Outcome], grid: TaskGrid) -> str:
+    return "\n".join(f"{grid.name(i)}:\n{o.details or o.error}" for i, o in sorted(outcomes.items()) if o.error)

@@ -13,14 +13,15 @@ from hpo.dispatch.protocol import Report
 from hpo.track import messages
 from hpo.track.messages import Message
 from hpo.track.mlflow_quiet import MLFLOW_ENVIRONMENT
-from hpo.trials import Trial
+from hpo.trials import TaskGrid, Trial
 
 
 class MlflowTracker:
     """Sends messages through a queue and a pipe to `hpo.track.mlflow_process`."""
 
-    def __init__(self, settings: TrackSection, metric: str) -> None:
+    def __init__(self, settings: TrackSection, metric: str, grid: TaskGrid) -> None:
         self._metric = metric
+        self._grid = grid
         arguments = [settings.uri, settings.experiment, str(Path("mlartifacts").absolute())]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hpo.track.mlflow_process", *arguments],
@@ -46,11 +47,11 @@ class MlflowTracker:
     def reported(self, trial: Trial, report: Report) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
-            self.send(messages.curve_point(trial, report.task.fold, report.point))
+            self.send(messages.curve_point(trial, self._grid.name(report.task.index), report.point))
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
-        self.send(messages.close_trial(trial, self._metric))
+        self.send(messages.close_trial(trial, self._metric, self._grid))
 
     def close(self) -> bool:
         """End the process's input and wait for it; return whether everything was sent."""

@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpo.errors import HpoError
+from hpo.history import History
 from hpo.space import point_key
 from hpo.space_reader import space_from_dict
 from hpo.strategies import STRATEGIES as REGISTERED
 from hpo.strategies import make_strategy
-from hpo.trials import History, Outcome, Trial, finished
+from hpo.trials import Outcome, Trial, finished
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, strategy_settings
 
 CASES = [
@@ -93,7 +94,7 @@ def test_a_fresh_process_proposes_the_same(name):
     code = (
         "import json, sys\n"
         "from tests.contracts.test_strategies import make\n"
-        "from hpo.trials import History, Trial\n"
+        "from hpo.history import History\nfrom hpo.trials import Trial\n"
         "trials = [Trial(n, r, p, state='complete', score=l, loss=l) for n, r, p, l in json.load(sys.stdin)]\n"
         f"print(json.dumps(list(make({name!r}, 'mixed').next_round(History(trials)))))\n"
     )

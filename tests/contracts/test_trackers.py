@@ -43,7 +43,7 @@ def tracked_study(folder, trials=6, **changes):
 
 def run(study):
     record = study.open()
-    tracker = make_tracker(study.config.track, study.config.study.metric)
+    tracker = make_tracker(study.config.track, study.config.study.metric, study.grid)
     result = run_study(study, record, LocalDispatcher(str(REPOSITORY)), tracker)
     record.close()
     return result
@@ -145,7 +145,7 @@ def test_an_interrupted_study_leaves_no_run_running(folder):
             return super().wait(timeout)
 
     record = study.open()
-    tracker = make_tracker(study.config.track, "score")
+    tracker = make_tracker(study.config.track, "score", study.grid)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, record, Interrupted(str(REPOSITORY)), tracker)
     record.close()

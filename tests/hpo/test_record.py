@@ -7,9 +7,9 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
-from hpo.record import create_record, open_record, sqlite_url
+from hpo.record_storage import create_record, open_record, sqlite_url
 from hpo.space_reader import space_from_dict
-from hpo.trials import Outcome
+from hpo.trials import Outcome, Proposal, TaskGrid
 
 SPACE = space_from_dict(
     {
@@ -23,17 +23,17 @@ POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
 
 
 def make(folder, num_folds=1, name="s"):
-    return create_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", num_folds)
+    return create_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", TaskGrid(num_folds))
 
 
 def reopened(folder, num_folds=1, name="s"):
-    return open_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", num_folds)
+    return open_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", TaskGrid(num_folds))
 
 
 def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
     record = make(tmp_path)
     for score in (0.25, None):
-        trial = record.open_trial(0, POINT)
+        trial = record.open_trial(0, Proposal(POINT))
         record.add_outcome(trial.number, 0, Outcome({"score": score}) if score else Outcome(error="no luck"))
     storage = sqlite_url(tmp_path / "study.db")
     ours = optuna.load_study(study_name="s", storage=storage)
@@ -56,9 +56,9 @@ def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
 def test_what_is_read_back_is_what_was_written(tmp_path):
     record = make(tmp_path, num_folds=2)
     outcome = Outcome({"score": 0.1}, [{"epoch": 1, "score": 0.05}], 1.5, attempt=2, started=3.0, worker=4)
-    record.open_trial(0, POINT)
+    record.open_trial(0, Proposal(POINT))
     record.add_outcome(0, 1, outcome)
-    record.open_trial(0, {**POINT, "layers": 3})
+    record.open_trial(0, Proposal({**POINT, "layers": 3}))
     record.add_outcome(1, 0, Outcome({"score": 1.0}))
     record.add_outcome(1, 1, Outcome({"score": 0.5}))
     before = record.trials()
@@ -73,7 +73,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path):
 
 def test_an_outcome_that_comes_twice_is_kept_once(tmp_path):
     record = make(tmp_path)
-    record.open_trial(0, POINT)
+    record.open_trial(0, Proposal(POINT))
     record.add_outcome(0, 0, Outcome({"score": 1.0}))
     record.add_outcome(0, 0, Outcome({"score": 2.0}))
     assert reopened(tmp_path).trials()[0].score == 1.0
@@ -81,7 +81,7 @@ def test_an_outcome_that_comes_twice_is_kept_once(tmp_path):
 
 def test_one_failed_fold_fails_the_trial(tmp_path):
     record = make(tmp_path, num_folds=2)
-    record.open_trial(0, POINT)
+    record.open_trial(0, Proposal(POINT))
     record.add_outcome(0, 0, Outcome({"score": 1.0}))
     trial = record.add_outcome(0, 1, Outcome(error="diverged at step 3"))
     assert (trial.state, trial.score, trial.loss, trial.error) == (

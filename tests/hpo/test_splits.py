@@ -16,6 +16,7 @@ from tests.studies import toy_config
 
 def section(**changes):
     values = {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
+    values |= {"race_after": None, "race_level": 0.05}
     return SplitSection(**(values | changes))
 
 

@@ -6,11 +6,13 @@ import pytest
 from rich.console import Console
 
 from hpo.cli.progress import Progress
-from hpo.config import StudySection
+from hpo.config import config_from_dict
 from hpo.dispatch.protocol import Report
-from hpo.trials import History, Outcome, Task, Trial, finished
+from hpo.history import History
+from hpo.trials import Outcome, Task, TaskGrid, Trial, finished
+from tests.studies import toy_config
 
-STUDY = StudySection(name="s", seed=0, trials=4, metric="accuracy", direction="maximize", checkpoints=1, storage=None)
+STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
 
 
 def done(number, value):
@@ -19,7 +21,7 @@ def done(number, value):
 
 
 def test_a_line_for_every_finished_trial(capsys):
-    with Progress(STUDY, 1, History()) as progress:
+    with Progress(STUDY, TaskGrid(), History()) as progress:
         for number, value in enumerate((0.5, 0.75, 0.6, None)):
             progress.trial_finished(done(number, value))
     lines = capsys.readouterr().out.splitlines()
@@ -32,7 +34,7 @@ def test_a_line_for_every_finished_trial(capsys):
 
 @pytest.mark.parametrize("width", [20, 120])
 def test_the_panel_shows_counts_best_and_running_trials(width):
-    progress = Progress(STUDY, 2, History([done(0, 0.75)]))
+    progress = Progress(STUDY, TaskGrid(2), History([done(0, 0.75)]))
     task = Task(1, 1, {})
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
     progress.reported(Trial(1, 0, {"model.d_model": 32}), Report(task, point=point))

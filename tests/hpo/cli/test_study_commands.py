@@ -49,6 +49,8 @@ def test_the_report_tells_what_was_done(study):
         "complete": 2,
         "failed": 0,
         "running": 0,
+        "stopped": 0,
+        "tasks_saved": 0,
         "failures": {},
     }
     parts = report["data"]["split"]["parts"]

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from hpo.history import History
 from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
-from hpo.trials import History, Outcome, Trial, finished
+from hpo.trials import Outcome, Trial, finished
 from tests.studies import STRATEGIES
 
 TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": {"low": 1e-4, "high": 1.0, "log": True}}

@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from hpo.errors import SpaceError
+from hpo.history import History
 from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
-from hpo.trials import History, Trial
+from hpo.trials import Trial
 from tests.studies import STRATEGIES
 
 TREE = {"a": [1, 2], "b": {"choices": ["x", "y", "z"]}}

@@ -3,9 +3,10 @@
 import pytest
 
 from hpo.errors import ConfigError
+from hpo.history import History
 from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
-from hpo.trials import History, Outcome, Trial, finished
+from hpo.trials import Outcome, Trial, finished
 from tests.studies import STRATEGIES
 
 WIDTHS = [4, 8, 16, 32, 64, 128, 256]

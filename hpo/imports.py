@@ -1,0 +1,140 @@
+"""Finished trials of another study, for a strategy to learn from."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpo.dimensions import Choices, Dimension, Range, Value, allows
+from hpo.errors import ConfigError
+from hpo.folder import RUNS
+from hpo.space import Point, Space, point_key
+from hpo.trials import Direction, Trial
+
+# The round of imported trials: before a study's own first.
+BEFORE = -1
+
+
+def read_imports(reference: str, space: Space, metric: str, direction: Direction) -> list[Trial]:
+    """Return the finished trials of another study whose points lie in this space, numbered below 0.
+
+    Trials whose points lie outside of the space are left out; of a point that stands there twice the first counts.
+
+    Args:
+        reference: the other study's name, its folder, or a table with the columns of trials.csv.
+        space: of this study.
+        metric, direction: of this study.
+
+    Raises:
+        ConfigError: when there is no such table, it lacks columns, was made for another metric, or no trial fits.
+    """
+    path = _table_path(reference)
+    _refuse_other_metric(path, metric, direction)
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        for column in ("state", "score", *space.keys):
+            if column not in columns:
+                raise ConfigError(
+                    f"study.imports: {path} has no column '{column}'; it has {', '.join(columns) or 'none'}"
+                )
+        rows = list(reader)
+    trials: dict[str, Trial] = {}
+    for line, row in enumerate(rows, start=2):
+        if row["state"] not in ("complete", "failed"):
+            continue
+        point = _point(row, space)
+        if point is not None:
+            trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", direction))
+    if not trials:
+        raise ConfigError(f"study.imports: none of the {len(rows)} trials in {path} lies in this space")
+    # Numbered from -n to -1, so that they rank before the study's own on ties, in their own order.
+    return [_numbered(trial, place - len(trials)) for place, trial in enumerate(trials.values())]
+
+
+def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return imported trials as the record keeps them."""
+    return [{"point": dict(t.point), "state": t.state, "score": t.score, "loss": _finite(t.loss)} for t in trials]
+
+
+def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
+    """Return the imported trials that a record keeps."""
+    return [
+        _numbered(_made(note["point"], note["state"], note["score"], note["loss"]), place - len(notes or ()))
+        for place, note in enumerate(notes or ())
+    ]
+
+
+def _table_path(reference: str) -> Path:
+    for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
+        if path.is_file():
+            return path
+    raise ConfigError(f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`")
+
+
+def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
+    config_path = path.with_name("config.yaml")
+    if not config_path.exists():
+        return
+    other = (yaml.safe_load(config_path.read_text(encoding="utf-8")) or {}).get("study", {})
+    for name, ours in (("metric", metric), ("direction", direction)):
+        if other.get(name, ours) != ours:
+            raise ConfigError(f"study.imports: {path} was made for the {name} {other[name]}, this study has {ours}")
+
+
+def _point(row: Mapping[str, str], space: Space) -> Point | None:
+    """Return the row's point; None where it lies outside of the space."""
+    point: dict[str, Value] = {}
+    for dimension in space.dimensions:
+        if space.active(dimension, point):
+            found = [value for value in _readings(row[dimension.key], dimension) if allows(dimension, value)]
+            if not found:
+                return None
+            point[dimension.key] = found[0]
+    return point if space.contains(point) else None
+
+
+def _readings(text: str, dimension: Dimension) -> list[Value]:
+    """Return what the text of a cell may stand for among the dimension's values."""
+    if isinstance(dimension, Range):
+        try:
+            number = float(text)
+        except ValueError:
+            return []
+        return [int(number) if dimension.integer and number == int(number) else number]
+    exact = [value for value in dimension.values if ("" if value is None else str(value)) == text]
+    return exact or ([] if isinstance(dimension, Choices) else _equal_numbers(text, dimension))
+
+
+def _equal_numbers(text: str, dimension: Dimension) -> list[Value]:
+    try:
+        number = float(text)
+    except ValueError:
+        return []
+    numbers = [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return [value for value in numbers if value == number]
+
+
+def _trial(point: Point, row: Mapping[str, str], where: str, direction: Direction) -> Trial:
+    if row["state"] == "failed":
+        return _made(point, "failed", None, None)
+    try:
+        score = float(row["score"])
+    except ValueError as error:
+        raise ConfigError(f"study.imports: {where}: score must be a number, given {row['score']!r}") from error
+    return _made(point, "complete", score, -score if direction == "maximize" else score)
+
+
+def _made(point: Point, state: Any, score: float | None, loss: float | None) -> Trial:
+    return Trial(0, BEFORE, point, state=state, score=score, loss=float("inf") if loss is None else loss)
+
+
+def _numbered(trial: Trial, number: int) -> Trial:
+    return Trial(number, BEFORE, trial.point, state=trial.state, score=trial.score, loss=trial.loss, key=trial.key)
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None

@@ -1,0 +1,1 @@
+"""Objectives that come with the toolkit."""

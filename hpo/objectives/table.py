@@ -1,0 +1,136 @@
+"""A study without training: a point's score, and what it cost, are looked up in a table of measured configurations."""
+
+import functools
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from hpo.keys import flatten
+from hpo.objectives.table_rows import Row, Table, read_table
+
+# A proposal's amount is a number of places on the learning curve; nothing has to be kept to go on from there.
+CONTINUES = True
+
+
+class TableConfig(BaseModel):
+    """What conf/data/table.yaml holds; the meaning of each value stands there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    path: str
+    metric: str | list[str]
+    cost: str | None
+    where: dict[str, Any]
+    columns: list[str] | None
+    absent: str
+    curves: str | None
+    curve: str | None
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration whose table cannot be searched: ValueError, in one line."""
+    _table(config)
+
+
+def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the table says of the search.
+
+    `space` (ordered numbers as `values`, texts as `choices`), `points` (those that exist, where no others may be
+    proposed, else None), `folds` (the number of score columns), `files` (path, sha256 and bytes), and `notes` (lines
+    for people).
+    """
+    table = _table(config)
+    space = {
+        column: {"values" if all(_is_number(v) for v in values) else "choices": list(values)}
+        for column, values in table.values.items()
+    }
+    combinations = math.prod(len(values) for values in table.values.values())
+    absent = combinations - len(table.rows)
+    notes = [f"table: {len(table.rows):,} configurations of {', '.join(table.values)}"]
+    if absent:
+        notes.append(f"table: {absent:,} of {combinations:,} combinations are absent; absent: {table.absent}")
+    if table.left_out:
+        notes.append(f"table: columns that are no hyperparameters: {', '.join(table.left_out)}")
+    points = [dict(zip(table.values, key, strict=True)) for key in table.rows] if table.absent == "exclude" else None
+    return {"space": space, "points": points, "folds": table.num_folds, "files": table.files, "notes": notes}
+
+
+def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
+    """Return the score that the table holds for the task's point on its fold, with `seconds` where it has a cost.
+
+    Given an amount of training (`task["epochs"]`), the score is the best on the learning curve up to there, and the
+    seconds are those from `task["trained"]` on.
+
+    Raises:
+        LookupError: when the cell is absent, and `data.absent` is fail.
+    """
+    table = _table(task["config"])
+    values = flatten(task["config"])
+    point = tuple(values[column] for column in table.values)
+    row, distance = table.rows.get(point), 0.0
+    if row is None:
+        if table.absent != "nearest":
+            raise LookupError("the table does not have this configuration")
+        row, distance = table.nearest(point)
+    result = _result(row, task)
+    return result | ({"distance": distance} if table.absent == "nearest" else {})
+
+
+def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
+    if task["epochs"] is None and row.curve is None:
+        cost = {} if row.cost is None else {"seconds": row.cost}
+        return {task["metric"]: row.scores[task["fold"]], **cost}
+    if row.curve is None:
+        raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
+    end = min(task["epochs"] or len(row.curve), len(row.curve))
+    added = max(0, end - min(task.get("trained") or 0, end))
+    best = (max if task["direction"] == "maximize" else min)(row.curve[:end])
+    whole = len(row.curve) if row.cost is None else row.cost
+    return {task["metric"]: best, "seconds": whole * added / len(row.curve), "amount": end}
+
+
+def _table(config: Mapping[str, Any]) -> Table:
+    settings = TableConfig.model_validate(config["data"])
+    path = Path(settings.path)
+    if not path.is_file():
+        raise ValueError(f"data.path: there is no file {settings.path}; give a table in CSV or Parquet")
+    stamp = path.stat().st_mtime_ns
+    return _read(settings.model_dump_json(), stamp)
+
+
+@functools.lru_cache(maxsize=4)
+def _read(settings: str, _stamp: int) -> Table:
+    """Read a table once in a process, and again when the file has changed."""
+    config = TableConfig.model_validate_json(settings)
+    table = read_table(Path(config.path), config.metric, config.cost, config.where, config.columns, config.absent)
+    if (config.curves is None) != (config.curve is None):
+        raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")
+    if config.curves is not None and config.curve is not None:
+        table = table.with_curves(_read_curves(Path(config.curves)), config.curve)
+    return table
+
+
+def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
+    if not path.is_file():
+        raise ValueError(f"data.curves: there is no file {path}; give JSON lines")
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        lines = []
+        for number, line in enumerate(file, start=1):
+            try:
+                values = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"data.curves: {path}:{number}: is not JSON: {error.msg}") from error
+            if not isinstance(values, dict):
+                raise ValueError(f"data.curves: {path}:{number}: must be an object, given {line.strip()[:50]!r}")
+            lines.append(values)
+    return lines
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,200 @@
+"""The rows of a table of measured configurations: which columns are hyperparameters, and what each row scored."""
+
+import fnmatch
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpo.errors import nearest
+
+ABSENT = ("fail", "nearest", "exclude", "refuse")
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured configuration.
+
+    Attributes:
+        scores: the metric, one number a fold.
+        cost: seconds that it took; None where the table does not tell.
+        curve: the metric along the training; None where the table has no curves.
+        others: the values of all columns, by which curves are joined.
+    """
+
+    scores: tuple[float, ...]
+    cost: float | None
+    curve: tuple[float, ...] | None
+    others: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of measured configurations.
+
+    Attributes:
+        values: by hyperparameter its values: numbers rising, texts in the order of their appearance.
+        rows: the measured configurations by their values, in the order of `values`.
+        num_folds: how many scores a row has.
+        absent: what becomes of a combination that is not there; see conf/data/table.yaml.
+        left_out: columns that are neither hyperparameters nor results that were asked for.
+        files: path, sha256 and size of the file.
+    """
+
+    values: Mapping[str, tuple[Any, ...]]
+    rows: Mapping[Key, Row]
+    num_folds: int
+    absent: str
+    left_out: tuple[str, ...]
+    files: tuple[Mapping[str, Any], ...]
+
+    def nearest(self, point: Key) -> tuple[Row, float]:
+        """Return the measured configuration nearest to a point, the earlier one on ties, and its distance.
+
+        The distance is the mean over the hyperparameters of: the number of values between the two, relative to the
+        range (numbers); 0 or 1 (texts).
+        """
+        return min(((row, self._distance(point, key)) for key, row in self.rows.items()), key=lambda pair: pair[1])
+
+    def _distance(self, point: Key, other: Key) -> float:
+        parts = []
+        for values, mine, its in zip(self.values.values(), point, other, strict=True):
+            if isinstance(mine, str) or mine not in values:
+                parts.append(float(mine != its))
+            else:
+                parts.append(abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1))
+        return math.fsum(parts) / len(parts)
+
+    def with_curves(self, curves: Sequence[Mapping[str, Any]], field: str) -> "Table":
+        """Return the rows that have a learning curve, joined by all fields that a curve shares with the table.
+
+        Raises:
+            ValueError: when a curve has no such field, or none fits a row.
+        """
+        if not curves or any(field not in line for line in curves):
+            known = ", ".join(curves[0]) if curves else "no curve at all"
+            raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
+        shared = [name for name in curves[0] if name in next(iter(self.rows.values())).others]
+        by_row = {tuple(line[name] for name in shared): line[field] for line in curves}
+        joined = {
+            key: replace(row, curve=tuple(float(v) for v in by_row[place]))
+            for key, row in self.rows.items()
+            if (place := tuple(row.others[name] for name in shared)) in by_row
+        }
+        if not joined or not shared:
+            raise ValueError(
+                f"data.curves: no line fits a row of the table; joined by {', '.join(shared) or 'nothing'}"
+            )
+        return replace(self, rows=joined, num_folds=1)
+
+
+def read_table(
+    path: Path,
+    metric: str | Sequence[str],
+    cost: str | None,
+    where: Mapping[str, Any],
+    columns: Sequence[str] | None,
+    absent: str,
+) -> Table:
+    """Read a table of measured configurations.
+
+    Hyperparameters are, unless `columns` names them, the columns before the first result that was asked for, less those
+    of `where`, those with a single value, and a column that only counts the rows.
+
+    Raises:
+        ValueError: one line that names the setting or the line of the file.
+    """
+    import pandas as pd  # A second to load: only where a table is read.
+
+    frame = pd.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    names = [str(name) for name in frame.columns]
+    patterns = [metric] if isinstance(metric, str) else list(metric)
+    scores = [name for pattern in patterns for name in _matching(pattern, names, "data.metric")]
+    results = [*scores, *([cost] if cost else [])]
+    for name in (*results, *where, *(columns or ())):
+        if name not in names:
+            setting = "cost" if name == cost else "where" if name in where else "columns"
+            raise ValueError(
+                f"data.{setting}: the table has no column '{name}'{nearest(name, names)}; it has {', '.join(names)}"
+            )
+    if absent not in ABSENT:
+        raise ValueError(f"data.absent: must be one of {', '.join(ABSENT)}, given {absent!r}{nearest(absent, ABSENT)}")
+    for name, value in where.items():
+        frame = frame[frame[name] == value]
+        if frame.empty:
+            raise ValueError(f"data.where: no row of the table has {name}={value!r}")
+    records: list[dict[str, Any]] = [{str(k): v for k, v in row.items()} for row in frame.to_dict("records")]
+    chosen = list(columns) if columns else _hyperparameters(names, results, records, where)
+    if not chosen:
+        raise ValueError("data.columns: the table has no column that could be a hyperparameter; name them")
+    rows = _rows(records, chosen, scores, cost, path)
+    values = {name: _ordered([key[place] for key in rows]) for place, name in enumerate(chosen)}
+    missing = math.prod(len(v) for v in values.values()) - len(rows)
+    if missing and absent == "refuse":
+        raise ValueError(f"data.absent: {missing} combinations are not there; allow them (fail, nearest, exclude)")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    files = ({"path": str(path), "sha256": digest, "bytes": path.stat().st_size},)
+    left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
+    return Table(values, rows, len(scores), absent, left_out, files)
+
+
+def _read_csv(path: Path) -> Any:
+    import pandas as pd
+
+    try:
+        # "NA" and "None" are texts like others, and a row that is too long is an error, not an index.
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], index_col=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pd.errors.ParserWarning) as error:
+        raise ValueError(f"data.path: {path} is not a table in CSV: {' '.join(str(error).split())}") from error
+
+
+def _matching(pattern: str, names: Sequence[str], setting: str) -> list[str]:
+    found = [name for name in names if name == pattern] or fnmatch.filter(names, pattern)
+    if not found:
+        raise ValueError(
+            f"{setting}: the table has no column '{pattern}'{nearest(pattern, names)}; it has {', '.join(names)}"
+        )
+    return found
+
+
+def _hyperparameters(
+    names: Sequence[str], results: Sequence[str], records: Sequence[Mapping[str, Any]], where: Mapping[str, Any]
+) -> list[str]:
+    first_result = min(names.index(name) for name in results)
+    chosen = []
+    for name in names[:first_result]:
+        column = [row[name] for row in records]
+        is_counter = len(column) > 2 and all(v == column[0] + i for i, v in enumerate(column) if isinstance(v, int))
+        if name not in where and len(set(column)) > 1 and not (is_counter and isinstance(column[0], int)):
+            chosen.append(name)
+    return chosen
+
+
+def _rows(
+    records: Sequence[Mapping[str, Any]], chosen: Sequence[str], scores: Sequence[str], cost: str | None, path: Path
+) -> dict[Key, Row]:
+    rows: dict[Key, Row] = {}
+    for place, record in enumerate(records):
+        key = tuple(record[name] for name in chosen)
+        if key in rows:
+            raise ValueError(
+                f"data.columns: {path} has two rows of {dict(zip(chosen, key, strict=True))}; name all "
+                f"hyperparameters, or choose rows with data.where"
+            )
+        numbers = [record[name] for name in (*scores, *([cost] if cost else []))]
+        if any(isinstance(v, str) or v is None for v in numbers):
+            raise ValueError(f"data.metric: row {place} of {path} holds something else than numbers: {numbers}")
+        # A score that is not a number is a configuration that failed: it is absent.
+        if all(math.isfinite(v) for v in numbers):
+            cells = [float(v) for v in numbers]
+            rows[key] = Row(tuple(cells[: len(scores)]), cells[-1] if cost else None, None, record)
+    return rows
+
+
+def _ordered(values: Sequence[Any]) -> tuple[Any, ...]:
+    distinct = list(dict.fromkeys(values))
+    return tuple(distinct if any(isinstance(v, str) for v in distinct) else sorted(distinct))

@@ -1,0 +1,37 @@
+"""Any strategy, with points to try before its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpo.history import History
+from hpo.space import Point, Space, point_key
+from hpo.strategies.protocol import Strategy
+from hpo.trials import Proposal
+
+
+@dataclass(frozen=True)
+class FirstPoints:
+    """Puts the space's first points at the head of the first round; after that the strategy is alone.
+
+    Points of other studies' trials, which the history may begin with, are not tried again.
+    """
+
+    strategy: Strategy
+
+    @property
+    def space(self) -> Space:
+        """The space searched."""
+        return self.strategy.space
+
+    @property
+    def announcement(self) -> str:
+        """The strategy's own line, with the number of first points."""
+        return f"{self.strategy.announcement}; first {len(self.space.first)} given points"
+
+    def next_round(self, history: History) -> Sequence[Point | Proposal]:
+        """Return the strategy's next round, the first points before it where it is the first."""
+        proposed = self.strategy.next_round(history)
+        if any(trial.round >= 0 for trial in history[-1:]):
+            return proposed
+        first = {point_key(point): point for point in self.space.first if point_key(point) not in history.keys}
+        return [*first.values(), *(p for p in proposed if isinstance(p, Proposal) or point_key(p) not in first)]

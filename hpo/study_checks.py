@@ -1,0 +1,68 @@
+"""What must hold between the parts of a study before anything of it is created."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpo.config import StudyConfig, keys_at_fault
+from hpo.dimensions import Dimension, Range, Value
+from hpo.errors import ConfigError, SpaceError, nearest
+from hpo.examples import Examples
+from hpo.keys import flatten
+from hpo.objective import Objective
+from hpo.space import Space
+
+
+def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, described: Mapping[str, Any]) -> None:
+    """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
+    keys = {**flatten(config.trial), **described}
+    for dimension in space.dimensions:
+        if dimension.key not in keys:
+            hint = nearest(dimension.key, keys)
+            raise SpaceError(f"space.{dimension.key}: the configuration has no key '{dimension.key}'{hint}")
+    for dimension in space.dimensions:
+        for value in _values_to_check(dimension):
+            _refuse_bad_value(space, dimension, value, config, objective)
+
+
+def refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:
+    """Refuse dimensions that change which examples there are: they are read and divided once a study."""
+    for dimension in space.dimensions:
+        if examples is None or not dimension.key.startswith("data."):
+            continue
+        for value in _values_to_check(dimension):
+            other = objective.examples(config.trial_config({dimension.key: value}))
+            if other is None or (other.size, other.digests) != (examples.size, examples.digests):
+                raise SpaceError(
+                    f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
+                    f"divided once a study; take it out of the space and run a study for each value"
+                )
+
+
+def _values_to_check(dimension: Dimension) -> Iterator[Value]:
+    if isinstance(dimension, Range):
+        yield from (dimension.from_unit(0.0), dimension.from_unit(1.0))
+    else:
+        yield from dimension.values
+
+
+def _refuse_bad_value(
+    space: Space, dimension: Dimension, value: Value, config: StudyConfig, objective: Objective
+) -> None:
+    try:
+        objective.refuse_bad_config(config.trial_config({dimension.key: value}))
+    except ConfigError as error:
+        # A rule between several searched keys may hold for other values of the others: such a point fails
+        # when it is tried, and the strategy lives with it.
+        cause: Any = error.__cause__
+        if len(set(keys_at_fault(cause)) & set(space.keys)) > 1:
+            return
+        raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
+
+
+def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
+    """Refuse a race that would leave no fold to save."""
+    after = config.split.race_after
+    if after is not None and folds <= after:
+        raise ConfigError(
+            f"split.race_after: must leave folds to save, given {after} of {folds}; give more folds, or null"
+        )
