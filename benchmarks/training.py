@@ -13,51 +13,31 @@ import argparse
 import platform
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import torch
-import yaml
-from torch import Tensor, nn
-from torch.nn import functional
+from steps import (
+    DATA,
+    Size,
+    Step,
+    bare_step,
+    configure,
+    learn,
+    new_update,
+    our_step,
+    torch_step,
+    x_step,
+    x_transformers,
+)
+from torch import Tensor
 
-from model.config import Config, parse
 from model.data.batches import batches_by_length, shuffled_batches
+from model.data.source import read_examples
 from model.data.vocabulary import START
-from model.optimise import build_optimizers
-from model.tasks.classification import Classification
-from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
-from model.update import Losses, Update
-
-try:
-    import x_transformers
-except ImportError:
-    x_transformers = None
-
-CONF = Path(__file__).parents[1] / "conf"
-CPU = torch.device("cpu")
-SYMBOLS = 1000
-Step = Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Size:
-    """How large network and batches are."""
-
-    width: int
-    layers: int
-    heads: int
-    batch: int
-    time: int
-
 
 SIZES = (Size(64, 2, 4, 64, 32), Size(256, 4, 8, 16, 64), Size(512, 4, 8, 8, 64))
-DATA = {"encoder": "text_classification", "decoder": "language_modelling", "encoder_decoder": "translation"}
-TASKS = {"encoder": Classification, "decoder": LanguageModelling, "encoder_decoder": SequenceToSequence}
 
 
 def main() -> None:
@@ -105,8 +85,6 @@ def measure_overhead(rounds: int) -> None:
 
 def compare_batching(prefix: str, rounds: int, batch_size: int = 64, batches_per_round: int = 6) -> None:
     """Examples per second with like lengths together, against batches in random order padded to their longest."""
-    from model.data.source import read_examples
-
     config = configure(
         "encoder_decoder", Size(64, 2, 4, batch_size, 100),
         {"path": prefix, "format": "aligned", "source_ending": ".de.gz", "target_ending": ".en.gz"},
@@ -159,145 +137,6 @@ def compare_decoding(rounds: int, length: int = 128) -> None:
     seconds = take_turns(sides, max(rounds // 2, 2), warm_up=1)
     times = statistics.median(ratio(seconds["without"], seconds["with"]))
     print(f"| decoding 128 tokens, width 256, batch 8 | |\n|---|---|\n| faster with the cache | {times:.1f} times |")
-
-
-def configure(shape: str, size: Size, data: dict[str, Any] | None = None) -> Config[Any, Any]:
-    """The published configuration, with the benchmark's sizes."""
-    groups = {"model": shape, "data": DATA[shape], "training": "default"}
-    values = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
-    widths = {"d_model": size.width, "num_layers": size.layers, "num_heads": size.heads, "dropout": 0.0}
-    values["model"] |= widths | {"feed_forward_width": 4 * size.width, "nonlinearity": "relu"}
-    values["training"] |= {"clip_norm": None, "batch_size": size.batch, "device": "cpu"}
-    values["data"] |= {"min_count": 1, "tokens": "words"} | (data or {})
-    if shape == "decoder":
-        values["data"]["context"] = size.time
-    return parse(values)
-
-
-def learn(shape: str, config: Config[Any, Any], size: Size) -> Any:
-    """The task of generated texts with SYMBOLS words."""
-    return TASKS[shape].learn(config, items := make_items(shape, size), range(len(items)))
-
-
-def make_items(shape: str, size: Size) -> list[dict[str, str]]:
-    """Texts of `size.time` words; the first ones together hold every word."""
-    generator, count = torch.Generator().manual_seed(0), max(4 * size.batch, SYMBOLS // size.time + 1)
-    numbers = torch.randint(SYMBOLS, (count, size.time), generator=generator)
-    numbers.view(-1)[:SYMBOLS] = torch.arange(SYMBOLS)
-    texts = [" ".join(f"w{number}" for number in row) for row in numbers.tolist()]
-    if shape == "encoder":
-        return [{"text": text, "label": str(number % 10)} for number, text in enumerate(texts)]
-    if shape == "decoder":
-        return [{"text": text + "\n"} for text in texts]
-    return [{"source": text, "target": text} for text in texts]
-
-
-def new_update(task: Any, config: Config[Any, Any], data: Any) -> Update:
-    """Our trainer's step, on a fresh network."""
-    torch.manual_seed(0)
-    network = task.build(config)
-    network.train()
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    optimizers = build_optimizers(network, config.training)
-    return Update(task, network, config.training, data, CPU, optimizers, scaler)
-
-
-def our_step(shape: str, size: Size) -> Step:
-    """A step as `model.train` makes it: gathering the batch and watching the loss included."""
-    config = configure(shape, size)
-    task = learn(shape, config, size)
-    update = new_update(task, config, task.encode(make_items(shape, size)))
-    indices, losses = torch.arange(size.batch), Losses(0, CPU)
-    return lambda: losses.add(*update([indices], lr=1e-4))
-
-
-def bare_step(shape: str, size: Size) -> Step:
-    """Forward, backward and update of our network, and nothing else."""
-    config = configure(shape, size)
-    task = learn(shape, config, size)
-    update = new_update(task, config, task.encode(make_items(shape, size)))
-    batch = task.batch(update.data, torch.arange(size.batch), CPU)
-    count = task.count(batch)
-
-    def step() -> None:
-        (task.loss(update.network, batch, 0.0) / count).backward()
-        update.optimizers[0].step()
-        update.optimizers[0].zero_grad()
-
-    return step
-
-
-class TorchNetwork(nn.Module):
-    """What one would write with torch.nn: embedding, positions, torch's own Transformer, linear layer."""
-
-    def __init__(self, shape: str, size: Size) -> None:
-        super().__init__()
-        self.shape = shape
-        self.embedding = nn.Embedding(SYMBOLS, size.width)
-        self.positions = nn.Parameter(torch.zeros(size.time, size.width))
-        options = {"dropout": 0.0, "batch_first": True, "norm_first": True}
-        sizes = (size.width, size.heads, 4 * size.width)
-        layer, norm = nn.TransformerEncoderLayer(*sizes, **options), nn.LayerNorm(size.width)
-        self.encoder = nn.TransformerEncoder(layer, size.layers, norm, enable_nested_tensor=False)
-        if shape == "encoder_decoder":
-            other = nn.TransformerDecoderLayer(*sizes, **options)
-            self.decoder = nn.TransformerDecoder(other, size.layers, nn.LayerNorm(size.width))
-            self.target_embedding = nn.Embedding(SYMBOLS, size.width)
-        self.head = nn.Linear(size.width, 10 if shape == "encoder" else SYMBOLS)
-        self.register_buffer("causal", nn.Transformer.generate_square_subsequent_mask(size.time))
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, time) -> (batch, 10), or (batch, time, SYMBOLS)."""
-        x = self.embedding(tokens) + self.positions
-        if self.shape == "encoder":
-            return self.head(self.encoder(x).mean(1))
-        if self.shape == "decoder":
-            return self.head(self.encoder(x, mask=self.causal, is_causal=True))
-        target = self.target_embedding(tokens) + self.positions
-        return self.head(self.decoder(target, self.encoder(x), tgt_mask=self.causal, tgt_is_causal=True))
-
-
-def torch_step(shape: str, size: Size) -> Step:
-    """A plain loop's step with torch.nn."""
-    return plain_step(TorchNetwork(shape, size), shape, size)
-
-
-def x_step(shape: str, size: Size) -> Step:
-    """A plain loop's step with x-transformers."""
-    layers = {"dim": size.width, "depth": size.layers, "heads": size.heads, "attn_dim_head": size.width // size.heads}
-    wrapper, flash = x_transformers.TransformerWrapper, {"attn_flash": True}
-    sizes = {"num_tokens": SYMBOLS, "max_seq_len": size.time}
-    if shape == "encoder":
-        network = wrapper(**sizes, attn_layers=x_transformers.Encoder(**layers, **flash), num_cls_tokens=0)
-        network.to_logits = nn.Linear(size.width, 10)
-        return plain_step(network, shape, size, lambda tokens: network(tokens).mean(1))
-    if shape == "decoder":
-        return plain_step(wrapper(**sizes, attn_layers=x_transformers.Decoder(**layers, **flash)), shape, size)
-    del layers["dim"]
-    sides = {f"{side}_{key}": value for side in ("enc", "dec") for key, value in (layers | sizes | flash).items()}
-    network = x_transformers.XTransformer(dim=size.width, **sides)
-
-    def forward(tokens: Tensor) -> Tensor:
-        encoded = network.encoder(tokens, return_embeddings=True)
-        return network.decoder.net(tokens, context=encoded)
-
-    return plain_step(network, shape, size, forward)
-
-
-def plain_step(network: nn.Module, shape: str, size: Size, forward: Callable[[Tensor], Tensor] | None = None) -> Step:
-    """Forward, cross-entropy, backward, fused AdamW."""
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
-    tokens = torch.randint(SYMBOLS, (size.batch, size.time))
-    target = torch.randint(10, (size.batch,)) if shape == "encoder" else tokens.flatten()
-    forward = forward or network
-
-    def step() -> None:
-        logits = forward(tokens)
-        functional.cross_entropy(logits if shape == "encoder" else logits.flatten(0, 1), target).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
 
 
 def take_turns(sides: dict[str, Step], rounds: int, warm_up: int = 3) -> dict[str, list[float]]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 
 def exact_match(predicted: Sequence[str], reference: Sequence[str]) -> float:
@@ -29,13 +30,22 @@ def token_error_rate(predicted: Sequence[Sequence[str]], reference: Sequence[Seq
 
 
 def bleu(predicted: Sequence[str], reference: Sequence[str]) -> float:
-    """sacrebleu's corpus BLEU, 0 .. 100, higher is better; `#:1|c:mixed|e:no|tok:13a|s:exp` and the version.
+    """sacrebleu's corpus BLEU with its own tokens, 0 .. 100, higher is better; see `signatures`.
 
-    Source: Post 2018, "A call for clarity in reporting BLEU scores".
+    Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
     """
-    return float(sacrebleu.corpus_bleu(list(predicted), [list(reference)]).score)
+    return float(BLEU().corpus_score(list(predicted), [list(reference)]).score)
 
 
 def chrf(predicted: Sequence[str], reference: Sequence[str]) -> float:
-    """sacrebleu's chrF2, 0 .. 100, higher is better; `#:1|c:mixed|e:yes|nc:6|nw:0|s:no`. Source: Popović 2015."""
-    return float(sacrebleu.corpus_chrf(list(predicted), [list(reference)]).score)
+    """sacrebleu's chrF2, 0 .. 100, higher is better; see `signatures`. Source: Popović 2015."""
+    return float(CHRF().corpus_score(list(predicted), [list(reference)]).score)
+
+
+def signatures() -> dict[str, str]:
+    """What to quote with a score, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`."""
+    named = {}
+    for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items():
+        metric.corpus_score(["."], [["."]])  # the number of references is known from the first score on
+        named[name] = str(metric.get_signature())
+    return named

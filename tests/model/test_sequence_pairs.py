@@ -1,4 +1,5 @@
 import pytest
+import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -8,7 +9,7 @@ from model.data.subwords import Subwords
 from model.data.tokens import tokens_from_dict
 from model.data.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
-from model.sequence_metrics import bleu, chrf, edit_distance, exact_match, token_error_rate
+from model.sequence_metrics import bleu, chrf, edit_distance, exact_match, signatures, token_error_rate
 from tests.model.conftest import compose, run, small
 
 SHORT = {"data__max_length": 6, "data__num_symbols": 7, "data__num_examples": 300}
@@ -148,3 +149,17 @@ def test_a_perfect_translation_has_the_highest_bleu_and_chrf():
     assert bleu(text, text) == pytest.approx(100)
     assert chrf(text, text) == pytest.approx(100)
     assert bleu(["a", "b"], text) < 1
+
+
+def test_a_signature_is_that_of_the_score():
+    """A score under its signature's settings, spelt out, is the score; and the version is the one installed."""
+    predicted, reference = ["The cat sat.", "a dog runs"], ["the cat sat .", "a dog ran home"]
+    spelt_out = sacrebleu.corpus_bleu(predicted, [reference], smooth_method="exp", tokenize="13a", lowercase=False)
+    assert bleu(predicted, reference) == spelt_out.score
+    letters = sacrebleu.corpus_chrf(predicted, [reference], char_order=6, word_order=0, remove_whitespace=True)
+    assert chrf(predicted, reference) == letters.score
+    version = f"version:{sacrebleu.__version__}"
+    assert signatures() == {
+        "bleu": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|{version}",
+        "chrf": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|{version}",
+    }

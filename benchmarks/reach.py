@@ -1,0 +1,76 @@
+"""What a model reaches on given data: trains one configuration of conf/ with one seed and scores the test part.
+
+    python benchmarks/reach.py MODEL DATA SEED METRIC DIRECTION [group.key=value ...]
+
+MODEL and DATA are files of conf/model and conf/data, and `training` is conf/training/default.yaml; each
+`group.key=value` is put over them. The checkpoint that is best by METRIC on the validation part is scored. Data without
+parts of their own are divided at random, seed 0, 80/10/10. Prints the learning curve and every metric; the tables of
+results.md beside this file were made with it.
+"""
+
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from model import objective
+from model.sequence_metrics import signatures
+
+CONF = Path(__file__).parents[1] / "conf"
+PARTS = ("train", "validation", "test")
+
+
+def main() -> None:
+    """Trains and scores."""
+    model, data, seed, metric, direction, *overrides = sys.argv[1:]
+    config = read_configuration(model, data, overrides)
+    objective.check(config)
+    parts = divide(objective.describe_data(config))
+    development = [*parts["train"], *parts["validation"]]
+    with tempfile.TemporaryDirectory() as folder:
+        objective.prepare_data(config, development, f"{folder}/data")
+        cut = len(parts["train"])
+        task = {
+            "config": config, "data_dir": f"{folder}/data", "checkpoint_dir": f"{folder}/checkpoint",
+            "train": list(range(cut)), "validation": list(range(cut, len(development))), "seed": int(seed),
+            "metric": metric, "direction": direction, "epochs": None, "threads": 1,
+        }  # fmt: skip
+        for point in objective.run_fold(task):
+            print(point, flush=True)
+        if parts["test"]:
+            print(objective.run_test(task | {"test": parts["test"]}))
+    if config["model"]["shape"] == "encoder_decoder":
+        print(signatures())
+
+
+def read_configuration(model: str, data: str, overrides: list[str]) -> dict[str, Any]:
+    """The files' values with the overrides put over them."""
+    names = {"model": model, "data": data, "training": "default"}
+    config = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in names.items()}
+    for override in overrides:
+        key, _, value = override.partition("=")
+        group, _, name = key.partition(".")
+        config[group][name] = yaml.safe_load(value)
+    return config
+
+
+def divide(described: dict[str, Any]) -> dict[str, list[int]]:
+    """The examples of each part."""
+    order, sizes = list(range(described["size"])), described["parts"]
+    if sizes is None:
+        random.Random(0).shuffle(order)
+        tenth = len(order) // 10
+        test, validation, train = order[:tenth], order[tenth : 2 * tenth], order[2 * tenth :]
+        return {"train": train, "validation": validation, "test": test}
+    parts, start = {}, 0
+    for part in PARTS:
+        parts[part] = order[start : start + sizes.get(part, 0)]
+        start += sizes.get(part, 0)
+    return parts
+
+
+if __name__ == "__main__":
+    main()
