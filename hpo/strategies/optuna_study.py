@@ -45,7 +45,9 @@ class Proposals:
     def asked(self, history: History, count: int, seed: int, patience: int) -> list[Point]:
         """Return up to `count` new points of the space; fewer when `patience` proposals in a row were not."""
         with _quiet(), _one_thread() if isinstance(self._settings, GpSettings) else nullcontext():
-            study = self._study(history, self._sampler(seed))
+            study = self._study(history)
+            # A new one: telling it the history has used up random numbers, as many as were new in it.
+            study.sampler = self._sampler(seed)
             losses = {trial.key: trial.loss for trial in history}
             points: dict[str, Point] = {}
             misses = 0
@@ -65,13 +67,11 @@ class Proposals:
                     study.tell(trial, state=TrialState.FAIL)
         return list(points.values())
 
-    def _study(self, history: History, sampler: BaseSampler) -> optuna.Study:
+    def _study(self, history: History) -> optuna.Study:
         """Return a new study that holds the history, and nothing of what was asked after it."""
-        if any(told != (t.key, t.loss) for told, t in zip(self._told, history, strict=False)) or len(self._told) > len(
-            history
-        ):
+        if self._told != [(trial.key, trial.loss) for trial in history[: len(self._told)]]:
             self._told, self._frozen = [], []
-        study = optuna.create_study(sampler=sampler)
+        study = optuna.create_study(sampler=self._sampler(0))
         study.add_trials(self._frozen)
         for trial in history[len(self._told) :]:
             self._told.append((trial.key, trial.loss))
@@ -84,9 +84,12 @@ class Proposals:
         params = {key: encoded(self._space[key], value) for key, value in trial.point.items()}
         distributions = {key: self._distributions[key] for key in params}
         if isinstance(self._settings, CmaEsSettings):
-            # Its state lies in the attributes that it gives a trial when it is asked for one.
             study.enqueue_trial(params)
-            study.tell(study.ask(distributions), trial.loss)
+            asked = study.ask(distributions)
+            # Its state lies in attributes that it gives a trial when it samples, which it does when first needed:
+            # with every value given, not at all.
+            _ = asked.relative_params
+            study.tell(asked, trial.loss)
         else:
             study.add_trial(create_trial(params=params, distributions=distributions, value=trial.loss))
 
