@@ -59,11 +59,9 @@ class History(Sequence[Trial]):
 
         Trials that were trained for less than others (multi-fidelity search) do not compete with them.
         """
-        longest = max((trial.amount or 0 for trial in self if trial.state == "complete"), default=0)
-        for trial in self._from_best():
-            if trial.state == "complete" and (trial.amount or 0) == longest:
-                return trial
-        return None
+        complete = [trial for trial in self._from_best() if trial.state == "complete"]
+        longest = max((trial.amount or 0 for trial in complete), default=0)
+        return next((trial for trial in complete if (trial.amount or 0) == longest), None)
 
     def _from_best(self) -> Iterator[Trial]:
         for _, place in self._log.ranked:

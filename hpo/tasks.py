@@ -47,52 +47,63 @@ class TaskBuilder:
         """
         keep = self.checkpoints_dir is not None and self.grid.folds == 1
         model = str(self.checkpoints_dir / checkpoint_name(trial.number)) if keep and self.checkpoints_dir else None
+        payloads = self._payloads(trial, range(self.grid.size))
         return [
-            Task(trial.number, index, self._payload(trial, index, model if index == 0 else None))
-            for index in range(self.grid.size)
+            Task(trial.number, index, payload | ({"checkpoint_dir": model} if index == 0 else {}))
+            for index, payload in enumerate(payloads)
         ]
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
         """Return one task a fold for a further training of a finished trial, with a repeat's own seeds."""
-        first = repeat * self.grid.folds
-        return [
-            Task(trial.number, first + fold, self._payload(trial, first + fold, None))
-            for fold in range(self.grid.folds)
-        ]
+        indices = range(repeat * self.grid.folds, (repeat + 1) * self.grid.folds)
+        payloads = self._payloads(trial, indices)
+        return [Task(trial.number, index, payload) for index, payload in zip(indices, payloads, strict=True)]
 
     def final_task(self, trial: Trial, epochs: int | None) -> Task:
         """Return the task that trains the winner on all development examples, for this many epochs."""
         assert self.plan is not None
         assert self.checkpoints_dir is not None
-        payload = self._payload(trial, FINAL_FOLD, str(self.checkpoints_dir / "final"))
-        everything = self._positions(self.plan.development)
-        changes = {"train": everything, "validation": [], "epochs": epochs, "resume_dir": None}
+        (payload,) = self._payloads(trial, [FINAL_FOLD])
+        changes = {
+            "train": self._positions(self.plan.development),
+            "validation": [],
+            "epochs": epochs,
+            "resume_dir": None,
+            "checkpoint_dir": str(self.checkpoints_dir / "final"),
+        }
         return Task(trial.number, FINAL_FOLD, payload | changes)
 
-    def _payload(self, trial: Trial, index: int, checkpoint_dir: str | None) -> dict[str, Any]:
+    def _payloads(self, trial: Trial, indices: Sequence[int]) -> list[dict[str, Any]]:
         study = self.config.study
-        fold, repeat = (FINAL_FOLD, 0) if index == FINAL_FOLD else (self.grid.fold(index), self.grid.repeat(index))
-        halves: tuple[Sequence[int] | None, Sequence[int] | None] = (None, None)
-        if self.plan is not None and fold != FINAL_FOLD:
-            halves = self._positions(self.plan.folds[fold].train), self._positions(self.plan.folds[fold].validation)
-        return {
+        config = without_sources(self.config.trial_config(trial.point), self.data_dir is not None)
+        shared = {
             "study": study.name,
             "trial": trial.number,
-            "fold": fold,
-            "repeat": repeat,
             "objective": self.config.objective,
-            "config": without_sources(self.config.trial_config(trial.point), self.data_dir is not None),
-            "train": halves[0],
-            "validation": halves[1],
+            "config": config,
             "data_dir": str(self.data_dir) if self.data_dir else None,
             "metric": study.metric,
             "direction": study.direction,
-            "seed": training_seed(study.seed, trial.key, fold, repeat),
             "threads": self.config.dispatch.threads,
             "epochs": trial.amount,
             "trained": trial.trained,
+            "checkpoint_dir": None,
+        }
+        return [shared | self._part(trial, index) for index in indices]
+
+    def _part(self, trial: Trial, index: int) -> dict[str, Any]:
+        """Return what differs between the tasks of a trial."""
+        fold, repeat = (FINAL_FOLD, 0) if index == FINAL_FOLD else (self.grid.fold(index), self.grid.repeat(index))
+        train = validation = None
+        if self.plan is not None and fold != FINAL_FOLD:
+            train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
+        return {
+            "fold": fold,
+            "repeat": repeat,
+            "train": train,
+            "validation": validation,
+            "seed": training_seed(self.config.study.seed, trial.key, fold, repeat),
             "resume_dir": self._resume_dir(trial, fold, repeat) if trial.amount is not None else None,
-            "checkpoint_dir": checkpoint_dir,
         }
 
     def _resume_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:

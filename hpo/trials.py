@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from hpo.space import Point, point_key
@@ -38,7 +38,8 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict that `from_dict` reads back."""
-        return asdict(self)
+        # Its values are plain already: `dataclasses.asdict`, which copies them deeply, took a third of a study's time.
+        return dict(vars(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

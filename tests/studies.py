@@ -59,6 +59,8 @@ STRATEGIES = {
         "mutation_steps": 1,
         "mutation_scale": 0.1,
     },
+    "successive_halving": {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2},
+    "hyperband": {"name": "hyperband", "min_amount": 1, "max_amount": 4, "eta": 2},
     "tpe": {"name": "tpe", "round_size": 5, "startup": 5, "candidates": 24, "patience": 3},
     # Half of what the tests ask for is drawn at random: a proposal of the model takes 0.1 s and more.
     "gp": {"name": "gp", "round_size": 6, "startup": 13, "patience": 1},

@@ -16,6 +16,9 @@ from hpo.objectives.table_rows import Row, Table, read_table
 # A proposal's amount is a number of places on the learning curve; nothing has to be kept to go on from there.
 CONTINUES = True
 
+# What a training (or a place on its learning curve) costs in seconds where the table does not tell.
+_UNIT = 1.0
+
 
 class TableConfig(BaseModel):
     """What conf/data/table.yaml holds; the meaning of each value stands there."""
@@ -62,7 +65,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
-    """Return the score that the table holds for the task's point on its fold, with `seconds` where it has a cost.
+    """Return the score that the table holds for the task's point on its fold, and the `seconds` that it cost.
 
     Given an amount of training (`task["epochs"]`), the score is the best on the learning curve up to there, and the
     seconds are those from `task["trained"]` on.
@@ -84,30 +87,28 @@ def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
 
 def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
     if task["epochs"] is None and row.curve is None:
-        cost = {} if row.cost is None else {"seconds": row.cost}
-        return {task["metric"]: row.scores[task["fold"]], **cost}
+        return {task["metric"]: row.scores[task["fold"]], "seconds": _UNIT if row.cost is None else row.cost}
     if row.curve is None:
         raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
     end = min(task["epochs"] or len(row.curve), len(row.curve))
     added = max(0, end - min(task.get("trained") or 0, end))
     best = (max if task["direction"] == "maximize" else min)(row.curve[:end])
-    whole = len(row.curve) if row.cost is None else row.cost
-    return {task["metric"]: best, "seconds": whole * added / len(row.curve), "amount": end}
+    place = _UNIT if row.cost is None else row.cost / len(row.curve)
+    return {task["metric"]: best, "seconds": place * added, "amount": end}
 
 
 def _table(config: Mapping[str, Any]) -> Table:
-    settings = TableConfig.model_validate(config["data"])
-    path = Path(settings.path)
+    data = config["data"]
+    path = Path(str(data.get("path")))
     if not path.is_file():
-        raise ValueError(f"data.path: there is no file {settings.path}; give a table in CSV or Parquet")
-    stamp = path.stat().st_mtime_ns
-    return _read(settings.model_dump_json(), stamp)
+        raise ValueError(f"data.path: there is no file {path}; give a table in CSV or Parquet")
+    return _read(json.dumps(data, sort_keys=True), path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
-def _read(settings: str, _stamp: int) -> Table:
+def _read(data: str, _changed: int) -> Table:
     """Read a table once in a process, and again when the file has changed."""
-    config = TableConfig.model_validate_json(settings)
+    config = TableConfig.model_validate_json(data)
     table = read_table(Path(config.path), config.metric, config.cost, config.where, config.columns, config.absent)
     if (config.curves is None) != (config.curve is None):
         raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")

@@ -8,6 +8,7 @@ from hpo.space import Space
 from hpo.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.strategies.first import FirstPoints
 from hpo.strategies.grid import GridSearch, GridSettings
+from hpo.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving
 from hpo.strategies.optuna_sampler import (
     CmaEsSettings,
     GpSettings,
@@ -25,6 +26,8 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
     "random": (RandomSettings, RandomSearch),
     "shifting_window": (ShiftingWindowSettings, ShiftingWindow),
     "evolutionary": (EvolutionarySettings, Evolutionary),
+    "successive_halving": (HalvingSettings, SuccessiveHalving),
+    "hyperband": (HalvingSettings, Hyperband),
     "tpe": (TpeSettings, OptunaModel),
     "gp": (GpSettings, OptunaModel),
     "cma_es": (CmaEsSettings, OptunaModel),

@@ -34,4 +34,8 @@ class FirstPoints:
         if any(trial.round >= 0 for trial in history[-1:]):
             return proposed
         first = {point_key(point): point for point in self.space.first if point_key(point) not in history.keys}
-        return [*first.values(), *(p for p in proposed if isinstance(p, Proposal) or point_key(p) not in first)]
+        others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
+        # A strategy that trains points by amounts begins with these too on its first rung.
+        amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
+        given = [Proposal(point, amounts[0]) if amounts else point for point in first.values()]
+        return [*given, *others]

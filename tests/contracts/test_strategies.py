@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpo.errors import HpoError
 from hpo.history import History
+from hpo.search import propose
 from hpo.space import point_key
 from hpo.space_reader import space_from_dict
 from hpo.strategies import STRATEGIES as REGISTERED
@@ -33,15 +34,21 @@ def played(strategy, num_rounds, loss_of=lambda point: float(len(point_key(point
     """Return the history after some rounds; a loss of None is a failed trial."""
     trials = []
     for number in range(num_rounds):
-        points = strategy.next_round(History(trials))
-        if not points:
+        proposals = propose(strategy, History(trials))
+        if not proposals:
             break
-        for point in points:
-            loss = loss_of(point)
+        for proposal in proposals:
+            loss = loss_of(proposal.point)
             outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
-            trial = Trial(len(trials), number, point)
+            fidelity = {"amount": proposal.amount, "continues": proposal.continues, "trained": proposal.trained}
+            trial = Trial(len(trials), number, proposal.point, **fidelity)
             trials.append(finished(trial, {0: outcome}, "score", "minimize"))
     return History(trials)
+
+
+def distinct(history):
+    """Return what no two trials may share: the point, and how far it is trained."""
+    return {(trial.key, trial.amount) for trial in history}
 
 
 def test_every_registered_strategy_is_under_this_contract():
@@ -58,7 +65,7 @@ def test_same_history_gives_same_round(name, space):
 def test_points_are_new_and_inside_the_space(name, space):
     strategy = make(name, space)
     history = played(strategy, 8)
-    assert len({trial.key for trial in history}) == len(history)
+    assert len(distinct(history)) == len(history)
     assert all(strategy.space.contains(trial.point) for trial in history)
 
 
@@ -66,7 +73,7 @@ def test_points_are_new_and_inside_the_space(name, space):
 def test_lives_with_failures_and_ties(name, space):
     assert len(played(make(name, space), 4, loss_of=lambda _: None)) > 0
     some_fail = played(make(name, space), 4, loss_of=lambda p: None if len(point_key(p)) % 2 else 1.0)
-    assert len({trial.key for trial in some_fail}) == len(some_fail)
+    assert len(distinct(some_fail)) == len(some_fail)
 
 
 @pytest.mark.parametrize(("name", "space"), CASES)
@@ -75,10 +82,11 @@ def test_a_finite_space_comes_to_an_end(name, space):
     if any(not d.values for d in strategy.space.dimensions):
         pytest.skip("a range has no end")
     history = played(strategy, 10_000)
-    assert len(history) <= strategy.space.size
+    num_points = len({trial.key for trial in history})
+    assert num_points <= strategy.space.size
     assert not strategy.next_round(history)
     if name != "shifting_window":
-        assert len(history) == strategy.space.size
+        assert num_points == strategy.space.size
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -90,13 +98,17 @@ def test_another_seed_gives_other_points(name):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_fresh_process_proposes_the_same(name):
     history = played(make(name, "mixed"), 2)
-    trials = [[t.number, t.round, dict(t.point), t.loss] for t in history]
+    trials = [[t.number, t.round, dict(t.point), t.loss, t.amount, t.trained] for t in history]
     code = (
         "import json, sys\n"
+        "from hpo.search import propose\n"
         "from tests.contracts.test_strategies import make\n"
         "from hpo.history import History\nfrom hpo.trials import Trial\n"
-        "trials = [Trial(n, r, p, state='complete', score=l, loss=l) for n, r, p, l in json.load(sys.stdin)]\n"
-        f"print(json.dumps(list(make({name!r}, 'mixed').next_round(History(trials)))))\n"
+        "trials = [\n"
+        "    Trial(n, r, p, state='complete', score=l, loss=l, amount=a, trained=t)\n"
+        "    for n, r, p, l, a, t in json.load(sys.stdin)\n"
+        "]\n"
+        f"print(json.dumps([vars(p) for p in propose(make({name!r}, 'mixed'), History(trials))]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -107,7 +119,7 @@ def test_a_fresh_process_proposes_the_same(name):
         cwd=REPOSITORY,
         env={"PYTHONHASHSEED": "7", "PATH": ""},
     )
-    assert json.loads(done.stdout) == list(make(name, "mixed").next_round(history))
+    assert json.loads(done.stdout) == [vars(proposal) for proposal in propose(make(name, "mixed"), history)]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -132,7 +144,8 @@ def test_random_spaces_and_random_failures(tree, name, failing):
     settings_ = STRATEGIES[name] | ({"window": 1} if name == "shifting_window" else {})
     strategy = make_strategy(settings_, space, 3)
     history = played(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
-    assert len({trial.key for trial in history}) == len(history) <= space.size
+    assert len(distinct(history)) == len(history)
+    assert len({trial.key for trial in history}) <= space.size
     assert all(space.contains(trial.point) for trial in history)
 
 

@@ -1,0 +1,110 @@
+"""Finished searches as numbers: the best loss so far against trials and against cost, and its mean over repeats."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hpo.compare.statistics import mean_bands
+
+Unit = Literal["trials", "seconds"]
+
+_MOST_PLACES = 300  # of a curve: more would not be seen
+
+
+@dataclass(frozen=True)
+class FinishedSearch:
+    """One whole search.
+
+    Attributes:
+        label: of the strategy with its settings, or of the study.
+        repeat, seed: which repeat it is, from 0, and the seed of the search and of its trainings.
+        losses: of the trials in the order of their numbers, lower is better; infinite where a trial did not complete.
+            A trial that was trained for less than others counts with the score that it reached.
+        seconds: of each trial, all folds together, however many workers there were.
+    """
+
+    label: str
+    repeat: int
+    seed: int
+    losses: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    @cached_property
+    def best(self) -> npt.NDArray[np.float64]:
+        """The lowest loss so far after each trial; infinite while none is complete."""
+        return np.minimum.accumulate(np.asarray(self.losses, dtype=np.float64))
+
+    @cached_property
+    def cost(self) -> npt.NDArray[np.float64]:
+        """The seconds spent by the end of each trial."""
+        return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
+
+    def best_at(self, budget: float, unit: Unit) -> float:
+        """Return the lowest loss within a budget; a search that ended before keeps what it had found."""
+        if unit == "trials":
+            done = min(int(budget), len(self.losses))
+        else:
+            # Sums of seconds in other orders differ in their last digits.
+            done = int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
+        return float(self.best[done - 1]) if done else math.inf
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The mean best loss so far over the repeats, with the ends of its 95 % bootstrap band.
+
+    Attributes:
+        places: numbers of trials, or seconds.
+        mean, low, high: losses; low and high are empty for a single search.
+    """
+
+    places: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def to_dict(self, unit: Unit, sign: float) -> dict[str, Any]:
+        """Return it JSON-able, as scores: `sign` is -1 where the study maximises."""
+        ends = (self.low, self.high) if sign > 0 else (self.high, self.low)
+        low, high = ([sign * loss for loss in end] for end in ends)
+        return {unit: list(self.places), "mean": [sign * loss for loss in self.mean], "low": low, "high": high}
+
+
+def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, seed: int) -> Curve:
+    """Return the curve of the repeats of one strategy.
+
+    It begins where every repeat has a complete trial. Against cost it ends where the first repeat ends: a mean over
+    fewer of them would jump for no reason of the strategy's.
+    """
+    places = _places(searches, unit)
+    values = np.array([[search.best_at(place, unit) for place in places] for search in searches])
+    is_known = np.isfinite(values).all(axis=0) if places else np.zeros(0, dtype=bool)
+    if not is_known.any():
+        return Curve((), (), (), ())
+    values = values[:, is_known]
+    known = tuple(place for place, is_there in zip(places, is_known, strict=True) if is_there)
+    mean = tuple(float(value) for value in values.mean(axis=0))
+    if len(searches) < 2:
+        return Curve(known, mean, (), ())
+    low, high = mean_bands(values, seed)
+    return Curve(known, mean, tuple(low.tolist()), tuple(high.tolist()))
+
+
+def _places(searches: Sequence[FinishedSearch], unit: Unit) -> list[float]:
+    if unit == "trials":
+        last = max((len(search.losses) for search in searches), default=0)
+        return sorted({round(place) for place in np.linspace(1, last, min(last, _MOST_PLACES))}) if last else []
+    first = [_first_cost(search) for search in searches]
+    start, end = max(first), min((float(search.cost[-1]) for search in searches if len(search.cost)), default=0.0)
+    return [float(place) for place in np.linspace(start, end, _MOST_PLACES)] if start < end else []
+
+
+def _first_cost(search: FinishedSearch) -> float:
+    """Return the cost of the first complete trial, and of all before it; infinite where there is none."""
+    complete = np.flatnonzero(np.isfinite(search.best))
+    return float(search.cost[complete[0]]) if len(complete) else math.inf

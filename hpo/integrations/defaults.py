@@ -1,0 +1,38 @@
+"""A strategy in one call, with the settings of conf/strategy where none are given."""
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from hpo.config import explain
+from hpo.errors import ConfigError
+from hpo.space_reader import space_from_dict
+from hpo.strategies import STRATEGIES, Strategy, make_strategy
+
+
+def default_strategy(
+    name: str, space: Mapping[str, Any], seed: int = 0, settings: Mapping[str, Any] | None = None
+) -> Strategy:
+    """Return a strategy over a space that is written as in the configuration.
+
+    Args:
+        name: one of `hpo.strategies.STRATEGIES`.
+        space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names join
+            with dots.
+        seed: decides every point.
+        settings: what differs from conf/strategy/<name>.yaml.
+
+    Raises:
+        HpoError: naming the setting or the dimension at fault.
+    """
+    defaults: dict[str, Any] = {"name": name}
+    if name in STRATEGIES:
+        text = (resources.files("conf") / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")
+        defaults = yaml.safe_load(text)
+    try:
+        return make_strategy({**defaults, **(settings or {})}, space_from_dict(space), seed)
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error

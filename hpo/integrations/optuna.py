@@ -1,0 +1,260 @@
+"""Any of our strategies as a sampler for `optuna.create_study`."""
+
+import math
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from hpo.dimensions import Dimension, Range, Value
+from hpo.errors import SpaceError, nearest
+from hpo.history import History
+from hpo.integrations.points import next_points
+from hpo.space import Point, point_key
+from hpo.strategies import Strategy
+from hpo.strategies.draws import draw_untried
+from hpo.trials import Trial
+
+# System attributes of a trial: the point that it was handed, and the round that it belongs to.
+_POINT = "hpo:point"
+_ROUND = "hpo:round"
+
+
+def as_sampler(strategy: Strategy) -> BaseSampler:
+    """Return the strategy as an Optuna sampler; see `StrategySampler` for what it promises.
+
+    Example:
+        >>> from hpo.integrations.defaults import default_strategy
+        >>> strategy = default_strategy("evolutionary", {"x": {"low": -1.0, "high": 1.0}})
+        >>> study = optuna.create_study(sampler=as_sampler(strategy))
+        >>> study.optimize(lambda trial: trial.suggest_float("x", -1.0, 1.0) ** 2, n_trials=40)
+    """
+    return StrategySampler(strategy)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """A round that is being handed out.
+
+    Attributes:
+        number: from 0.
+        first: number of the Optuna trial that gets its first point; the others follow in order.
+        left_out: numbers of the trials that were still running when the round was asked for.
+    """
+
+    number: int
+    first: int
+    left_out: tuple[int, ...]
+
+
+class StrategySampler(BaseSampler):
+    """Hands the points of a strategy's rounds to trials, in the order of the trials' numbers.
+
+    One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy.
+    Optuna cannot make a trial wait. So with several at once (`n_jobs`), when a round has been handed out and some
+    of its trials still run, the next round is asked for with the finished trials alone, and points that are
+    running are taken out of it. Which trials were left out is written down with the round: a study that is
+    loaded again, in another process too, goes on with the same points. What is handed out depends on the
+    numbers and results of trials, never on the order in which an objective asks for its parameters.
+
+    The objective must suggest every hyperparameter with the range that the space has (for a list of values
+    `suggest_categorical` of the same ones, or `suggest_int` where it has the same); anything else is an error, not a
+    silent change. Failed and pruned trials count as worst: what a pruned one had reached cannot be compared. Trials
+    that the strategy did not propose (enqueued, added, of another sampler) are learnt from where they lie in the
+    space. When the strategy is over, `optimize` stops; who asks on gets uniform draws, untried ones first.
+
+    Several processes on one storage share the rounds through it. If two of them open a round in the same moment,
+    each may ask with other trials finished, and a point may come twice.
+    """
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self._space = strategy.space
+        self._lock = threading.Lock()
+        self._asked: dict[tuple[str, _Round], Sequence[Point]] = {}
+
+    def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return nothing: every parameter is asked for by itself, so that its range can be compared."""
+        return {}
+
+    def sample_relative(
+        self, _study: Study, _trial: FrozenTrial, _search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return nothing, as above."""
+        return {}
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Decide the trial's point and write it down with the trial."""
+        self._raise_error_if_multi_objective(study)
+        with self._lock:
+            earlier = [t for t in study.get_trials(deepcopy=False) if t.number < trial.number]
+            last = next((t for t in reversed(earlier) if _ROUND in t.system_attrs), None)
+            current: _Round | None = None
+            points: Sequence[Point] = ()
+            if last is not None:
+                number, first, left_out = last.system_attrs[_ROUND]
+                current = _Round(number, first, tuple(left_out))
+                points = self._points(study, earlier, current)
+            if current is None or trial.number - current.first >= len(points):
+                running = tuple(t.number for t in earlier if not t.state.is_finished())
+                current = _Round(current.number + 1 if current else 0, trial.number, running)
+                points = self._points(study, earlier, current)
+            point = dict(points[trial.number - current.first])
+            # The way of Optuna's own samplers: there is no public call that writes to a trial before it begins.
+            write, trial_id = study._storage.set_trial_system_attr, trial._trial_id
+            write(trial_id, _POINT, point)
+            write(trial_id, _ROUND, [current.number, current.first, list(current.left_out)])
+
+    def sample_independent(
+        self, _study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Return the value of one hyperparameter of the trial's point.
+
+        Raises:
+            SpaceError: when the space has no such hyperparameter here, or another range.
+        """
+        keys = self._space.keys
+        if param_name not in keys:
+            raise SpaceError(
+                f"space: the objective suggests '{param_name}', which is not searched; searched are "
+                f"{', '.join(keys)}{nearest(param_name, keys)}"
+            )
+        dimension = self._space[param_name]
+        _refuse_other_range(dimension, param_distribution)
+        point = trial.system_attrs[_POINT]
+        if param_name not in point:
+            raise SpaceError(
+                f"space.{param_name}: the objective suggests it where it does not exist; ask for it only when "
+                f"{dict(dimension.when)}"
+            )
+        return point[param_name]
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """Refuse an objective that did not ask for everything, and stop `optimize` when the strategy is over."""
+        if state == TrialState.COMPLETE:
+            self._refuse_missing(trial)
+        with self._lock:
+            if self._is_over(study, trial, state, values):
+                # Outside `optimize` nothing can be stopped.
+                with suppress(RuntimeError):
+                    study.stop()
+
+    def _points(self, study: Study, earlier: Sequence[FrozenTrial], asked: _Round) -> Sequence[Point]:
+        """Return the points of a round, at least one; asked for once in this process."""
+        remembered = self._asked.get((study.study_name, asked))
+        if remembered is None:
+            before = [t for t in earlier if t.number < asked.first]
+            done = [t for t in before if t.state.is_finished() and t.number not in asked.left_out]
+            history = History(self._trials(done, study.direction))
+            running = {point_key(t.system_attrs.get(_POINT, {})) for t in before if t.number in asked.left_out}
+            proposed = [p for p in next_points(self._strategy, history) if point_key(p) not in running]
+            remembered = proposed or self._drawn({*history.keys, *running}, asked)
+            self._asked[study.study_name, asked] = remembered
+        return remembered
+
+    def _drawn(self, tried: set[str], asked: _Round) -> Sequence[Point]:
+        """Return one point drawn at random, an untried one where there is one."""
+        rng = np.random.default_rng((asked.first, asked.number))
+        return draw_untried(self._space, rng, tried, 1) or [self._space.draw(rng)]
+
+    def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
+        """Return whether nothing is left to propose once this trial, the last one running, is closed."""
+        number, first, left_out = trial.system_attrs.get(_ROUND, (0, 0, ()))
+        trials = study.get_trials(deepcopy=False)
+        others = [t for t in trials if t.number != trial.number]
+        if any(not t.state.is_finished() for t in others):
+            return False
+        points = self._points(study, others, _Round(number, first, tuple(left_out)))
+        if len(trials) < first + len(points):
+            return False
+        closed = FrozenTrial(**{**_fields(trial), "state": state, "value": values[0] if values else None})
+        done = sorted([*others, closed], key=lambda t: t.number)
+        return not next_points(self._strategy, History(self._trials(done, study.direction)))
+
+    def _trials(self, trials: Sequence[FrozenTrial], direction: StudyDirection) -> list[Trial]:
+        """Return Optuna's trials as ours, without those that lie outside the space."""
+        ours = []
+        for frozen in trials:
+            point = self._point(frozen)
+            if point is not None:
+                number = frozen.system_attrs.get(_ROUND, [-1])[0]
+                ours.append(_closed(Trial(frozen.number, number, point), frozen, direction))
+        return ours
+
+    def _point(self, frozen: FrozenTrial) -> Point | None:
+        """Return what was tried: what the objective was given, else (it failed early) what it would have been."""
+        given = {key: frozen.params[key] for key in self._space.keys if key in frozen.params}
+        handed = frozen.system_attrs.get(_POINT, {})
+        candidates = (given, {**handed, **given}, handed)
+        return next((point for point in candidates if point and self._space.contains(point)), None)
+
+    def _refuse_missing(self, trial: FrozenTrial) -> None:
+        for dimension in self._space.dimensions:
+            if self._space.active(dimension, trial.params) and dimension.key not in trial.params:
+                raise SpaceError(
+                    f"space.{dimension.key}: trial {trial.number} finished without asking for it; suggest every "
+                    f"hyperparameter of the space in the objective, or take it out of the space"
+                )
+
+
+def _closed(trial: Trial, frozen: FrozenTrial, direction: StudyDirection) -> Trial:
+    value = frozen.value if frozen.state == TrialState.COMPLETE else None
+    if value is None or not math.isfinite(value):
+        return Trial(trial.number, trial.round, trial.point, state="failed")
+    loss = -value if direction == StudyDirection.MAXIMIZE else value
+    return Trial(trial.number, trial.round, trial.point, state="complete", score=value, loss=loss)
+
+
+def _fields(frozen: FrozenTrial) -> dict[str, Any]:
+    """Return the arguments that make this trial again."""
+    names = ("number", "datetime_start", "datetime_complete", "params", "distributions", "user_attrs", "system_attrs")
+    values = {name: getattr(frozen, name) for name in names}
+    return values | {"intermediate_values": frozen.intermediate_values, "trial_id": frozen._trial_id}
+
+
+def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) -> None:
+    if isinstance(dimension, Range):
+        same = distribution == (
+            IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+            if dimension.integer
+            else FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+        )
+    else:
+        same = _kinds(dimension.values) == _kinds(_listed(distribution))
+    if not same:
+        raise SpaceError(
+            f"space.{dimension.key}: the objective suggests {distribution}, the space has {_text(dimension)}; make "
+            f"them the same"
+        )
+
+
+def _listed(distribution: BaseDistribution) -> Sequence[Value]:
+    """Return every value of a finite distribution; nothing for others."""
+    if isinstance(distribution, CategoricalDistribution):
+        return list(distribution.choices)
+    if isinstance(distribution, IntDistribution):
+        return range(distribution.low, distribution.high + 1, distribution.step)
+    if isinstance(distribution, FloatDistribution) and distribution.step is not None:
+        steps = round((distribution.high - distribution.low) / distribution.step)
+        return [distribution.low + i * distribution.step for i in range(steps + 1)]
+    return []
+
+
+def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
+    """Return the values as a set in which true and 1 are different."""
+    return {(isinstance(value, bool), value) for value in values}
+
+
+def _text(dimension: Dimension) -> str:
+    if not isinstance(dimension, Range):
+        return f"the values {list(dimension.values)}"
+    kind = "whole numbers" if dimension.integer else "numbers"
+    return f"{kind} from {dimension.low} to {dimension.high}{' on a log scale' if dimension.log else ''}"

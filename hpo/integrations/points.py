@@ -1,0 +1,28 @@
+"""A strategy's round as plain points, for loops that train every point to its end."""
+
+from collections.abc import Sequence
+
+from hpo.errors import ConfigError
+from hpo.history import History
+from hpo.space import Point
+from hpo.strategies import Strategy
+from hpo.trials import Proposal
+
+
+def next_points(strategy: Strategy, history: History) -> Sequence[Point]:
+    """Return the strategy's next round.
+
+    Raises:
+        ConfigError: when it proposes amounts of training, which only our own search can give out.
+    """
+    points: list[Point] = []
+    for proposed in strategy.next_round(history):
+        if isinstance(proposed, Proposal):
+            if proposed.amount is not None or proposed.continues is not None:
+                raise ConfigError(
+                    f"strategy: one that trains points by steps needs `hpo search`, given '{strategy.announcement}'; "
+                    f"use another strategy, beside a scheduler or pruner of the other library"
+                )
+            proposed = proposed.point
+        points.append(proposed)
+    return points

@@ -1,0 +1,156 @@
+"""Any of our strategies as a search algorithm for `ray.tune.Tuner`."""
+
+import json
+import math
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ray.tune.search import Searcher
+from ray.tune.search.variant_generator import has_unresolved_values
+from ray.tune.utils import flatten_dict
+
+from hpo.errors import ConfigError, SpaceError
+from hpo.history import History
+from hpo.integrations.points import next_points
+from hpo.keys import replaced
+from hpo.space import Point
+from hpo.strategies import Strategy
+from hpo.trials import Trial
+
+Mode = Literal["min", "max"]
+
+
+def as_searcher(strategy: Strategy, metric: str, mode: Mode) -> Searcher:
+    """Return the strategy as a Ray Tune searcher; see `StrategySearcher` for what it promises.
+
+    Args:
+        strategy: proposes the points.
+        metric: the number in a trial's last result that is searched for.
+        mode: `min` or `max`.
+
+    Raises:
+        ConfigError: when the mode is neither.
+
+    Example:
+        >>> from hpo.integrations.defaults import default_strategy
+        >>> searcher = as_searcher(default_strategy("random", {"lr": [0.1, 0.01]}), metric="loss", mode="min")
+        >>> tune.Tuner(train, tune_config=tune.TuneConfig(search_alg=searcher, num_samples=2)).fit()
+    """
+    if mode not in ("min", "max"):
+        raise ConfigError(f"mode: must be min or max, given {mode!r}")
+    return StrategySearcher(strategy, metric, mode)
+
+
+class StrategySearcher(Searcher):
+    """Hands out the points of a strategy's rounds, and waits for a whole round before it asks for the next.
+
+    A trial's `config` is the point with its dotted keys nested, over the constants of the Tuner's `param_space`. While
+    a round is handed out and not finished Tune is told to wait (it runs what it has), so the points are those
+    of `hpo search` with the same strategy, for any number of concurrent trials. A round smaller than the cluster
+    leaves workers idle: raise the strategy's round size (`draws`, `population`) to at least their number.
+
+    A trial counts with the metric of its last result; one that failed, or reported no finite number, counts as
+    worst. With ASHA the last result of a trial that was stopped early is what it had reached then. With population
+    based training a trial's result is credited to the point it began with, whatever its `config` became; since its
+    population must run at once, give it a strategy whose rounds are as large as the population.
+
+    `Tuner.restore` goes on with the same points; the state is JSON.
+    """
+
+    CKPT_FILE_TMPL = "searcher-state-{}.json"
+
+    def __init__(self, strategy: Strategy, metric: str, mode: Mode) -> None:
+        super().__init__(metric=metric, mode=mode)
+        self._strategy = strategy
+        self._history = History()
+        self._points: deque[Point] = deque()
+        self._running: dict[str, Trial] = {}
+        self._closed: list[Trial] = []
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_: Any) -> bool:
+        """Take the Tuner's own metric, mode and constants; refuse what is at odds with the strategy.
+
+        Raises:
+            ConfigError: when metric or mode are others than those given here.
+            SpaceError: when the `param_space` samples something by itself.
+        """
+        for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
+            if there is not None and there != here:
+                raise ConfigError(f"{name}: the searcher has {here!r}, the TuneConfig {there!r}; give it once")
+        if has_unresolved_values(config):
+            raise SpaceError(
+                "param_space: must hold constants beside a searcher that has its own space; put what is searched "
+                "into the strategy's space"
+            )
+        return True
+
+    # Ray documents a text as the third kind of answer, and leaves it out of its types.
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
+        """Return the next point as a config; None while the round runs; FINISHED when the strategy is over."""
+        if not self._points:
+            if self._running:
+                return None
+            self._points.extend(next_points(self._strategy, self._history))
+            if not self._points:
+                return str(self.FINISHED)
+        number = len(self._history) + len(self._closed) + len(self._running)
+        last = self._history[-1].round if self._history else -1
+        point = self._points.popleft()
+        self._running[trial_id] = Trial(number, last + 1, point)
+        return replaced({}, point)
+
+    def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
+        """Take a trial's result; with the last of a round the history grows by the round."""
+        trial = self._running.pop(trial_id, None)
+        if trial is None:
+            return
+        score = None if error or not result else flatten_dict(dict(result)).get(self.metric)
+        self._closed.append(self._finished(trial, score))
+        if not self._running and not self._points:
+            self._history = self._history.extended(sorted(self._closed, key=lambda t: t.number))
+            self._closed = []
+
+    def _finished(self, trial: Trial, score: Any) -> Trial:
+        if isinstance(score, bool) or not _is_number(score):
+            return Trial(trial.number, trial.round, trial.point, state="failed")
+        score = float(score)
+        loss = -score if self.mode == "max" else score
+        return Trial(trial.number, trial.round, trial.point, state="complete", score=score, loss=loss)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state as JSON; Tune calls this while it runs."""
+        state = {
+            "history": [_to_dict(trial) for trial in self._history],
+            "closed": [_to_dict(trial) for trial in self._closed],
+            "running": {trial_id: _to_dict(trial) for trial_id, trial in self._running.items()},
+            "points": [dict(point) for point in self._points],
+        }
+        Path(checkpoint_path).write_text(json.dumps(state), encoding="utf-8")
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read what `save` wrote."""
+        state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
+        self._history = History(self._from_dict(fields) for fields in state["history"])
+        self._closed = [self._from_dict(fields) for fields in state["closed"]]
+        self._running = {
+            trial_id: Trial(fields["number"], fields["round"], fields["point"])
+            for trial_id, fields in state["running"].items()
+        }
+        self._points = deque(state["points"])
+
+    def _from_dict(self, fields: Mapping[str, Any]) -> Trial:
+        return self._finished(Trial(fields["number"], fields["round"], fields["point"]), fields["score"])
+
+
+def _to_dict(trial: Trial) -> dict[str, Any]:
+    return {"number": trial.number, "round": trial.round, "point": dict(trial.point), "score": trial.score}
+
+
+def _is_number(score: Any) -> bool:
+    """Return whether it is a finite number, of Python or of NumPy."""
+    try:
+        return math.isfinite(score)
+    except TypeError:
+        return False
