@@ -8,7 +8,7 @@ hyperparameters, three of them unordered; the mean error of four seeds to be min
 Ours search the rows that exist: absent cells are a constraint of the space. Optuna's samplers know no constraint
 of that kind and repeat points, so they are helped: they are asked and told one trial at a time, in a study of
 rank-encoded integers (ordered) and categories (unordered); a repeated point is told its known value and not
-counted; an absent cell is told the worst value seen so far (failed, while none is) and not counted; after 200 uncounted
+counted; an absent cell is told the worst value seen so far (failed, while none is) and not counted; after 20 uncounted
 asks in a row a row drawn at random from the untried ones is told and counted. A search stops early once it has found the
 optimum, from where on its regret is 0.
 
@@ -20,26 +20,23 @@ import argparse
 import csv
 import itertools
 import math
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich import box
-from rich.console import Console
-from rich.table import Table as ShownTable
+import yaml
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data" / "tables"
+CONF = Path(__file__).parents[1] / "conf" / "strategy"
 BUDGETS = (10, 30, 100)
-PATIENCE = 200
+PATIENCE = 20
 NMT_KEYS = ("bpe_symbols", "num_layers", "num_embed", "ff_num_hidden", "attention_heads", "initial_learning_rate")
 NMT_TASKS = ("zh-en", "ru-en", "ja-en", "en-ja")
 PROTEIN_SEEDS = ("seed0", "seed1", "seed2", "seed3")
@@ -145,6 +142,46 @@ def with_optuna(sampler: Callable[[int], Any], table: Measured, seed: int, trial
     return list(found.values())
 
 
+@cache
+def space_of(name: str) -> Any:
+    """Return the space whose points are the rows of a table."""
+    from hpo.dimensions import Choices, Values
+    from hpo.space import Space
+
+    table = load(name)
+    dimensions = tuple((Choices if k in table.unordered else Values)(k, v) for k, v in table.values.items())
+    if len(table.losses) == math.prod(len(values) for values in table.values.values()):
+        return Space(dimensions)
+    points = tuple({d.key: d.values[rank] for d, rank in zip(dimensions, ranks, strict=True)} for ranks in table.losses)
+    return Space(dimensions, members=points)
+
+
+def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: int, trials: int) -> list[float]:
+    """Return the losses of one search by a strategy of ours; see `ours`."""
+    from hpo.history import History
+    from hpo.strategies import make_strategy
+    from hpo.trials import Trial
+
+    settings = yaml.safe_load((CONF / f"{config}.yaml").read_text()) | overrides
+    strategy = make_strategy(settings, space_of(table.name), seed)
+    history = History()
+    for number in itertools.count():
+        points = strategy.next_round(history)[: trials - len(history)]
+        finished = []
+        for place, point in enumerate(points, start=len(history)):
+            loss = table.losses[tuple(values.index(point[key]) for key, values in table.values.items())]
+            finished.append(Trial(place, number, point, state="complete", score=loss, loss=loss))
+        history = history.extended(finished)
+        if not points or len(history) == trials or history.ranked(1)[0].loss == table.optimum:
+            break
+    return [trial.loss for trial in history]
+
+
+def ours(config: str, **overrides: Any) -> Search:
+    """Return the search by a strategy of ours, with the settings of a file in conf/strategy but for these."""
+    return partial(with_ours, config, overrides)
+
+
 def optuna_search(name: str, **settings: Any) -> Search:
     """Return the search by one of Optuna's samplers, with its defaults."""
 
@@ -157,6 +194,12 @@ def optuna_search(name: str, **settings: Any) -> Search:
 
 
 METHODS: dict[str, tuple[str, Search]] = {
+    "random": ("random", ours("random")),
+    "grid": ("grid", ours("grid", max_points=100_000)),
+    "shifting_window": ("shifting_window", ours("shifting_window")),
+    "shifting_window_literal": ("shifting_window, lecture", ours("shifting_window_literal")),
+    "evolutionary": ("evolutionary", ours("evolutionary")),
+    "evolutionary_plain": ("evolutionary, plain", ours("evolutionary_plain")),
     "optuna_random": ("Optuna RandomSampler", optuna_search("RandomSampler")),
     "optuna_tpe": ("Optuna TPESampler", optuna_search("TPESampler")),
     "optuna_gp": ("Optuna GPSampler", optuna_search("GPSampler")),
