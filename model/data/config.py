@@ -3,7 +3,7 @@
 A default here only lets configurations be read that were frozen before the key existed, or without paths.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
@@ -39,14 +39,17 @@ class FilesConfig(DataConfig):
     format: str
     subset: Path | None = None
 
+    for_the_hub: ClassVar[tuple[str, ...]] = ("subset",)  # settings that files have no use for
+
     @model_validator(mode="after")
-    def _subset_is_for_the_hub(self) -> Self:
-        if self.subset is not None and self.format != "hub":
-            raise refuse(
-                f"has no effect with data.format={self.format}: must be null, or choose hub",
-                "data.subset",
-                "data.format",
-            )
+    def _hub_settings_have_an_effect(self) -> Self:
+        for name in self.for_the_hub:
+            if getattr(self, name) is not None and self.format != "hub":
+                raise refuse(
+                    f"has no effect with data.format={self.format}: must be null, or choose hub",
+                    f"data.{name}",
+                    "data.format",
+                )
         return self
 
     @model_validator(mode="after")
@@ -91,6 +94,7 @@ class LanguageModellingConfig(FilesConfig):
     name: Literal["language_modelling"]
     format: Literal["text", "hub"] = "text"
     text_column: Column | None = None
+    for_the_hub: ClassVar[tuple[str, ...]] = ("subset", "text_column")
     tokens: Literal["words", "characters"]
     lowercase: bool
     min_count: Annotated[int, Field(ge=1)]
@@ -98,16 +102,6 @@ class LanguageModellingConfig(FilesConfig):
     context: Annotated[int, Field(ge=1, le=1_000_000)]
     validation_fraction: Annotated[float, Field(gt=0, lt=1)]
     test_fraction: Fraction
-
-    @model_validator(mode="after")
-    def _column_is_for_the_hub(self) -> Self:
-        if self.text_column is not None and self.format != "hub":
-            raise refuse(
-                f"has no effect with data.format={self.format}: must be null, or choose hub",
-                "data.text_column",
-                "data.format",
-            )
-        return self
 
     @model_validator(mode="after")
     def _training_text_is_left(self) -> Self:
