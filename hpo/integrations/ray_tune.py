@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ray.tune.search import Searcher
-from ray.tune.search.variant_generator import has_unresolved_values
+from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils import flatten_dict
 
 from hpo.errors import ConfigError, SpaceError
@@ -69,7 +69,9 @@ class StrategySearcher(Searcher):
         self._running: dict[str, Trial] = {}
         self._closed: list[Trial] = []
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_: Any) -> bool:
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
+    ) -> bool:
         """Take the Tuner's own metric, mode and constants; refuse what is at odds with the strategy.
 
         Raises:
@@ -79,7 +81,8 @@ class StrategySearcher(Searcher):
         for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
             if there is not None and there != here:
                 raise ConfigError(f"{name}: the searcher has {here!r}, the TuneConfig {there!r}; give it once")
-        if has_unresolved_values(config):
+        domains, grids = parse_spec_vars(dict(config))[1:]
+        if domains or grids:
             raise SpaceError(
                 "param_space: must hold constants beside a searcher that has its own space; put what is searched "
                 "into the strategy's space"
