@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,12 @@ class StudyFolder:
         for suffix in ("", "-wal", "-shm"):
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
         shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def remove_states(self, keep: Collection[str]) -> None:
+        """Delete the states of trainings that no later trial continues: all but those under these names."""
+        for path in self.states_dir.glob("*") if self.states_dir.exists() else ():
+            if path.name not in keep:
+                shutil.rmtree(path, ignore_errors=True)
 
     def config(self) -> StudyConfig:
         """Return the frozen configuration.

@@ -69,6 +69,8 @@ def run_study(
         )
         # Before what comes after the search too: should that fail, what was searched is still reported.
         write_report(study, record)
+        # Only the last rung may still be continued, should the budget be raised.
+        study.folder.remove_states(study.task_builder().state_names(t for t in history if t.round == history[-1].round))
         train_finalists(study, record, dispatcher)
         winner = choose_winner(study, record)
         final_model = make_final_model(study, record, dispatcher, winner) if winner else None

@@ -1,7 +1,7 @@
 """Builds what a worker gets: the payload of each fold of a trial, and of the final training."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,11 +106,13 @@ class TaskBuilder:
             "resume_dir": self._resume_dir(trial, fold, repeat) if trial.amount is not None else None,
         }
 
+    def state_names(self, trials: Iterable[Trial]) -> set[str]:
+        """Return the names of the folders in which the trainings of these trials keep their state."""
+        indices = range(self.grid.size)
+        return {_state_name(trial, self.grid.fold(i), self.grid.repeat(i)) for trial in trials for i in indices}
+
     def _resume_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return where the state of a training is kept: the same for all trials of a point, which go on with it."""
-        if self.states_dir is None:
-            return None
-        return str(self.states_dir / f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}")
+        return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
         """Return the examples' places in the development copy, or their own numbers where there is none."""
@@ -126,6 +128,11 @@ def without_sources(config: Mapping[str, Any], is_copied: bool) -> dict[str, Any
     present = flatten(config)
     hidden = _SOURCES if is_copied else ("data.test",)
     return replaced(config, {key: None for key in hidden if key in present})
+
+
+def _state_name(trial: Trial, fold: int, repeat: int) -> str:
+    """Return where the state of a training is kept: the same for all trials of a point, which go on with it."""
+    return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 
 def checkpoint_name(number: int) -> str:

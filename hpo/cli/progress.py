@@ -74,9 +74,11 @@ class Progress:
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))
         head = f"{self._num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
-        point = short_text(trial.point)
+        point = short_text(trial.point) + (f" to {trial.amount}" if trial.amount is not None else "")
         if trial.score is None:
             result = f"failed: {trial.error}"
+        elif trial.state == "stopped":
+            result = f"{self._study.metric} {trial.score:.4f}, stopped after {len(trial.outcomes)} folds"
         else:
             is_best = self._best is not None and trial.number == self._best.number
             result = f"{self._study.metric} {trial.score:.4f}{' *' if is_best else '  '}"

@@ -5,6 +5,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def read_table(
     """Read a table of measured configurations.
 
     Hyperparameters are, unless `columns` names them, the columns before the first result that was asked for, less those
-    of `where`, those with a single value, and a column that only counts the rows.
+    of `where`, those with a single value, and columns of whole numbers that only count the rows.
 
     Raises:
         ValueError: one line that names the setting or the line of the file.
@@ -165,13 +166,16 @@ def _hyperparameters(
     names: Sequence[str], results: Sequence[str], records: Sequence[Mapping[str, Any]], where: Mapping[str, Any]
 ) -> list[str]:
     first_result = min(names.index(name) for name in results)
-    chosen = []
-    for name in names[:first_result]:
-        column = [row[name] for row in records]
-        is_counter = len(column) > 2 and all(v == column[0] + i for i, v in enumerate(column) if isinstance(v, int))
-        if name not in where and len(set(column)) > 1 and not (is_counter and isinstance(column[0], int)):
-            chosen.append(name)
-    return chosen
+    varying = [name for name in names[:first_result] if name not in where and len({row[name] for row in records}) > 1]
+    others = [name for name in varying if not _counts_rows([row[name] for row in records])]
+    # What only counts the rows is no hyperparameter where the others tell the rows apart without it.
+    tell_apart = len({tuple(row[name] for name in others) for row in records}) == len(records)
+    return others if tell_apart else varying
+
+
+def _counts_rows(column: Sequence[Any]) -> bool:
+    is_whole = all(isinstance(value, int) and not isinstance(value, bool) for value in column)
+    return is_whole and all(this < following for this, following in pairwise(column))
 
 
 def _rows(

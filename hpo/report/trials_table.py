@@ -12,13 +12,15 @@ from hpo.trials import TaskGrid, Trial
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, grid: TaskGrid) -> pd.DataFrame:
     """Return one row a trial in the order of their numbers.
 
-    Columns, in order: number, round, state, score, one per hyperparameter (dotted key), fold_0 ... fold_k (the
-    metric on each fold), num_parameters, seconds (wall time of all folds together), error. A value that does
+    Columns, in order: number, round, state, score, one per hyperparameter (dotted key), amount (how far a trial was
+    trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold; with repeats,
+    fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), error. A value that does
     not exist is empty: the score of a failed trial, a hyperparameter whose condition does not hold.
     """
-    columns = ["number", "round", "state", "score", *keys]
+    amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
+    columns = ["number", "round", "state", "score", *keys, *amount]
     columns += [*(grid.name(index) for index in range(grid.size)), "num_parameters", "seconds", "error"]
-    rows = [_row(trial, keys, metric, grid) for trial in trials]
+    rows = [_row(trial, keys, metric, grid, bool(amount)) for trial in trials]
     # Objects throughout: pandas would turn a column of integers with a gap into floats.
     return pd.DataFrame(rows, columns=columns, dtype=object)
 
@@ -28,7 +30,7 @@ def write_trials(path: Path, table: pd.DataFrame) -> None:
     write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
 
 
-def _row(trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid) -> list[object]:
+def _row(trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid, has_amount: bool) -> list[object]:
     folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(grid.size)]
     sizes = trial.values("num_parameters")
     return [
@@ -37,6 +39,7 @@ def _row(trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid) -> list
         trial.state,
         trial.score,
         *(trial.point.get(key) for key in keys),
+        *([trial.amount] if has_amount else []),
         *folds,
         int(max(sizes)) if sizes else None,
         round(trial.seconds, 3),

@@ -118,7 +118,7 @@ class ShiftingWindow:
         if self.settings.rounds and history and history[-1].round + 1 >= self.settings.rounds:
             return []
         rng = np.random.default_rng((self.seed, len(history)))
-        windows = Space(tuple(self.window(d, history) for d in self.space.dimensions))
+        windows = replace(self.space, dimensions=tuple(self.window(d, history) for d in self.space.dimensions))
         return draw_untried(windows, rng, history.keys, self.settings.draws)
 
     def window(self, dimension: Dimension, history: History) -> Dimension:
