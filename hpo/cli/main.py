@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "continue a study from its frozen configuration",
     "report": "write report.md, report.json and trials.csv of a study",
     "test": "open the test part, once, with the winner",
+    "compare": "which strategy is better at equal budget, and how sure that is",
     "train": "train one configuration, no search",
     "predict": "classify, tag, translate or continue texts with a trained model",
     "attention": "draw what a trained model attends to while it reads a text",

@@ -95,6 +95,8 @@ LAW = {
         "track",
         "trials",
     },
+    "compare": BASE
+    | {"dispatch", "environment", "folder", "history", "observer", "record", "search", "strategies", "study"},
     "train_once": {"config", "environment", "errors", "folder", "objective", "splits", "tasks", "trials", "worker"},
     "integrations": {
         "config",
@@ -113,6 +115,7 @@ ONLY_IN = {
     "ray": {"hpo/dispatch", "hpo/integrations/ray_tune.py"},
     "mlflow": {"hpo/track"},
     "matplotlib": {"hpo/report"},
+    "plotly": {"hpo/compare", "hpo/report"},
     "optuna": {"hpo/integrations/optuna.py", "hpo/strategies/optuna_study.py", "hpo/record_storage.py"},
     "hydra": {"hpo/cli"},
     "omegaconf": {"hpo/cli"},

@@ -1,0 +1,124 @@
+"""Runs the searches of a comparison in front of a person, and shows what they say."""
+
+import math
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hpo.cli.comparing_progress import ComparingProgress
+from hpo.cli.running import Stopped
+from hpo.compare.comparison import Comparison
+from hpo.compare.curves import FinishedSearch
+from hpo.compare.files import write_comparison
+from hpo.compare.page import fold_rows, headline, pair_rows, standing_head, standing_rows
+from hpo.compare.result import Budget, Measure, compare_strategies
+from hpo.compare.searches import Searches, run_missing
+from hpo.dispatch import Dispatcher, make_dispatcher
+from hpo.errors import ConfigError
+
+_WIDTH_OF_A_FILE = 140
+
+
+def run_comparison(comparison: Comparison, budgets: Sequence[Budget], optimum: float | None) -> int:
+    """Run what is missing of the searches, write the comparison's files and show it.
+
+    Returns:
+        The exit code: 0 done, 1 every trial of every search failed, 128 + n stopped by signal n.
+    """
+    with ExitStack() as stack:
+        # A new one is created after its workers have started, so that a refusal leaves no trace.
+        is_new = not comparison.path.exists()
+        dispatcher = _started(comparison, stack) if is_new else None
+        stack.enter_context(comparison.study.folder.lock())
+        comparison.open()
+        searches = Searches(comparison.path / "searches.csv", comparison.study.config.study.direction)
+        total, missing = len(list(comparison.searches())), [s for s in comparison.searches() if s not in searches]
+        if missing:
+            dispatcher = dispatcher or _started(comparison, stack)
+            # After Ray, which installs a handler of its own.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, _stop)
+            try:
+                with ComparingProgress(comparison, total - len(missing)) as progress:
+                    run_missing(comparison, searches, dispatcher, [progress])
+            except Stopped as stopped:
+                done = sum(search in searches for search in comparison.searches())
+                print(f"\nstopped: {done} of {total} searches are saved in {comparison.path}", file=sys.stderr)
+                print("go on with the same command", file=sys.stderr)
+                return 128 + stopped.number
+        found = searches.of(comparison)
+        _refuse_late(budgets, found)
+        result = _result(comparison, found, budgets, optimum)
+        paths = write_comparison(comparison.path, result)
+    show(result, (*paths, comparison.path / "searches.csv"))
+    has_result = any(math.isfinite(loss) for of_label in found.values() for s in of_label for loss in s.losses)
+    return 0 if has_result else 1
+
+
+def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
+    """Print the tables, what must be known beside them, and where the files are."""
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_A_FILE
+    console.print(f"\n{headline(result)}", highlight=False, markup=False)
+    console.print(_table(standing_head(result), standing_rows(result)))
+    if result["pairs"]:
+        head = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
+        console.print(_table(head, pair_rows(result)))
+        console.print("A loss below 0 means that A is better; [95 % intervals].", highlight=False, markup=False)
+    if result.get("folds"):
+        console.print(_table(("A", "B", "winners: loss A − B on each fold", "mean"), fold_rows(result)))
+        console.print("A loss below 0 means that A's winner is better.", highlight=False, markup=False)
+    for note in result["notes"]:
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    print(f"files: {', '.join(str(path) for path in paths)}")
+
+
+def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
+    dispatcher = make_dispatcher(comparison.study.config.dispatch)
+    stack.callback(dispatcher.close)
+    return dispatcher
+
+
+def _result(
+    comparison: Comparison,
+    found: Mapping[str, Sequence[FinishedSearch]],
+    budgets: Sequence[Budget],
+    optimum: float | None,
+) -> dict[str, Any]:
+    study = comparison.study.config.study
+    known = comparison.optimum() if optimum is None else optimum
+    measure = Measure(study.metric, study.direction, known)
+    return compare_strategies(study.name, found, measure, budgets, comparison.strategies)
+
+
+def _refuse_late(budgets: Sequence[Budget], found: Mapping[str, Sequence[FinishedSearch]]) -> None:
+    """Refuse seconds by which a search had ended: it would be compared at less than the others."""
+    shortest = min(float(search.cost[-1]) for of_label in found.values() for search in of_label)
+    for budget in budgets:
+        if budget.unit == "seconds" and not 0 < budget.amount <= shortest:
+            raise ConfigError(
+                f"--at-seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
+                f"{budget.amount:g}"
+            )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in head:
+        table.add_column(name, no_wrap=name != "verdict")
+    for row in rows:
+        # Labels and numbers in brackets are no markup.
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    return table
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    raise Stopped(number)

@@ -1,0 +1,188 @@
+"""A comparison of strategies, put together and checked: what all its searches share, and what is frozen of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from hpo.config import FREE_KEYS, StudyConfig, config_from_dict, explain
+from hpo.environment import describe_environment
+from hpo.errors import ConfigError, StudyError
+from hpo.folder import write_atomically
+from hpo.keys import differences, replaced
+from hpo.space import Space
+from hpo.strategies import Strategy, make_strategy
+from hpo.study import Study, prepare_study
+from hpo.trials import Trial
+
+_FORMAT = 1
+# The objective that looks scores up, so that all of them can be looked at.
+_TABLE = "hpo.objectives.table:run_fold"
+_MOST_LOOKED_UP = 200_000
+_NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whole searches of several strategies over one study, repeated with paired seeds.
+
+    Attributes:
+        study: what they share: space, objective, data and split; its folder is the comparison's.
+        strategies: by label the settings of each strategy, its name among them.
+        repeats: how often each strategy searches; repeat r has the seed `study.seed` + r for all of them.
+    """
+
+    study: Study
+    strategies: Mapping[str, Mapping[str, Any]]
+    repeats: int
+
+    @property
+    def path(self) -> Path:
+        """The folder of everything that is written."""
+        return self.study.folder.path
+
+    def searches(self) -> Iterator[tuple[int, str]]:
+        """Yield repeat and label of every search, all strategies of a repeat before the next."""
+        for repeat in range(self.repeats):
+            for label in self.strategies:
+                yield repeat, label
+
+    def study_of(self, repeat: int, label: str) -> Study:
+        """Return the study that one search runs."""
+        config = self.study.config
+        seed, settings = config.study.seed + repeat, dict(self.strategies[label])
+        own = config.model_copy(update={"study": config.study.model_copy(update={"seed": seed}), "strategy": settings})
+        return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
+
+    def optimum(self) -> float | None:
+        """Return the best score in the space where all scores can be looked up: the table's best row; else None."""
+        study, space = self.study, self.study.space
+        if study.config.objective != _TABLE or space.size is None or space.size > _MOST_LOOKED_UP:
+            return None
+        builder, metric = study.task_builder(), study.config.study.metric
+        scores: list[float] = []
+        for point in space.points():
+            tasks = builder.tasks_of(Trial(0, 0, point))
+            try:
+                found = [study.objective.run_fold(task.payload)[metric] for task in tasks]
+            except LookupError:
+                continue  # An absent cell, which is a failed trial.
+            scores.append(sum(found) / len(found))
+        if not scores:
+            return None
+        return max(scores) if study.config.study.direction == "maximize" else min(scores)
+
+    def open(self) -> None:
+        """Freeze the configuration, or check that it is the one that was frozen.
+
+        Raises:
+            StudyError: the folder holds a study, or another comparison, or more repeats than are asked for.
+        """
+        folder = self.study.folder
+        if folder.exists:
+            raise StudyError(f"--name: {self.path} holds a study; choose another name for the comparison")
+        frozen_path = self.path / "comparison.yaml"
+        if frozen_path.exists():
+            self._refuse_changes(_read_frozen(frozen_path))
+        else:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.write_json(folder.environment_path, describe_environment())
+        if self.study.plan and not folder.data_dir.exists():
+            objective, config = self.study.objective, self.study.config
+            objective.write_development_data(config.trial, self.study.plan.development, folder.data_dir)
+        write_atomically(frozen_path, yaml.safe_dump(self._to_dict(), sort_keys=False, allow_unicode=True))
+
+    def _to_dict(self) -> dict[str, Any]:
+        config = self.study.config.to_dict()
+        return {
+            "format": _FORMAT,
+            "repeats": self.repeats,
+            "strategies": {label: dict(settings) for label, settings in self.strategies.items()},
+            "data": _fingerprints(self.study),
+            "config": {key: branch for key, branch in config.items() if key != "strategy"},
+        }
+
+    def _refuse_changes(self, frozen: Mapping[str, Any]) -> None:
+        free = {f"config.{key}" for key in FREE_KEYS if key != "study.trials"} | {"repeats"}
+        changed = {k: v for k, v in differences(frozen, self._to_dict()).items() if k not in free}
+        if changed:
+            key, (old, new) = next(iter(changed.items()))
+            more = f" ({len(changed) - 1} more differ)" if len(changed) > 1 else ""
+            raise StudyError(
+                f"{self.path} exists with another configuration: {key} was {old!r} and is now {new!r}{more}; choose "
+                f"another --name, or go on unchanged"
+            )
+        if self.repeats < frozen["repeats"]:
+            raise StudyError(
+                f"--repeats: {self.path} was begun with {frozen['repeats']}, given {self.repeats}; give as many or more"
+            )
+
+
+def prepare_comparison(
+    tree: Mapping[str, Any], strategies: Mapping[str, Mapping[str, Any]], repeats: int, name: str | None = None
+) -> Comparison:
+    """Check everything that can be checked without creating anything, and return the comparison.
+
+    Args:
+        tree: the composed configuration of a study; its strategy is not used.
+        strategies: by label the settings of each strategy.
+        repeats: how often each searches.
+        name: of the folder under runs/; None = `compare-` and the study's name.
+
+    Raises:
+        HpoError: the first fault, in one line.
+    """
+    if len(strategies) < 2:
+        given = ", ".join(strategies) or "none"
+        raise ConfigError(f"--strategies: must be two or more, given {given}; such as grid,random,evolutionary")
+    if repeats < 1:
+        raise ConfigError(f"--repeats: must be 1 or more, given {repeats}")
+    config = config_from_dict({**tree, "strategy": dict(next(iter(strategies.values())))})
+    _refuse_what_has_no_effect(config)
+    own_name = name or f"compare-{config.study.name}"
+    named = config_from_dict(replaced(config.to_dict(), {"study.name": own_name}))
+    study = prepare_study(named)
+    for label, settings in strategies.items():
+        _strategy(label, settings, study.space, config.study.seed)
+    return Comparison(study, dict(strategies), repeats)
+
+
+def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
+    try:
+        return make_strategy(settings, space, seed)
+    except ValidationError as error:
+        raise ConfigError(f"--set {explain(error, f'{label}.')}") from error
+    except ConfigError as error:
+        raise ConfigError(f"strategy {label}: {error}") from error
+
+
+def _refuse_what_has_no_effect(config: StudyConfig) -> None:
+    given = {
+        "study.finalists": config.study.finalists,
+        "study.storage": config.study.storage,
+        "track.name": config.track.name,
+    }
+    for key, value in given.items():
+        if value != _NO_EFFECT[key]:
+            allowed = "null" if _NO_EFFECT[key] is None else _NO_EFFECT[key]
+            raise ConfigError(f"{key}: has no effect in a comparison, given {value!r}; set it to {allowed}")
+
+
+def _fingerprints(study: Study) -> dict[str, str]:
+    """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
+    if study.plan is not None:
+        return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
+    return {str(file["path"]): str(file["sha256"]) for file in study.own.get("files", ())}
+
+
+def _read_frozen(path: Path) -> Mapping[str, Any]:
+    try:
+        frozen = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(frozen, dict) or frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
+        raise StudyError(f"{path}: is no comparison of format {_FORMAT}; choose another --name")
+    return frozen

@@ -1,0 +1,54 @@
+"""The files of a comparison: `comparison.json`, `comparison.csv` and `comparison.html`."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hpo.compare.page import render_page
+from hpo.folder import write_atomically
+
+_PAIR_COLUMNS = (
+    *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),
+    *("a_beats_b", "a_beats_b_low", "a_beats_b_high", "p", "p_holm", "better", "verdict"),
+)
+_FOLD_COLUMNS = ("a", "b", "fold", "difference")
+
+
+def write_comparison(folder: Path, result: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Write the three files into the folder and return their paths, the page first.
+
+    comparison.csv has a row a budget and pair of strategies, with the fields of `pairs` in comparison.json; of
+    studies, a row a pair and fold.
+    """
+    texts = {
+        "comparison.html": render_page(result),
+        "comparison.json": json.dumps(result, indent=2, allow_nan=False) + "\n",
+        "comparison.csv": _table(result),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
+    return tuple(folder / name for name in texts)
+
+
+def _table(result: Mapping[str, Any]) -> str:
+    text = io.StringIO()
+    is_repeated = result["kind"] == "strategies"
+    writer = csv.DictWriter(text, _PAIR_COLUMNS if is_repeated else _FOLD_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for pair in result["pairs"]:
+        ends = {"mean_difference": pair["interval"], "a_beats_b": pair["a_beats_b_interval"]}
+        sides = {
+            f"{name}_{side}": (end or (None, None))[k]
+            for name, end in ends.items()
+            for k, side in enumerate(("low", "high"))
+        }
+        writer.writerow({name: value for name, value in {**pair, **sides}.items() if name in _PAIR_COLUMNS})
+    for pair in result.get("folds", ()):
+        writer.writerows(
+            {"a": pair["a"], "b": pair["b"], "fold": fold, "difference": value}
+            for fold, value in pair["by_fold"].items()
+        )
+    return text.getvalue()

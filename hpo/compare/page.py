@@ -1,0 +1,248 @@
+"""A comparison as one page that needs nothing beside itself: verdicts, standings, and curves to point at."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision. Their yellow is too pale for
+# lines on white. A dash pattern tells curves apart in print, and beyond seven of them.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+_AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
+
+
+def render_page(result: Mapping[str, Any]) -> str:
+    """Return the page of the content of comparison.json."""
+    figures = [figure for unit in _AXES if (figure := _figure(result, unit)) is not None]
+    parts = [
+        f"<h1>{html.escape(result['name'])}</h1>",
+        f"<p class='lead'>{html.escape(headline(result))}</p>",
+        *(f"<p class='note'>{html.escape(note)}</p>" for note in result["notes"]),
+        *_section("Verdicts", pair_rows(result), _PAIR_HEAD, result["pairs"]),
+        *_section("Winners, fold by fold", fold_rows(result), _FOLD_HEAD, result.get("folds", ())),
+        *_curve_sections(figures, result),
+        *_section("Standings", standing_rows(result), standing_head(result), result["standings"]),
+        _method(result),
+    ]
+    return _PAGE.replace("%TITLE%", html.escape(result["name"])).replace("%BODY%", "\n".join(parts), 1)
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """Return what was compared, in one sentence."""
+    what = f"{result['metric']} ({result['direction']})"
+    if result["kind"] == "studies":
+        return f"{len(result['strategies'])} studies, one search each; {what}."
+    budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
+    best = "" if result["optimum"] is None else f" The best score there is: {result['optimum']:.6g}."
+    return (
+        f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
+        f"{budget:g} trials a search; {what}.{best}"
+    )
+
+
+_PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
+_FOLD_HEAD = ("A", "B", "loss A − B on each fold", "mean")
+
+
+def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of pairs; a loss below 0 means that A is better."""
+    return [
+        [
+            f"{pair['budget']:,g} {pair['unit']}",
+            pair["a"],
+            pair["b"],
+            _number(pair["mean_difference"], pair["interval"], "+.4g"),
+            _number(pair["a_beats_b"], pair["a_beats_b_interval"], ".2f"),
+            "–" if pair["p_holm"] is None else _p(pair["p_holm"]),
+            pair["verdict"],
+        ]
+        for pair in result["pairs"]
+    ]
+
+
+def fold_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of winners; a loss below 0 means that A is better."""
+    return [
+        [
+            pair["a"],
+            pair["b"],
+            ", ".join(f"{value:+.4g}" for value in pair["by_fold"].values()) or "not the same folds",
+            _number(pair["mean_difference"], None, "+.4g"),
+        ]
+        for pair in result.get("folds", ())
+    ]
+
+
+def standing_head(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the head of the table of standings."""
+    regret = () if result["optimum"] is None else ("regret",)
+    one = "strategy" if result["kind"] == "strategies" else "study"
+    return ("budget", one, f"best {result['metric']}", *regret, "seconds a search")
+
+
+def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of standings, the best of each budget first."""
+    has_regret = result["optimum"] is not None
+    sign = -1 if result["direction"] == "maximize" else 1
+    budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
+    ordered = sorted(
+        result["standings"],
+        key=lambda s: (
+            budgets.index((s["budget"], s["unit"])),
+            math.inf if s["mean_score"] is None else sign * s["mean_score"],
+        ),
+    )
+    return [
+        [
+            f"{s['budget']:,g} {s['unit']}",
+            s["label"],
+            _number(s["mean_score"], s["interval"], ".5g"),
+            *([_number(s["mean_regret"], s["regret_interval"], ".3g")] if has_regret else []),
+            f"{s['mean_seconds']:,.0f}" if s["mean_seconds"] >= 10 else f"{s['mean_seconds']:.2g}",
+        ]
+        for s in ordered
+    ]
+
+
+def _number(value: float | None, interval: Sequence[float] | None, form: str) -> str:
+    if value is None:
+        return "–"
+    ends = "" if interval is None else f" [{format(interval[0], form)}, {format(interval[1], form)}]"
+    return f"{format(value, form)}{ends}"
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _section(title: str, rows: Sequence[Sequence[str]], head: Sequence[str], items: Sequence[Any]) -> list[str]:
+    if not rows:
+        return []
+    lines = [f"<h2>{title}</h2>", "<div class='wide'><table><thead><tr>"]
+    lines += [f"<th>{html.escape(cell)}</th>" for cell in head]
+    lines.append("</tr></thead><tbody>")
+    for cells, item in zip(rows, items, strict=True):
+        mark = " class='decided'" if item.get("better") else ""
+        lines.append(f"<tr{mark}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>")
+    return [*lines, "</tbody></table></div>"]
+
+
+def _curve_sections(figures: Sequence[Any], result: Mapping[str, Any]) -> list[str]:
+    from plotly import io  # Half a second to load: only where a page is written.
+
+    band = "" if result["repeats"] < 2 else " Lines are means over the searches, bands their 95 % bootstrap intervals."
+    lines = [f"<h2>Best so far</h2><p>{band.strip()} Click a name to hide it.</p>"]
+    for place, figure in enumerate(figures):
+        # The library once, in the page itself, so that it opens without a network.
+        lines.append(
+            io.to_html(
+                figure,
+                full_html=False,
+                include_plotlyjs=place == 0,
+                config={"displaylogo": False},
+                div_id=f"curves-{place}",
+            )
+        )
+    return lines if figures else []
+
+
+def _figure(result: Mapping[str, Any], unit: str) -> Any:
+    """Return the curves against trials or cost; None where there are none, as where nothing is known of cost."""
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+    for place, (label, curves) in enumerate(result["curves"].items()):
+        curve = curves[unit]
+        if not curve[unit]:
+            continue
+        colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
+        mean, low, high = (_heights(curve[name], result) for name in ("mean", "low", "high"))
+        if low:
+            figure.add_scatter(
+                x=[*curve[unit], *reversed(curve[unit])],
+                y=[*high, *reversed(low)],
+                fill="toself",
+                fillcolor=_pale(colour),
+                line={"width": 0},
+                mode="lines",
+                hoverinfo="skip",
+                legendgroup=label,
+                showlegend=False,
+            )
+        figure.add_scatter(
+            x=curve[unit],
+            y=mean,
+            mode="lines",
+            line={"color": colour, "dash": dash, "width": 2.5},
+            name=html.escape(label),
+            legendgroup=label,
+        )
+    if not figure.data:
+        return None
+    has_regret = result["optimum"] is not None
+    figure.update_layout(
+        template="plotly_white",
+        height=460,
+        margin={"t": 20, "r": 20, "b": 60, "l": 80},
+        hovermode="x unified",
+        font={"family": "system-ui, sans-serif", "size": 14, "color": "#222"},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"title": {"text": _AXES[unit]}, "rangemode": "tozero"},
+        yaxis={"title": {"text": f"regret ({result['metric']})" if has_regret else f"best {result['metric']}"}},
+    )
+    return figure
+
+
+def _heights(scores: Sequence[float], result: Mapping[str, Any]) -> list[float]:
+    """Return the regrets of scores where the optimum is known, and else the scores."""
+    if result["optimum"] is None:
+        return list(scores)
+    sign = -1 if result["direction"] == "maximize" else 1
+    return [sign * (score - result["optimum"]) for score in scores]
+
+
+def _pale(colour: str) -> str:
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, 0.15)"
+
+
+def _method(result: Mapping[str, Any]) -> str:
+    items = "".join(
+        f"<dt>{html.escape(name.replace('_', ' '))}</dt><dd>{html.escape(text)}</dd>"
+        for name, text in result["method"].items()
+    )
+    settings = "".join(
+        f"<dt>{html.escape(label)}</dt><dd>{html.escape(', '.join(f'{k} = {v}' for k, v in values.items()))}</dd>"
+        for label, values in result["strategies"].items()
+    )
+    return f"<h2>Method</h2><dl>{items}</dl><h2>Settings</h2><dl>{settings}</dl>"
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%TITLE%</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { margin-bottom: 0.2rem; }
+h2 { margin-top: 2.2rem; font-size: 1.2rem; }
+.lead { margin-top: 0; color: #444; }
+.note { background: #fff6e0; border-left: 4px solid #e69f00; padding: 0.5rem 0.8rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 0.35rem 0.7rem; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th { border-bottom: 2px solid #888; }
+tr.decided td:last-child { font-weight: 600; }
+dt { font-weight: 600; margin-top: 0.4rem; }
+dd { margin: 0; color: #444; }
+</style>
+</head>
+<body>
+%BODY%
+</body>
+</html>
+"""

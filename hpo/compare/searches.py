@@ -1,0 +1,139 @@
+"""Runs the searches of a comparison one after another, each written down when it is finished."""
+
+import csv
+import io
+import json
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from hpo.compare.comparison import Comparison
+from hpo.compare.curves import FinishedSearch
+from hpo.dispatch.protocol import Dispatcher
+from hpo.errors import StudyError
+from hpo.observer import Observer
+from hpo.record import memory_record
+from hpo.search import search
+from hpo.trials import Direction
+
+_COLUMNS = ["strategy", "repeat", "seed", "best", "scores", "seconds"]
+
+
+class Searches:
+    """The file `searches.csv`: a row per finished search, in the order of finishing.
+
+    Columns: strategy (its label), repeat, seed, best (score; empty where no trial completed), and two JSON lists with
+    an item a trial: scores (null where it did not complete) and seconds. A last line that a killed driver left
+    half-written is cut off, and its search is run again.
+    """
+
+    def __init__(self, path: Path, direction: Direction) -> None:
+        self._path = path
+        self._sign = -1.0 if direction == "maximize" else 1.0
+        self._found: dict[tuple[int, str], FinishedSearch] = {}
+        if path.exists():
+            self._read()
+
+    def __contains__(self, search_of: tuple[int, str]) -> bool:
+        return search_of in self._found
+
+    def of(self, comparison: Comparison) -> dict[str, list[FinishedSearch]]:
+        """Return by label the finished searches of a comparison, in the order of repeats."""
+        found: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
+        for repeat, label in comparison.searches():
+            if (repeat, label) in self._found:
+                found[label].append(self._found[repeat, label])
+        return found
+
+    def append(self, found: FinishedSearch) -> None:
+        """Write a finished search down, at once and to the disk."""
+        scores = [self._sign * loss if math.isfinite(loss) else None for loss in found.losses]
+        best = self._sign * min(found.losses, default=math.inf)
+        row = [found.label, found.repeat, found.seed, best if math.isfinite(best) else None]
+        lines = [_COLUMNS] if not self._path.exists() or not self._path.stat().st_size else []
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([*lines, [*row, json.dumps(scores), json.dumps(found.seconds)]])
+        with self._path.open("ab") as file:
+            file.write(text.getvalue().encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self._found[found.repeat, found.label] = found
+
+    def _read(self) -> None:
+        written = self._path.read_bytes()
+        whole = written[: written.rfind(b"\n") + 1]
+        if len(whole) < len(written):
+            os.truncate(self._path, len(whole))
+        reader = csv.DictReader(io.StringIO(whole.decode()))
+        # A list of scores has no limit of its own.
+        csv.field_size_limit(max(csv.field_size_limit(), len(whole)))
+        for line, row in enumerate(reader, start=2):
+            try:
+                scores = json.loads(row["scores"])
+                losses = tuple(math.inf if score is None else self._sign * score for score in scores)
+                seconds = tuple(float(value) for value in json.loads(row["seconds"]))
+                found = FinishedSearch(row["strategy"], int(row["repeat"]), int(row["seed"]), losses, seconds)
+            except (KeyError, TypeError, ValueError) as error:
+                raise StudyError(
+                    f"{self._path}:{line}: cannot be read as a finished search; take the line out, and it is run again"
+                ) from error
+            self._found[found.repeat, found.label] = found
+
+
+class Watcher(Observer, Protocol):
+    """What watches a comparison: its searches, and the trials of each."""
+
+    def search_started(self, repeat: int, label: str) -> None:
+        """A search begins."""
+        ...
+
+    def search_finished(self, found: FinishedSearch) -> None:
+        """A search is over and written down."""
+        ...
+
+
+def run_missing(
+    comparison: Comparison, searches: Searches, dispatcher: Dispatcher, watchers: Sequence[Watcher]
+) -> None:
+    """Run every search that is not written down yet."""
+    for repeat, label in comparison.searches():
+        if (repeat, label) in searches:
+            continue
+        for watcher in watchers:
+            watcher.search_started(repeat, label)
+        found = run_search(comparison, repeat, label, dispatcher, watchers)
+        searches.append(found)
+        for watcher in watchers:
+            watcher.search_finished(found)
+
+
+def run_search(
+    comparison: Comparison, repeat: int, label: str, dispatcher: Dispatcher, observers: Sequence[Observer] = ()
+) -> FinishedSearch:
+    """Run one search from its beginning to its budget; nothing of it is kept but scores and seconds."""
+    study = comparison.study_of(repeat, label)
+    config = study.config.study
+    # States of trainings are each search's own: another one would go on where this one stopped, and for nothing.
+    states = study.folder.states_dir / f"{label}_{repeat}"
+    shutil.rmtree(states, ignore_errors=True)
+    builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute())
+    record = memory_record(config.metric, config.direction, study.grid)
+    try:
+        history = search(
+            study.strategy,
+            record,
+            dispatcher,
+            builder.tasks_of,
+            config.trials,
+            observers,
+            study.imports,
+            study.race,
+        )
+    finally:
+        shutil.rmtree(states, ignore_errors=True)
+    losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)
+    return FinishedSearch(label, repeat, config.seed, losses, tuple(trial.seconds for trial in history))

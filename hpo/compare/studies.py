@@ -1,0 +1,165 @@
+"""Compares studies that exist, one search each: their curves, and their winners fold by fold."""
+
+import csv
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from hpo.compare.curves import FinishedSearch
+from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
+from hpo.config import StudyConfig
+from hpo.errors import StudyError
+from hpo.folder import StudyFolder, find_study
+
+
+@dataclass(frozen=True)
+class FinishedStudy:
+    """A study's search, as its folder holds it.
+
+    Attributes:
+        label: the study's name.
+        config: its frozen configuration.
+        search: losses and seconds of its trials.
+        winner: number of its best trial; None where none completed.
+        folds: the winner's score on each fold, by the fold's name.
+        data: what tells whether two studies were scored on the same examples.
+    """
+
+    label: str
+    config: StudyConfig
+    search: FinishedSearch
+    winner: int | None
+    folds: Mapping[str, float]
+    data: Mapping[str, Any]
+
+
+def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
+    """Return the studies, given by their names under runs/ or by their folders.
+
+    Raises:
+        StudyError: one is missing or has no trials.csv, two have one name, or their metrics cannot be compared.
+    """
+    if len(references) < 2:
+        given = ", ".join(references) or "none"
+        raise StudyError(f"STUDY: must be two or more, given {given}; or give --strategies to compare strategies")
+    studies = [_read(find_study(reference)) for reference in references]
+    first = studies[0]
+    for place, study in enumerate(studies):
+        if study.label in [other.label for other in studies[:place]]:
+            raise StudyError(f"STUDY: two studies are called '{study.label}'; give different ones")
+        for key in ("metric", "direction"):
+            ours, its = getattr(first.config.study, key), getattr(study.config.study, key)
+            if ours != its:
+                raise StudyError(
+                    f"study.{key}: must be the same in all studies, given {ours} in {first.label} and {its} in "
+                    f"{study.label}; their scores cannot be compared"
+                )
+    return studies
+
+
+def compare_studies(
+    name: str, studies: Sequence[FinishedStudy], budgets: Sequence[Budget], optimum: float | None
+) -> dict[str, Any]:
+    """Return the content of comparison.json for studies that exist."""
+    study = studies[0].config.study
+    measure = Measure(study.metric, study.direction, optimum)
+    searches = {study.label: [study.search] for study in studies}
+    return {
+        "format": FORMAT,
+        "kind": "studies",
+        "name": name,
+        "metric": study.metric,
+        "direction": study.direction,
+        "repeats": 1,
+        "optimum": optimum,
+        "strategies": {study.label: dict(study.config.strategy) for study in studies},
+        "method": {"folds": "no test is made: the folds share training examples, and the winners were chosen on them"},
+        "notes": [*_ONE_EACH, *_differences(studies)],
+        "standings": standings(searches, measure, budgets),
+        "pairs": [],
+        "curves": curves(searches, measure),
+        "winners": [{"label": s.label, "trial": s.winner, "folds": dict(s.folds)} for s in studies],
+        "folds": _fold_differences(studies, measure),
+    }
+
+
+_ONE_EACH = (
+    "One search each says nothing of the strategies: the next seed may turn the order round. To compare strategies, "
+    "repeat whole searches: hpo compare --strategies A,B --repeats 30.",
+)
+
+
+def _read(folder: StudyFolder) -> FinishedStudy:
+    config = folder.config()
+    if not folder.trials_path.exists():
+        raise StudyError(f"study: {folder.trials_path} is missing; write it with `hpo report {config.study.name}`")
+    sign = -1.0 if config.study.direction == "maximize" else 1.0
+    with folder.trials_path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    losses, seconds = [], []
+    for line, row in enumerate(rows, start=2):
+        try:
+            losses.append(sign * float(row["score"]) if row["state"] == "complete" else math.inf)
+            seconds.append(float(row["seconds"] or 0))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StudyError(
+                f"{folder.trials_path}:{line}: is no row of a trials.csv; write it again with `hpo report "
+                f"{config.study.name}`"
+            ) from error
+    best = min(range(len(rows)), key=lambda place: losses[place], default=None)
+    winner = None if best is None or not math.isfinite(losses[best]) else best
+    folds = {} if winner is None else _folds(rows[winner])
+    search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))
+    return FinishedStudy(config.study.name, config, search, winner, folds, _data(folder, config))
+
+
+def _folds(row: Mapping[str, str]) -> dict[str, float]:
+    return {name: float(value) for name, value in row.items() if name.startswith("fold_") and value}
+
+
+def _data(folder: StudyFolder, config: StudyConfig) -> dict[str, Any]:
+    """Return the fingerprints of the split's parts; where there is none, what the objective was told of its data."""
+    report_path = folder.path / "report.json"
+    report = json.loads(report_path.read_text(encoding="utf-8")) if report_path.exists() else {}
+    split = (report.get("data") or {}).get("split") or {}
+    parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
+    if parts:
+        return {"parts": parts, "folds": split.get("folds"), "kind": split.get("kind"), "seed": config.split.seed}
+    return {"data": config.trial.get("data"), "split": config.split.model_dump()}
+
+
+def _differences(studies: Sequence[FinishedStudy]) -> list[str]:
+    """Return a warning for everything that makes the comparison unequal."""
+    first, warnings = studies[0], []
+    for study in studies[1:]:
+        both = f"{first.label} and {study.label}"
+        if first.data != study.data:
+            warnings.append(f"{both} were not scored on the same examples: their data or split differ.")
+        if first.config.objective != study.config.objective:
+            warnings.append(f"{both} have different objectives.")
+        budgets = [len(s.search.losses) for s in (first, study)]
+        if budgets[0] != budgets[1]:
+            warnings.append(f"{both} have different budgets: {budgets[0]} and {budgets[1]} trials.")
+    return warnings
+
+
+def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> list[dict[str, Any]]:
+    """Return, for each other study, what its winner's loss on each fold is above that of the first study's winner."""
+    first, found = studies[0], []
+    for study in studies[1:]:
+        is_paired = first.data == study.data and first.folds.keys() == study.folds.keys() and bool(first.folds)
+        by_fold = {
+            fold: measure.sign * (first.folds[fold] - study.folds[fold]) for fold in (first.folds if is_paired else ())
+        }
+        found.append(
+            {
+                "a": first.label,
+                "b": study.label,
+                "by_fold": by_fold,
+                "mean_difference": statistics.fmean(by_fold.values()) if by_fold else None,
+            }
+        )
+    return cast("list[dict[str, Any]]", found)
