@@ -1,4 +1,7 @@
-"""Data sets of the Hugging Face hub, or folders that its `datasets` library saved: read as tables, nothing is run."""
+"""Data sets of the Hugging Face hub, or folders that its `datasets` library saved: read as tables, nothing is run.
+
+Since version 4 the library itself refuses data sets that bring code; the extra [hub] asks for a later one.
+"""
 
 import json
 import os
@@ -74,7 +77,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
             ) from error
     if not HUB_NAME.fullmatch(name) or Path(name).exists():
         raise DataError(
-            f"{name}: no such folder; {key} with data.format=hub must name a folder that `save_to_disk` wrote, or a "
+            f"{name}: not a folder; {key} with data.format=hub must name a folder that `save_to_disk` wrote, or a "
             "data set on the hub as owner/name"
         )
     import huggingface_hub
