@@ -4,6 +4,8 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
 from hpo.config import DispatchSection, config_from_dict
 from hpo.dispatch.local import LocalDispatcher
 from hpo.folder import StudyFolder
@@ -41,22 +43,30 @@ STRATEGIES = {
     "random": {"name": "random", "round_size": 5},
     "shifting_window": {
         "name": "shifting_window",
-        "window": 3,
+        "window": None,
         "windows": {},
-        "range_window": 0.34,
+        "range_window": None,
+        "opening": "space",
         "start": {},
+        "first_draws": 5,
         "rounds": None,
-        "draws": 5,
+        "draws": 3,
+        "growth": 0.05,
+        "moving": None,
         "credit": "best",
     },
     "evolutionary": {
         "name": "evolutionary",
         "population": 6,
+        "opening": "stratified",
         "generations": None,
         "surviving": 0.34,
+        "children": 3,
+        "growth": 0.05,
+        "candidates": 4,
         "crossover": 0.5,
         "mutation": None,
-        "mutation_steps": 1,
+        "mutation_steps": None,
         "mutation_scale": 0.1,
     },
     "successive_halving": {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2},
@@ -69,10 +79,11 @@ STRATEGIES = {
 }
 
 
-def strategy_settings(name, space_name):
-    """Return settings of the strategy that fit the space: a window of one value where there is only one."""
-    shorter = name == "shifting_window" and space_name == "one point"
-    return STRATEGIES[name] | ({"window": 1} if shorter else {})
+def shipped(name):
+    """Return the settings of a file in conf/strategy."""
+    settings = yaml.safe_load((REPOSITORY / "conf" / "strategy" / f"{name}.yaml").read_text())
+    assert isinstance(settings, dict)
+    return settings
 
 
 def dispatch_section(**changes):

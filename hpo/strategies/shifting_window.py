@@ -2,20 +2,25 @@
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hpo.dimensions import Choices, Dimension, Range, Value, allows
+from hpo.dimensions import Choices, Dimension, NoDefault, Range, Value, allows
 from hpo.errors import ConfigError, nearest
 from hpo.history import History
 from hpo.keys import flatten
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
 from hpo.strategies.protocol import Settings
+from hpo.strategies.stratified import draw_stratified
+from hpo.strategies.windows import window
+
+# The shortest window of random length, in values: the centre and a neighbour on either side.
+_LEAST_VALUES = 3
 
 
 def _odd(value: int) -> int:
@@ -31,23 +36,36 @@ class ShiftingWindowSettings(Settings):
     """Settings of shifting-window search.
 
     Attributes:
-        window: number of neighbouring values in a window, odd; a shorter dimension is its own window.
+        window: number of neighbouring values in a window, odd; a shorter dimension is its own window. None = of
+            random length, another for every draw, shorter the longer the search has gone on.
         windows: exceptions to `window`, by dotted key.
-        range_window: length of the window on a range without `points`, as a share of its (log) length.
-        start: value at the centre of the first window, by dotted key; the middle of the range elsewhere.
+        range_window: length of the window on a range without `points`, as a share of its (log) length; None
+            = of random length, as `window`.
+        opening: where the first round is drawn: from the whole `space`, spread evenly over every dimension,
+            or from the `window` in the middle of every range (or at `start`).
+        start: value at the centre of the first window, by dotted key; elsewhere the dimension's default, or the
+            middle of the range.
+        first_draws: the number of points drawn in the first round; None = `draws`.
         rounds: N, the number of rounds; None lets the budget end the search.
         draws: N', the number of points drawn a round.
+        growth: a round has at least this share of the trials so far, so that a long study keeps more workers busy.
+        moving: probability that a hyperparameter is drawn from its window; the others keep the value at the
+            centre. None = 1 / number of dimensions; 1 = all are drawn.
         credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
             the value whose trials have the best `mean` or `median`. On a range without `points` it is always
             the best trial's, since hardly a value comes twice.
     """
 
-    window: Window
+    window: Window | None
     windows: Annotated[dict[str, Window], BeforeValidator(flatten)]
-    range_window: float = Field(gt=0, le=1)
+    range_window: float | None = Field(gt=0, le=1)
+    opening: Literal["space", "window"]
     start: Annotated[dict[str, Any], BeforeValidator(flatten)]
+    first_draws: int | None = Field(ge=1)
     rounds: int | None = Field(ge=1)
     draws: int = Field(ge=1)
+    growth: float = Field(ge=0, le=1)
+    moving: float | None = Field(gt=0, le=1)
     credit: Literal["best", "mean", "median"]
 
 
@@ -55,18 +73,27 @@ class ShiftingWindowSettings(Settings):
 class ShiftingWindow:
     """N rounds of N' random draws; after each, every window moves to the value that did best.
 
-    First points: drawn from windows in the middle of every range (the lower middle of an even number of
-    values), or around `start`. After a round, per dimension, the value that led to the best performance
-    among all trials so far becomes the centre of the window, clipped to stay inside the range. Choices
-    have no order and no window: they are drawn from all their values. Failures count as worst, ties go to
-    the earlier trial; while every trial has failed the windows stay. Ends after N rounds, or when the
-    windows hold no untried point (they cannot move without a new trial).
+    First points: from the whole space, spread evenly over every dimension, or from windows in the middle of
+    every range (the lower middle of an even number of values), or around `start` or the dimension's default.
+    After a round, per dimension, the value that led to the best performance among all trials so far becomes the
+    centre of its window, which is clipped to stay inside the range. A draw changes only some dimensions (`moving`,
+    one on average): each to a random value of its window, the others stay at their centres. Without a given length,
+    the windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
+    least three values: early draws look everywhere along a dimension, later ones more and more often close to the
+    best, yet never only there, so that no window gets stuck. Choices have no order and no window: they are drawn
+    from all their values.
+
+    Failures count as worst, ties go to the earlier trial; while every trial has failed the first round is drawn
+    again. Where the windows hold nothing untried, a point is drawn from the whole space. Ends after N rounds, or when
+    a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture leaves open which
-    trials are looked at and how credit is given; here it is all trials so far, and `credit` says how.
+    trials are looked at and how credit is given; here it is all trials so far, and `credit` says how. Its literal
+    method is `window: 3`, `opening: window`, `moving: 1`, `growth: 0`: it draws all dimensions at once from windows
+    that never change their length, which is random search where the ranges are as short as the windows.
 
-    Example: over the range 4, 8, 16, 32, 64, 128, 256 the first window is 16, 32, 64. If 64 did best, the
-    next window is 32, 64, 128; if 256 were best, 64, 128, 256.
+    Example: over the range 4, 8, 16, 32, 64, 128, 256 and with `window: 3`, `opening: window`, the first window is
+    16, 32, 64. If 64 did best, the next window is 32, 64, 128; if 256 were best, 64, 128, 256.
     """
 
     settings: ShiftingWindowSettings
@@ -90,6 +117,8 @@ class ShiftingWindow:
         for key, value in self.settings.start.items():
             if not allows(windowed[key], value):
                 raise ConfigError(f"strategy.start.{key}: {value!r} is not in the range; give one of its values")
+        if self.settings.start and self.settings.opening == "space":
+            raise ConfigError("strategy.start: has no effect with opening=space; set strategy.opening=window")
         self._check_lengths([d for d in windowed.values() if not isinstance(d, Range)])
 
     def _check_lengths(self, finite: Sequence[Dimension]) -> None:
@@ -101,67 +130,100 @@ class ShiftingWindow:
                     f"{len(dimension.values)} values; give an odd number up to that"
                 )
         longest = max((len(d.values) for d in finite), default=math.inf)
-        if self.settings.window > longest:
+        if (self.settings.window or 0) > longest:
             raise ConfigError(
                 f"strategy.window: is longer than every ordered range of the space, given {self.settings.window} "
                 f"where the longest has {longest} values; give an odd number up to that"
             )
 
     @property
+    def first_draws(self) -> int:
+        """The number of points drawn in the first round."""
+        return self.settings.first_draws or self.settings.draws
+
+    @property
     def announcement(self) -> str:
         """One line on the windows and rounds."""
-        rounds = self.settings.rounds or "rounds until the budget ends"
-        return f"shifting window: {rounds} of {self.settings.draws} draws, windows of {self.settings.window} values"
+        settings = self.settings
+        windows = f"windows of {settings.window} values" if settings.window else "windows of random length"
+        more = f" (or {settings.growth:.0%} of the trials so far, if more)" if settings.growth else ""
+        return (
+            f"shifting window: {settings.rounds or 'rounds until the budget ends'}, the first of {self.first_draws} "
+            f"draws, each later one of {settings.draws}{more}, {windows}"
+        )
 
     def next_round(self, history: History) -> Sequence[Point]:
-        """Return `draws` untried points from the windows that the history leads to."""
-        if self.settings.rounds and history and history[-1].round + 1 >= self.settings.rounds:
+        """Return untried points from the windows that the history leads to."""
+        settings = self.settings
+        if settings.rounds and history and history[-1].round + 1 >= settings.rounds:
             return []
         rng = np.random.default_rng((self.seed, len(history)))
-        windows = replace(self.space, dimensions=tuple(self.window(d, history) for d in self.space.dimensions))
-        return draw_untried(windows, rng, history.keys, self.settings.draws)
+        missing = self.first_draws - len(history)
+        has_led = any(trial.score is not None for trial in history.ranked(1))
+        if settings.opening == "space" and (missing > 0 or not has_led):
+            return draw_stratified(self.space, rng, history.keys, missing if missing > 0 else settings.draws)
+        count = missing if missing > 0 else max(settings.draws, int(settings.growth * len(history)))
+        centres = self.centres(history)
+        shortest = min(1.0, self.first_draws / max(len(history), 1))
+        best = history.ranked(1)
+        moving = settings.moving or 1 / (len(best[0].point) if best else len(self.space.dimensions))
+        return draw_untried(self.space, rng, history.keys, count, lambda: self.draw(centres, shortest, moving, rng))
 
-    def window(self, dimension: Dimension, history: History) -> Dimension:
-        """Return the dimension narrowed to its window after these trials."""
-        if isinstance(dimension, Choices):
-            return dimension
-        centre = self._best_value(dimension, history)
+    def centres(self, history: History) -> Mapping[str, Value]:
+        """Return, by key, the value at the centre of each window; dimensions that no trial has led are absent."""
+        centres: dict[str, Value] = {
+            d.key: d.default for d in self.space.dimensions if not isinstance(d.default, type)
+        } | self.settings.start
+        leaders = [trial for trial in history.ranked(1) if trial.score is not None]
+        for dimension in self.space.dimensions if leaders else ():
+            key = dimension.key
+            if self.settings.credit != "best" and not isinstance(dimension, Range):
+                groups = _groups(key, history)
+                average = statistics.fmean if self.settings.credit == "mean" else statistics.median
+                if groups:
+                    # min() keeps the first of equals, and the groups stand in the order of their earliest trial.
+                    centres[key] = min(groups, key=lambda value: average(groups[value]))
+            elif key in leaders[0].point:
+                centres[key] = leaders[0].point[key]
+            else:  # A dimension that the best trial does not have.
+                having = (t for t in history.ranked() if key in t.point and t.score is not None)
+                leader = next(having, None)
+                if leader is not None:
+                    centres[key] = leader.point[key]
+        return centres
+
+    def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
+        """Return a point: some dimensions drawn from their windows, the others at the centres of theirs.
+
+        Args:
+            centres: by key, the value at the centre of a window; a dimension without one has it in its middle.
+            shortest: shortest window of random length, as a share of the range.
+            moving: probability that a dimension is drawn from its window.
+            rng: the source of randomness.
+        """
+        share = shortest ** float(rng.random())
+        values: dict[str, Value] = {}
+        for dimension in self.space.dimensions:
+            key = dimension.key
+            if key not in centres or rng.random() < moving:
+                values[key] = self.window(dimension, centres, share).draw(rng)
+            else:
+                values[key] = centres[key]
+        return self.space.complete(values, rng)
+
+    def window(self, dimension: Dimension, centres: Mapping[str, Value], share: float) -> Dimension:
+        """Return the dimension narrowed to its window; `share` is its length where the settings give none."""
+        settings = self.settings
+        length = settings.windows.get(dimension.key, settings.window)
         if isinstance(dimension, Range):
-            return self._range_window(dimension, centre)
-        values = dimension.values
-        length = min(self.settings.windows.get(dimension.key, self.settings.window), len(values))
-        middle = (len(values) - 1) // 2 if centre is _NOTHING else values.index(centre)
-        first = min(max(middle - length // 2, 0), len(values) - length)
-        return replace(dimension, values=values[first : first + length])
-
-    def _range_window(self, dimension: Range, centre: Any) -> Dimension:
-        half = self.settings.range_window / 2
-        unit = 0.5 if centre is _NOTHING else dimension.to_unit(centre)
-        unit = min(max(unit, half), 1 - half)
-        low, high = dimension.from_unit(unit - half), dimension.from_unit(unit + half)
-        assert isinstance(low, int | float)
-        assert isinstance(high, int | float)
-        return replace(dimension, low=low, high=high)
-
-    def _best_value(self, dimension: Dimension, history: History) -> Any:
-        """Return the value that led to the best performance, or `_NOTHING` where no trial has one."""
-        tried = [t for t in history.ranked() if dimension.key in t.point and math.isfinite(t.loss)]
-        if not tried:
-            return self.settings.start.get(dimension.key, _NOTHING)
-        if self.settings.credit == "best" or isinstance(dimension, Range):
-            return tried[0].point[dimension.key]
-        return _best_group(dimension.key, history, self.settings.credit)
+            share = settings.range_window or share
+        return window(dimension, centres.get(dimension.key, NoDefault), share, length, _LEAST_VALUES)
 
 
-_NOTHING = object()
-
-
-def _best_group(key: str, history: History, credit: str) -> Value:
-    """Return the value with the best mean or median loss over all its trials, failures as worst."""
+def _groups(key: str, history: History) -> dict[Value, list[float]]:
+    """Return the losses of each value's trials, the values in the order of their earliest trial."""
     losses: dict[Value, list[float]] = {}
     for trial in history:
         if key in trial.point:
             losses.setdefault(trial.point[key], []).append(trial.loss)
-    average = statistics.fmean if credit == "mean" else statistics.median
-    # min() keeps the first of equals, and the groups stand in the order of their earliest trial.
-    return min(losses, key=lambda value: average(losses[value]))
+    return losses

@@ -16,7 +16,7 @@ from hpo.space_reader import space_from_dict
 from hpo.strategies import STRATEGIES as REGISTERED
 from hpo.strategies import make_strategy
 from hpo.trials import Outcome, Trial, finished
-from tests.studies import REPOSITORY, SPACES, STRATEGIES, strategy_settings
+from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 CASES = [
     pytest.param(name, space, id=f"{name}-{space}")
@@ -27,7 +27,7 @@ CASES = [
 
 
 def make(name, space_name, seed=0):
-    return make_strategy(strategy_settings(name, space_name), space_from_dict(SPACES[space_name]), seed)
+    return make_strategy(STRATEGIES[name], space_from_dict(SPACES[space_name]), seed)
 
 
 def played(strategy, num_rounds, loss_of=lambda point: float(len(point_key(point)) % 7)):
@@ -85,8 +85,7 @@ def test_a_finite_space_comes_to_an_end(name, space):
     num_points = len({trial.key for trial in history})
     assert num_points <= strategy.space.size
     assert not strategy.next_round(history)
-    if name != "shifting_window":
-        assert num_points == strategy.space.size
+    assert num_points == strategy.space.size
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -141,8 +140,7 @@ DIMENSION = VALUES.map(lambda v: {"values": v}) | CHOICES.map(lambda c: {"choice
 )
 def test_random_spaces_and_random_failures(tree, name, failing):
     space = space_from_dict(tree)
-    settings_ = STRATEGIES[name] | ({"window": 1} if name == "shifting_window" else {})
-    strategy = make_strategy(settings_, space, 3)
+    strategy = make_strategy(STRATEGIES[name], space, 3)
     history = played(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
     assert len(distinct(history)) == len(history)
     assert len({trial.key for trial in history}) <= space.size

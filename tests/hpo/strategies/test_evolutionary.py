@@ -6,14 +6,16 @@ import pytest
 from hpo.history import History
 from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
+from hpo.strategies.preselection import most_promising
 from hpo.trials import Outcome, Trial, finished
-from tests.studies import STRATEGIES
+from tests.studies import shipped
 
 TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": {"low": 1e-4, "high": 1.0, "log": True}}
 
 
 def make(tree=TREE, **changes):
-    return make_strategy(STRATEGIES["evolutionary"] | changes, space_from_dict(tree), 0)
+    """Return the plain method of the lecture."""
+    return make_strategy(shipped("evolutionary_plain") | changes, space_from_dict(tree), 0)
 
 
 def history_of(points, losses):
@@ -87,9 +89,34 @@ def test_it_finds_the_best_point_of_a_bowl_sooner_than_it_could_try_them_all():
 def test_it_ends_after_its_generations():
     """The first population is the first generation."""
     first = make(generations=2).next_round(History())
-    assert make(generations=2).next_round(history_of(first, range(6)))
-    assert not make(generations=1).next_round(history_of(first, range(6)))
+    assert make(generations=2).next_round(history_of(first, range(10)))
+    assert not make(generations=1).next_round(history_of(first, range(10)))
     assert "2 generations" in make(generations=2).announcement
+
+
+def test_steps_of_random_length_are_mostly_short_and_stay_in_the_range():
+    strategy, rng = make({"a": list(range(21))}, mutation_steps=None), np.random.default_rng(0)
+    steps = [abs(strategy.mutated(strategy.space["a"], 10, rng) - 10) for _ in range(4000)]
+    assert np.mean([step == 1 for step in steps]) == pytest.approx(0.5, abs=0.03)
+    assert np.mean([step == 2 for step in steps]) == pytest.approx(0.25, abs=0.03)
+    assert {strategy.mutated(strategy.space["a"], 0, rng) for _ in range(100)} <= set(range(1, 21))
+
+
+def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_for():
+    tree = {"a": list(range(9)), "b": list(range(9))}
+    space = space_from_dict(tree)
+    points = [{"a": a, "b": b} for a in range(0, 9, 2) for b in range(0, 9, 2)]
+    history = history_of(points, [abs(p["a"] - 8) + abs(p["b"] - 8) for p in points])
+    candidates = [{"a": 1, "b": 1}, {"a": 7, "b": 7}, {"a": 7, "b": 1}, {"a": 3, "b": 7}]
+    assert most_promising(space, history, candidates, 2) == [candidates[1], candidates[3]]
+    assert most_promising(space, history_of(points, [1.0] * len(points)), candidates, 2) == candidates[:2]
+
+
+def test_the_first_points_of_a_dimension_with_a_default_lie_around_it():
+    tree = {"a": {"values": list(range(20)), "default": 15}, "b": list(range(20))}
+    points = make_strategy(shipped("evolutionary") | {"population": 10}, space_from_dict(tree), 0).next_round(History())
+    assert {p["a"] for p in points} <= set(range(10, 20))
+    assert len({p["b"] // 2 for p in points}) == 10
 
 
 def test_no_room_for_children_is_refused():

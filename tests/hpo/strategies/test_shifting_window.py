@@ -7,13 +7,19 @@ from hpo.history import History
 from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
 from hpo.trials import Outcome, Trial, finished
-from tests.studies import STRATEGIES
+from tests.studies import shipped
 
 WIDTHS = [4, 8, 16, 32, 64, 128, 256]
 
 
 def make(tree, **changes):
-    return make_strategy(STRATEGIES["shifting_window"] | changes, space_from_dict(tree), 0)
+    """Return the lecture's method."""
+    return make_strategy(shipped("shifting_window_literal") | changes, space_from_dict(tree), 0)
+
+
+def make_default(tree, **changes):
+    """Return the method as it is by default."""
+    return make_strategy(shipped("shifting_window") | changes, space_from_dict(tree), 0)
 
 
 def history_of(pairs, key="width", round_number=0):
@@ -26,7 +32,11 @@ def history_of(pairs, key="width", round_number=0):
 
 
 def window(strategy, history, key="width"):
-    return strategy.window(strategy.space[key], history).values
+    return narrowed(strategy, history, key).values
+
+
+def narrowed(strategy, history, key="width"):
+    return strategy.window(strategy.space[key], strategy.centres(history), 1.0)
 
 
 def test_the_worked_example_of_the_lecture():
@@ -75,9 +85,9 @@ def test_draws_lie_in_the_windows_and_choices_come_from_all_their_values():
 
 def test_a_range_without_points_has_a_window_on_its_scale():
     strategy = make({"lr": {"low": 1e-4, "high": 1.0, "log": True}}, range_window=0.25)
-    first = strategy.window(strategy.space["lr"], History())
+    first = narrowed(strategy, History(), "lr")
     assert (first.low, first.high) == pytest.approx((10**-2.5, 10**-1.5))
-    clipped = strategy.window(strategy.space["lr"], history_of([(1.0, 0.0)], key="lr"))
+    clipped = narrowed(strategy, history_of([(1.0, 0.0)], key="lr"), "lr")
     assert (clipped.low, clipped.high) == pytest.approx((0.1, 1.0))
 
 
@@ -87,8 +97,39 @@ def test_it_ends_after_its_rounds():
     assert not strategy.next_round(history_of([(32, 1.0)], round_number=1))
 
 
-def test_it_ends_when_the_windows_hold_nothing_new():
-    assert not make({"width": WIDTHS}).next_round(history_of([(16, 2.0), (32, 1.0), (64, 3.0)]))
+def test_where_the_windows_hold_nothing_new_a_point_comes_from_the_whole_space():
+    points = make({"width": WIDTHS}, draws=1).next_round(history_of([(16, 2.0), (32, 1.0), (64, 3.0)]))
+    assert points[0]["width"] in {4, 8, 128, 256}
+
+
+def test_a_dimensions_default_is_the_centre_of_its_first_window():
+    strategy = make({"width": {"values": WIDTHS, "default": 128}})
+    assert window(strategy, History()) == (64, 128, 256)
+    assert window(make({"width": {"values": WIDTHS, "default": 128}}, start={"width": 8}), History()) == (4, 8, 16)
+    assert window(strategy, history_of([(16, 1.0)])) == (8, 16, 32)
+
+
+def test_by_default_the_first_round_spreads_over_every_dimension():
+    tree = {"width": WIDTHS[:6], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b", "c"]}}
+    points = make_default(tree).next_round(History())
+    assert sorted(point["width"] for point in points) == WIDTHS[:6]
+    assert sorted(point["kind"] for point in points) == ["a", "a", "b", "b", "c", "c"]
+
+
+def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_elsewhere():
+    tree = {name: list(range(20)) for name in "abcdef"}
+    strategy = make_default(tree, draws=200)
+    best = dict.fromkeys("abcdef", 9)
+    trials = [
+        finished(Trial(n, 0, {**best, "a": n}), {0: Outcome({"s": abs(n - 9)})}, "s", "minimize") for n in range(20)
+    ]
+    points = strategy.next_round(History(trials))
+    changed = [sum(point[name] != 9 for name in "abcdef") for point in points]
+    # Draws that change nothing are the best itself, and drawn again.
+    assert 1 <= sum(changed) / len(changed) < 2
+    far = [abs(point[name] - 9) for point in points for name in "abcdef" if point[name] != 9]
+    assert max(far) > 6
+    assert sorted(far)[len(far) // 2] <= 4
 
 
 @pytest.mark.parametrize(
@@ -98,6 +139,7 @@ def test_it_ends_when_the_windows_hold_nothing_new():
         ({"windows": {"width": 9}}, r"windows\.width: is longer"),
         ({"windows": {"widht": 3}}, "did you mean 'width'"),
         ({"start": {"width": 5}}, "not in the range"),
+        ({"start": {"width": 8}, "opening": "space"}, "no effect with opening=space"),
     ],
 )
 def test_settings_that_do_not_fit_the_space_are_refused(changes, words):
