@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--repeats", metavar="N", help=f"whole searches of each, repeat r with study.seed + r ({_REPEATS})")
     add("--set", metavar="LABEL.KEY=VALUE", action="append", default=[], help="a setting of one strategy")
     add("--at", metavar="N,N", help="compare after so many trials too")
-    add("--at-seconds", metavar="S,S", help="compare after so many seconds of training too")
+    add("--at-seconds", metavar="S,S", help="and after so many seconds of training; shortest = of the shortest search")
     add("--optimum", metavar="SCORE", help="the best score there is, for regret; a table's own is known")
     add("--name", help="folder under runs/ (compare- and the study's name)")
     add("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
@@ -57,7 +57,6 @@ def _parser() -> argparse.ArgumentParser:
 def _compare_strategies(given: argparse.Namespace) -> int:
     from hpo.cli.comparing import run_comparison
     from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.result import Budget
 
     names = _labels(given.strategies)
     tree, strategies = _compose(given, names)
@@ -65,8 +64,10 @@ def _compare_strategies(given: argparse.Namespace) -> int:
     comparison = prepare_comparison(tree, strategies, repeats, _name(given.name))
     budgets = _budgets(given, comparison)
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
-    seconds = [Budget(_number("--at-seconds", text), "seconds") for text in _items(given.at_seconds)]
-    return run_comparison(comparison, [*budgets, *seconds], optimum)
+    # `shortest` stands for the length of the shortest search, which is known once all are finished.
+    texts = _items(given.at_seconds)
+    seconds = [_number("--at-seconds", text) for text in texts if text != "shortest"]
+    return run_comparison(comparison, budgets, seconds, "shortest" in texts, optimum)
 
 
 def _compose(
@@ -135,14 +136,14 @@ def _budgets(given: argparse.Namespace, comparison: "Comparison") -> "list[Budge
 
 
 def _amounts(given: str | None, full: int) -> list[int]:
-    """Return the numbers of trials to compare at, the full budget last."""
+    """Return the numbers of trials to compare at, the full budget first."""
     from hpo.errors import ConfigError
 
     asked = {int(_number("--at", text, whole=True)) for text in _items(given)}
     for amount in asked:
         if not 1 <= amount <= full:
             raise ConfigError(f"--at: must be 1 to {full}, the number of trials, given {amount}")
-    return sorted(asked | {full})
+    return sorted(asked | {full}, reverse=True)
 
 
 def _labels(given: str) -> dict[str, str]:

@@ -23,11 +23,25 @@ from hpo.compare.searches import Searches, run_missing
 from hpo.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError
 
-_WIDTH_OF_A_FILE = 140
+_WIDTH_OF_A_FILE = 170
 
 
-def run_comparison(comparison: Comparison, budgets: Sequence[Budget], optimum: float | None) -> int:
+def run_comparison(
+    comparison: Comparison,
+    budgets: Sequence[Budget],
+    seconds: Sequence[float],
+    is_at_shortest: bool,
+    optimum: float | None,
+) -> int:
     """Run what is missing of the searches, write the comparison's files and show it.
+
+    Args:
+        comparison: what is searched.
+        budgets: numbers of trials to compare at.
+        seconds: of training to compare at too.
+        is_at_shortest: whether to compare at the length of the shortest search too. It is always done where trials
+            are trained by different amounts.
+        optimum: the best score there is; None = look it up where that can be done.
 
     Returns:
         The exit code: 0 done, 1 every trial of every search failed, 128 + n stopped by signal n.
@@ -54,8 +68,8 @@ def run_comparison(comparison: Comparison, budgets: Sequence[Budget], optimum: f
                 print("go on with the same command", file=sys.stderr)
                 return 128 + stopped.number
         found = searches.of(comparison)
-        _refuse_late(budgets, found)
-        result = _result(comparison, found, budgets, optimum)
+        costs = _costs(seconds, is_at_shortest, found)
+        result = _result(comparison, found, [*budgets, *costs], optimum)
         paths = write_comparison(comparison.path, result)
     show(result, (*paths, comparison.path / "searches.csv"))
     has_result = any(math.isfinite(loss) for of_label in found.values() for s in of_label for loss in s.losses)
@@ -99,15 +113,25 @@ def _result(
     return compare_strategies(study.name, found, measure, budgets, comparison.strategies)
 
 
-def _refuse_late(budgets: Sequence[Budget], found: Mapping[str, Sequence[FinishedSearch]]) -> None:
-    """Refuse seconds by which a search had ended: it would be compared at less than the others."""
-    shortest = min(float(search.cost[-1]) for of_label in found.values() for search in of_label)
-    for budget in budgets:
-        if budget.unit == "seconds" and not 0 < budget.amount <= shortest:
+def _costs(
+    seconds: Sequence[float], is_at_shortest: bool, found: Mapping[str, Sequence[FinishedSearch]]
+) -> list[Budget]:
+    """Return the costs to compare at, the largest first.
+
+    Raises:
+        ConfigError: at one of them a search had ended: it would be compared at less than the others.
+    """
+    searches = [search for of_label in found.values() for search in of_label]
+    shortest = min(search.total_seconds for search in searches)
+    for amount in seconds:
+        if not 0 < amount <= shortest:
             raise ConfigError(
                 f"--at-seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
-                f"{budget.amount:g}"
+                f"{amount:g}"
             )
+    is_needed = is_at_shortest or any(search.is_partial for search in searches)
+    amounts = {*seconds, *([shortest] if is_needed else [])}
+    return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

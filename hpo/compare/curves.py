@@ -26,6 +26,7 @@ class FinishedSearch:
         losses: of the trials in the order of their numbers, lower is better; infinite where a trial did not complete.
             A trial that was trained for less than others counts with the score that it reached.
         seconds: of each trial, all folds together, however many workers there were.
+        is_partial: whether trials were trained by different amounts, so that they are no measure of equal budgets.
     """
 
     label: str
@@ -33,6 +34,7 @@ class FinishedSearch:
     seed: int
     losses: tuple[float, ...]
     seconds: tuple[float, ...]
+    is_partial: bool = False
 
     @cached_property
     def best(self) -> npt.NDArray[np.float64]:
@@ -44,6 +46,11 @@ class FinishedSearch:
         """The seconds spent by the end of each trial."""
         return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
 
+    @property
+    def total_seconds(self) -> float:
+        """The seconds spent by its end."""
+        return float(self.cost[-1]) if len(self.cost) else 0.0
+
     def best_at(self, budget: float, unit: Unit) -> float:
         """Return the lowest loss within a budget; a search that ended before keeps what it had found."""
         if unit == "trials":
@@ -52,6 +59,12 @@ class FinishedSearch:
             # Sums of seconds in other orders differ in their last digits.
             done = int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
         return float(self.best[done - 1]) if done else math.inf
+
+    def seconds_at(self, budget: float, unit: Unit) -> float:
+        """Return the seconds spent within a budget."""
+        if unit == "seconds":
+            return min(budget, self.total_seconds)
+        return math.fsum(self.seconds[: int(budget)])
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,7 @@ def _places(searches: Sequence[FinishedSearch], unit: Unit) -> list[float]:
         last = max((len(search.losses) for search in searches), default=0)
         return sorted({round(place) for place in np.linspace(1, last, min(last, _MOST_PLACES))}) if last else []
     first = [_first_cost(search) for search in searches]
-    start, end = max(first), min((float(search.cost[-1]) for search in searches if len(search.cost)), default=0.0)
+    start, end = max(first), min(search.total_seconds for search in searches)
     return [float(place) for place in np.linspace(start, end, _MOST_PLACES)] if start < end else []
 
 

@@ -10,6 +10,9 @@ from typing import Any
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("solid", "dash", "dot", "dashdot")
 
+# The others would send the figure elsewhere, or do nothing for lines.
+_BUTTONS = {"displaylogo": False, "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]]}
+
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
 
 
@@ -42,6 +45,7 @@ def headline(result: Mapping[str, Any]) -> str:
     )
 
 
+_TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 _PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
 _FOLD_HEAD = ("A", "B", "loss A − B on each fold", "mean")
 
@@ -79,7 +83,7 @@ def standing_head(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the head of the table of standings."""
     regret = () if result["optimum"] is None else ("regret",)
     one = "strategy" if result["kind"] == "strategies" else "study"
-    return ("budget", one, f"best {result['metric']}", *regret, "seconds a search")
+    return ("budget", one, f"best {result['metric']}", *regret, "seconds spent")
 
 
 def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
@@ -141,7 +145,7 @@ def _curve_sections(figures: Sequence[Any], result: Mapping[str, Any]) -> list[s
                 figure,
                 full_html=False,
                 include_plotlyjs=place == 0,
-                config={"displaylogo": False},
+                config=_BUTTONS,
                 div_id=f"curves-{place}",
             )
         )
@@ -159,13 +163,14 @@ def _figure(result: Mapping[str, Any], unit: str) -> Any:
             continue
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
         mean, low, high = (_heights(curve[name], result) for name in ("mean", "low", "high"))
-        if low:
+        # The second end of a band is filled down to the first. The best so far is a step function.
+        for end, fill in ((high, None), (low, "tonexty")) if low else ():
             figure.add_scatter(
-                x=[*curve[unit], *reversed(curve[unit])],
-                y=[*high, *reversed(low)],
-                fill="toself",
+                x=curve[unit],
+                y=end,
+                fill=fill,
                 fillcolor=_pale(colour),
-                line={"width": 0},
+                line={"width": 0, "shape": "hv"},
                 mode="lines",
                 hoverinfo="skip",
                 legendgroup=label,
@@ -175,7 +180,7 @@ def _figure(result: Mapping[str, Any], unit: str) -> Any:
             x=curve[unit],
             y=mean,
             mode="lines",
-            line={"color": colour, "dash": dash, "width": 2.5},
+            line={"color": colour, "dash": dash, "width": 2.5, "shape": "hv"},
             name=html.escape(label),
             legendgroup=label,
         )
@@ -210,7 +215,7 @@ def _pale(colour: str) -> str:
 
 def _method(result: Mapping[str, Any]) -> str:
     items = "".join(
-        f"<dt>{html.escape(name.replace('_', ' '))}</dt><dd>{html.escape(text)}</dd>"
+        f"<dt>{html.escape(_TITLES.get(name, name))}</dt><dd>{html.escape(text)}</dd>"
         for name, text in result["method"].items()
     )
     settings = "".join(
@@ -227,7 +232,7 @@ _PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%TITLE%</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { margin-bottom: 0.2rem; }
 h2 { margin-top: 2.2rem; font-size: 1.2rem; }
 .lead { margin-top: 0; color: #444; }

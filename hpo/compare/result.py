@@ -7,7 +7,7 @@ intervals are 95 % and null where a single search says nothing of spread):
   `direction`, `repeats`, `optimum` (the best score there is; null = not known), `strategies` (label: settings, or the
   study's own), `method` (how the figures were made), `notes` (what a reader must know, in sentences).
 - `standings`, one item a budget and label: `budget`, `unit` (`trials` or `seconds`), `label`, `mean_score`, `interval`,
-  `mean_regret` and `regret_interval` (distance to the optimum, lower is better), `mean_seconds` (of a whole search).
+  `mean_regret` and `regret_interval` (distance to the optimum, lower is better), `mean_seconds` (spent by then).
 - `pairs`, one item a budget and pair of labels: `budget`, `unit`, `a`, `b`, `pairs` (of searches with the same seed),
   `mean_difference` (loss of A - loss of B: below 0, A is better) and `interval`, `a_beats_b` (share of the pairs that A
   wins, a tie being half a win) and `a_beats_b_interval`, `p` (two-sided sign-flip test), `p_holm` (corrected for all
@@ -46,7 +46,7 @@ _SEED = 0
 
 _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
-    "interval": f"bias-corrected and accelerated bootstrap of the mean, {RESAMPLES:,} resamples",
+    "interval": f"bias-corrected and accelerated bootstrap of the mean, {RESAMPLES:,} resamples; of each pair by itself",
     "a_beats_b_interval": "Wilson's score interval",
     "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, {FLIPS:,} random ones beyond",
     "p_holm": "Holm's correction over all pairs of a budget",
@@ -173,7 +173,7 @@ def _pair(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
 
 def _standing(searches: Sequence[FinishedSearch], measure: Measure, budget: Budget) -> dict[str, Any]:
     losses = [search.best_at(*budget) for search in searches]
-    seconds = statistics.fmean(math.fsum(search.seconds) for search in searches)
+    seconds = statistics.fmean(search.seconds_at(*budget) for search in searches)
     if not all(math.isfinite(loss) for loss in losses):
         empty = dict.fromkeys(("mean_score", "interval", "mean_regret", "regret_interval"))
         return {**empty, "mean_seconds": seconds}
@@ -199,6 +199,12 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
         notes.append(
             f"A sign-flip test needs at least 6 repeats to reach p < 0.05{corrected}; these are {repeats}. So no "
             f"verdict but '{NOT_DISTINGUISHABLE}' is possible, whatever the strategies are worth."
+        )
+    partial = [label for label, of_label in searches.items() if any(search.is_partial for search in of_label)]
+    if partial:
+        notes.append(
+            f"{', '.join(partial)}: trials are trained by different amounts, so equal numbers of trials are not equal "
+            f"budgets; look at the verdicts at equal seconds."
         )
     trials = [loss for of_label in searches.values() for search in of_label for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in trials)

@@ -20,15 +20,15 @@ from hpo.record import memory_record
 from hpo.search import search
 from hpo.trials import Direction
 
-_COLUMNS = ["strategy", "repeat", "seed", "best", "scores", "seconds"]
+_COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
 
 
 class Searches:
     """The file `searches.csv`: a row per finished search, in the order of finishing.
 
-    Columns: strategy (its label), repeat, seed, best (score; empty where no trial completed), and two JSON lists with
-    an item a trial: scores (null where it did not complete) and seconds. A last line that a killed driver left
-    half-written is cut off, and its search is run again.
+    Columns: strategy (its label), repeat, seed, best (score; empty where no trial completed), is_partial (whether
+    trials were trained by different amounts), and two JSON lists with an item a trial: scores (null where it did not
+    complete) and seconds. A last line that a killed driver left half-written is cut off, and its search is run again.
     """
 
     def __init__(self, path: Path, direction: Direction) -> None:
@@ -53,7 +53,7 @@ class Searches:
         """Write a finished search down, at once and to the disk."""
         scores = [self._sign * loss if math.isfinite(loss) else None for loss in found.losses]
         best = self._sign * min(found.losses, default=math.inf)
-        row = [found.label, found.repeat, found.seed, best if math.isfinite(best) else None]
+        row = [found.label, found.repeat, found.seed, best if math.isfinite(best) else None, found.is_partial]
         lines = [_COLUMNS] if not self._path.exists() or not self._path.stat().st_size else []
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([*lines, [*row, json.dumps(scores), json.dumps(found.seconds)]])
@@ -76,7 +76,8 @@ class Searches:
                 scores = json.loads(row["scores"])
                 losses = tuple(math.inf if score is None else self._sign * score for score in scores)
                 seconds = tuple(float(value) for value in json.loads(row["seconds"]))
-                found = FinishedSearch(row["strategy"], int(row["repeat"]), int(row["seed"]), losses, seconds)
+                repeat, seed, is_partial = int(row["repeat"]), int(row["seed"]), row["is_partial"] == "True"
+                found = FinishedSearch(row["strategy"], repeat, seed, losses, seconds, is_partial)
             except (KeyError, TypeError, ValueError) as error:
                 raise StudyError(
                     f"{self._path}:{line}: cannot be read as a finished search; take the line out, and it is run again"
@@ -136,4 +137,5 @@ def run_search(
     finally:
         shutil.rmtree(states, ignore_errors=True)
     losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)
-    return FinishedSearch(label, repeat, config.seed, losses, tuple(trial.seconds for trial in history))
+    is_partial = len({trial.amount for trial in history}) > 1
+    return FinishedSearch(label, repeat, config.seed, losses, tuple(trial.seconds for trial in history), is_partial)
