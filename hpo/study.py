@@ -24,7 +24,12 @@ from hpo.space import Point, Space
 from hpo.space_reader import overridden, space_from_dict
 from hpo.splits import Plan, make_plan
 from hpo.strategies import Strategy, make_strategy
-from hpo.study_checks import refuse_bad_space, refuse_other_examples, refuse_race_without_folds
+from hpo.study_checks import (
+    refuse_amounts_without_states,
+    refuse_bad_space,
+    refuse_other_examples,
+    refuse_race_without_folds,
+)
 from hpo.tasks import TaskBuilder
 from hpo.trials import Direction, TaskGrid, Trial
 
@@ -182,6 +187,7 @@ def prepare_study(config: StudyConfig) -> Study:
         strategy = make_strategy(config.strategy, space, config.study.seed)
     except ValidationError as error:
         raise ConfigError(explain(error, "strategy.")) from error
+    refuse_amounts_without_states(config, objective)
     examples = objective.examples(config.trial)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(

@@ -10,6 +10,7 @@ from hpo.examples import Examples
 from hpo.keys import flatten
 from hpo.objective import Objective
 from hpo.space import Space
+from hpo.strategies import BY_AMOUNT
 
 
 def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, described: Mapping[str, Any]) -> None:
@@ -65,4 +66,14 @@ def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
     if after is not None and folds <= after:
         raise ConfigError(
             f"split.race_after: must leave folds to save, given {after} of {folds}; give more folds, or null"
+        )
+
+
+def refuse_amounts_without_states(config: StudyConfig, objective: Objective) -> None:
+    """Refuse a strategy that continues trainings for an objective that cannot."""
+    name = config.strategy["name"]
+    if name in BY_AMOUNT and not objective.continues:
+        raise ConfigError(
+            f"strategy: {name} continues trainings, which {config.objective.partition(':')[0]} does not offer; choose "
+            f"another strategy, or stop at task['epochs'], go on from task['resume_dir'] and say CONTINUES = True there"
         )

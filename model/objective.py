@@ -12,6 +12,10 @@ from model.data.source import read_examples
 from model.data.store import write_store
 
 
+# A training can be stopped after some epochs and continued later, from the state in `resume_dir`.
+CONTINUES = True
+
+
 def check(config: dict[str, Any]) -> None:
     """Refuses a configuration that cannot be trained.
 

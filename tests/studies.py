@@ -146,7 +146,8 @@ def run_toy(folder, config, dispatcher=None):
     study = prepared(folder, config)
     record = study.open()
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
-    search(study.strategy, record, dispatcher, study.task_builder().tasks_of, study.config.study.trials)
+    tasks_of, trials = study.task_builder().tasks_of, study.config.study.trials
+    search(study.strategy, record, dispatcher, tasks_of, trials, (), study.imported(record), study.race)
     write_report(study, record)
     record.close()
     return rows(study.folder.trials_path)

@@ -34,7 +34,10 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
     "qmc": (QmcSettings, QuasiRandom),
 }
 
-__all__ = ["STRATEGIES", "Strategy", "make_strategy"]
+# Those that train a point by amounts, and so need an objective whose trainings can be continued.
+BY_AMOUNT = ("successive_halving", "hyperband")
+
+__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "make_strategy"]
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:

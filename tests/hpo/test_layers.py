@@ -51,7 +51,7 @@ LAW = {
     "environment": set(),
     "folder": {"errors", "config", "keys"},
     "imports": {"dimensions", "errors", "folder", "space", "trials"},
-    "study_checks": BASE | {"objective"},
+    "study_checks": BASE | {"objective", "strategies"},
     "study": BASE
     | {
         "environment",

@@ -12,7 +12,6 @@ from hpo.errors import HpoError
 from hpo.finalists import choose_winner, finalists
 from hpo.history import History
 from hpo.run import run_study
-from hpo.search import search
 from tests.studies import ORDERED, REPOSITORY, prepared, rows, run_toy, toy_config
 
 
@@ -20,12 +19,10 @@ def with_study(tree, **changes):
     return tree | {"study": tree["study"] | changes}
 
 
-def folds_config(folder, race_after=None, **changes):
-    """Return a study with five folds over a file of numbers; `tests.toy_data` scores a fold."""
-    path = folder / "numbers.txt"
-    path.write_text("\n".join(map(str, range(60))) + "\n")
-    tree = toy_config("random", ORDERED, 12, "tests.toy_data:noisy", data={"path": str(path)}, **changes)
-    return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after, "stratify": False}}
+def folds_config(race_after=None):
+    """Return a study with five folds."""
+    tree = toy_config("random", ORDERED, 12, "tests.toy_data:noisy")
+    return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
 
 
 class Shuffled(LocalDispatcher):
@@ -56,8 +53,8 @@ def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean(tm
 
 
 def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winner(tmp_path):
-    whole = run_toy(tmp_path / "whole", folds_config(tmp_path))
-    raced = run_toy(tmp_path / "raced", folds_config(tmp_path, race_after=2))
+    whole = run_toy(tmp_path / "whole", folds_config())
+    raced = run_toy(tmp_path / "raced", folds_config(race_after=2))
     stopped = [row for row in raced if row["state"] == "stopped"]
     assert 0 < len(stopped) < len(raced)
     assert all(row["fold_1"] and not row["fold_2"] for row in stopped)
@@ -69,17 +66,17 @@ def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winn
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path, seed):
-    reference = run_toy(tmp_path / "reference", folds_config(tmp_path, race_after=2))
-    shuffled = run_toy(tmp_path / "shuffled", folds_config(tmp_path, race_after=2), Shuffled(seed))
+    reference = run_toy(tmp_path / "reference", folds_config(race_after=2))
+    shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Shuffled(seed))
     assert shuffled == reference
-    tree = folds_config(tmp_path, race_after=2)
+    tree = folds_config(race_after=2)
     run_toy(tmp_path / "raised", with_study(tree, trials=5), Shuffled(seed))
     assert run_toy(tmp_path / "raised", tree, Shuffled(seed)) == reference
 
 
 def test_a_race_needs_folds_to_save(tmp_path):
     with pytest.raises(HpoError, match="race_after"):
-        prepared(tmp_path, folds_config(tmp_path, race_after=5))
+        prepared(tmp_path, folds_config(race_after=5))
 
 
 def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
@@ -153,5 +150,4 @@ def test_a_budget_of_trials_counts_rungs_and_a_raised_one_goes_on_with_the_brack
 def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):
     strategy = {"name": "hyperband", "min_amount": 1, "max_amount": 4, "eta": 2}
     with pytest.raises(HpoError, match="CONTINUES"):
-        prepared(tmp_path, toy_config(strategy, objective="tests.plain:score"))
-    assert search is not None
+        prepared(tmp_path, toy_config(strategy, objective="tests.toy_data:score"))
