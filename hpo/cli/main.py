@@ -5,6 +5,7 @@ imported inside its `run`, so that every `--help` answers at once.
 """
 
 import importlib
+import keyword
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ COMMANDS = {
     "predict": "classify, tag, translate or continue texts with a trained model",
     "attention": "draw what a trained model attends to while it reads a text",
     "sync": "send what MLflow does not have yet of a study",
+    "export": "copy a study into another Optuna storage",
+    "import": "take over the finished trials of a study made with Optuna or Ray Tune, or of a CSV file",
     "ui": "open the MLflow UI on this project's runs, on the loopback address",
 }
 
@@ -53,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
     debug = "--debug" in given
-    command = importlib.import_module(f"hpo.cli.{given[0]}")
+    # A module cannot be called `import`.
+    module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]
+    command = importlib.import_module(f"hpo.cli.{module}")
     try:
         return int(command.run([a for a in given[1:] if a != "--debug"]))
     except HpoError as error:

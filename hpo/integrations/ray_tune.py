@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ray.tune.search import Searcher
+from ray.tune.search import ConcurrencyLimiter, SearchAlgorithm, Searcher, SearchGenerator
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils import flatten_dict
 
@@ -22,25 +22,98 @@ from hpo.trials import Trial
 Mode = Literal["min", "max"]
 
 
-def as_searcher(strategy: Strategy, metric: str, mode: Mode) -> Searcher:
-    """Return the strategy as a Ray Tune searcher; see `StrategySearcher` for what it promises.
+def as_searcher(
+    strategy: Strategy, metric: str | None = None, mode: Mode | None = None, max_concurrent: int | None = None
+) -> SearchAlgorithm:
+    """Return the strategy as the `search_alg` of a Ray Tune run; see `StrategySearcher` for what it promises.
 
     Args:
         strategy: proposes the points.
-        metric: the number in a trial's last result that is searched for.
-        mode: `min` or `max`.
+        metric: the number in a trial's last result that is searched for; None = that of the TuneConfig, which Ray hands
+            on only where the Tuner has a `param_space`.
+        mode: `min` or `max`; None as for the metric.
+        max_concurrent: how many trials may run at once; None = as many as fit. (Ray heeds the TuneConfig's
+            `max_concurrent_trials` for its own kind of searcher only.)
 
     Raises:
         ConfigError: when the mode is neither.
 
     Example:
         >>> from hpo.integrations.defaults import default_strategy
-        >>> searcher = as_searcher(default_strategy("random", {"lr": [0.1, 0.01]}), metric="loss", mode="min")
-        >>> tune.Tuner(train, tune_config=tune.TuneConfig(search_alg=searcher, num_samples=2)).fit()
+        >>> search = as_searcher(default_strategy("random", {"lr": [0.1, 0.01]}), metric="loss", mode="min")
+        >>> tune.Tuner(train, tune_config=tune.TuneConfig(search_alg=search, num_samples=2)).fit()
     """
-    if mode not in ("min", "max"):
+    if mode not in ("min", "max", None):
         raise ConfigError(f"mode: must be min or max, given {mode!r}")
-    return StrategySearcher(strategy, metric, mode)
+    return StrategySearch(StrategySearcher(strategy, metric, mode), max_concurrent)
+
+
+class StrategySearch(SearchAlgorithm):
+    """The searcher in Ray's own generator of trials.
+
+    A bare searcher would be put there by the Tuner too, but then Ray refuses population based training beside it.
+
+    Attributes:
+        searcher: a `ray.tune.search.Searcher`, for whoever wants to wrap it in another way.
+    """
+
+    def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
+        self.searcher = searcher
+        limited = ConcurrencyLimiter(searcher, max_concurrent) if max_concurrent else searcher
+        # Ray's class has types for some of its methods only.
+        self._generator: Any = SearchGenerator(limited)
+
+    @property
+    def metric(self) -> str | None:
+        """The number that is searched for."""
+        return self.searcher.metric
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any
+    ) -> bool:
+        """Pass on what the Tuner says; see `StrategySearcher`."""
+        return bool(self._generator.set_search_properties(metric, mode, dict(config), **spec))
+
+    @property
+    def total_samples(self) -> int:
+        """How many trials the Tuner wants."""
+        return int(self._generator.total_samples)
+
+    def add_configurations(self, experiments: Any) -> None:
+        """Take the Tuner's experiment."""
+        self._generator.add_configurations(experiments)
+
+    def next_trial(self) -> Any:
+        """Return the next Ray trial; None while the round runs, or when there are no more."""
+        return self._generator.next_trial()
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Pass on a result."""
+        self._generator.on_trial_result(trial_id, result)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Pass on the end of a trial."""
+        self._generator.on_trial_complete(trial_id, result, error)
+
+    def is_finished(self) -> bool:
+        """Return whether no more trials will come."""
+        return bool(self._generator.is_finished())
+
+    def set_finished(self) -> None:
+        """Ask for no more trials."""
+        self._generator.set_finished()
+
+    def has_checkpoint(self, dirpath: str) -> bool:
+        """Return whether a state was saved there."""
+        return bool(self._generator.has_checkpoint(dirpath))
+
+    def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
+        """Save the state of the generator and of the searcher."""
+        self._generator.save_to_dir(dirpath, **kwargs)
+
+    def restore_from_dir(self, dirpath: str) -> None:
+        """Go on from what was saved."""
+        self._generator.restore_from_dir(dirpath)
 
 
 class StrategySearcher(Searcher):
@@ -61,12 +134,13 @@ class StrategySearcher(Searcher):
 
     CKPT_FILE_TMPL = "searcher-state-{}.json"
 
-    def __init__(self, strategy: Strategy, metric: str, mode: Mode) -> None:
+    def __init__(self, strategy: Strategy, metric: str | None, mode: Mode | None) -> None:
         super().__init__(metric=metric, mode=mode)
         self._strategy = strategy
         self._history = History()
         self._points: deque[Point] = deque()
         self._running: dict[str, Trial] = {}
+        self._reported: dict[str, Any] = {}
         self._closed: list[Trial] = []
 
     def set_search_properties(
@@ -78,6 +152,7 @@ class StrategySearcher(Searcher):
             ConfigError: when metric or mode are others than those given here.
             SpaceError: when the `param_space` samples something by itself.
         """
+        self._metric, self._mode = self._metric or metric, self._mode or mode
         for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
             if there is not None and there != here:
                 raise ConfigError(f"{name}: the searcher has {here!r}, the TuneConfig {there!r}; give it once")
@@ -92,6 +167,8 @@ class StrategySearcher(Searcher):
     # Ray documents a text as the third kind of answer, and leaves it out of its types.
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
         """Return the next point as a config; None while the round runs; FINISHED when the strategy is over."""
+        if not self.metric or not self.mode:
+            raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig beside a param_space")
         if not self._points:
             if self._running:
                 return None
@@ -104,12 +181,19 @@ class StrategySearcher(Searcher):
         self._running[trial_id] = Trial(number, last + 1, point)
         return replaced({}, point)
 
+    def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Keep the last number of a running trial: a scheduler may end a paused one without its result."""
+        self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
+
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
         """Take a trial's result; with the last of a round the history grows by the round."""
-        trial = self._running.pop(trial_id, None)
+        trial, score = self._running.pop(trial_id, None), self._reported.pop(trial_id, None)
         if trial is None:
             return
-        score = None if error or not result else flatten_dict(dict(result)).get(self.metric)
+        if result:
+            score = flatten_dict(dict(result)).get(self.metric)
+        if error:
+            score = None
         self._closed.append(self._finished(trial, score))
         if not self._running and not self._points:
             self._history = self._history.extended(sorted(self._closed, key=lambda t: t.number))

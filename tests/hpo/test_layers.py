@@ -98,6 +98,7 @@ LAW = {
     "compare": BASE
     | {"dispatch", "environment", "folder", "history", "observer", "record", "search", "strategies", "study"},
     "train_once": {"config", "environment", "errors", "folder", "objective", "splits", "tasks", "trials", "worker"},
+    "exchange": {"errors", "folder", "keys", "report", "space", "trials"},
     "integrations": {
         "config",
         "dimensions",
@@ -116,7 +117,7 @@ ONLY_IN = {
     "mlflow": {"hpo/track"},
     "matplotlib": {"hpo/report"},
     "plotly": {"hpo/compare", "hpo/report"},
-    "optuna": {"hpo/integrations/optuna.py", "hpo/strategies/optuna_study.py", "hpo/record_storage.py"},
+    "optuna": {"hpo/exchange", "hpo/integrations/optuna.py", "hpo/strategies/optuna_study.py", "hpo/record_storage.py"},
     "hydra": {"hpo/cli"},
     "omegaconf": {"hpo/cli"},
     "model": {"model"},

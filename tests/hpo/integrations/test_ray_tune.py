@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import ray
@@ -19,6 +20,10 @@ from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
 from tests.contracts.test_strategies import played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
+
+
+def searcher_of(strategy, metric="loss", mode="min"):
+    return as_searcher(strategy, metric, mode).searcher
 
 
 def make(name, tree=None, **changes):
@@ -55,13 +60,13 @@ def run(searcher, workers, order, ids=0):
 @pytest.mark.parametrize("workers", [1, 3, 100])
 def test_any_number_of_workers_in_any_order_gets_the_trials_of_our_own_search(name, workers):
     expected = [dict(trial.point) for trial in played(make(name), 10_000, loss_of)]
-    points, waited = run(as_searcher(make(name), "loss", "min"), workers, random.Random(workers))
+    points, waited = run(searcher_of(make(name)), workers, random.Random(workers))
     assert points == expected
     assert waited == (workers > 1)
 
 
 def test_max_is_min_of_the_opposite():
-    small, large = as_searcher(make("evolutionary"), "loss", "min"), as_searcher(make("evolutionary"), "loss", "max")
+    small, large = searcher_of(make("evolutionary")), searcher_of(make("evolutionary"), mode="max")
     for step in range(30):
         first, second = small.suggest(f"{step}"), large.suggest(f"{step}")
         assert first == second
@@ -71,8 +76,8 @@ def test_max_is_min_of_the_opposite():
 
 
 def test_a_searcher_that_is_restored_in_the_middle_of_a_round_goes_on_with_the_same_points(tmp_path):
-    whole, _ = run(as_searcher(make("evolutionary"), "loss", "min"), 1, random.Random(0))
-    begun = as_searcher(make("evolutionary"), "loss", "min")
+    whole, _ = run(searcher_of(make("evolutionary")), 1, random.Random(0))
+    begun = searcher_of(make("evolutionary"))
     points = [flatten(begun.suggest(f"t{i}")) for i in range(6)]
     for i in (3, 0, 1, 2, 4, 5):
         loss = loss_of(points[i])
@@ -81,7 +86,7 @@ def test_a_searcher_that_is_restored_in_the_middle_of_a_round_goes_on_with_the_s
     begun.save_to_dir(str(tmp_path))
     (state,) = tmp_path.iterdir()
     json.loads(state.read_text())
-    restored = as_searcher(make("evolutionary"), "loss", "min")
+    restored = searcher_of(make("evolutionary"))
     restored.restore_from_dir(str(tmp_path))
     for i in (7, 6):
         loss = loss_of(points[i])
@@ -100,6 +105,26 @@ def test_what_is_at_odds_with_the_tuner_is_refused():
             searcher.set_search_properties(None, None, {"nested": {"x": sampled}})
     with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
         as_searcher(make("random"), "loss", "minimize")
+
+
+def test_metric_and_mode_may_come_from_the_tuner_and_must_come_from_somewhere():
+    search = as_searcher(make("random"))
+    with pytest.raises(ConfigError, match="metric, mode: must be given"):
+        search.searcher.suggest("t0")
+    assert search.set_search_properties("loss", "min", {"epochs": 1})
+    assert search.metric == "loss"
+    assert search.searcher.suggest("t0")
+
+
+def test_a_paused_trial_that_is_ended_counts_with_its_last_result():
+    searcher = searcher_of(make("random", {"x": [1, 2]}))
+    for name in ("t0", "t1"):
+        searcher.suggest(name)
+        searcher.on_trial_result(name, {"loss": 3.0})
+    searcher.on_trial_complete("t0")
+    searcher.on_trial_complete("t1", error=True)
+    searcher.save("state.json")
+    assert [trial["score"] for trial in json.loads(Path("state.json").read_text())["history"]] == [3.0, None]
 
 
 @pytest.fixture(scope="module")

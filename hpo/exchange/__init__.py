@@ -1,0 +1,1 @@
+"""Studies from and to other libraries. Nothing is ever unpickled: databases, JSON and CSV are read."""
