@@ -57,12 +57,12 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restkey="", restval=None)
+            columns = reader.fieldnames or []
             rows = list(reader)
     except OSError as error:
         raise DataError(f"--csv: {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"--csv: {path} cannot be read: {error}") from error
-    columns = reader.fieldnames or []
     if not columns:
         raise DataError(f"--csv: {path} is empty; its first line must name the columns")
     for line, row in enumerate(rows, start=2):
