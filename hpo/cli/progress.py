@@ -20,6 +20,9 @@ from hpo.space import short_text
 from hpo.trials import TaskGrid, Trial
 
 _REFRESH_PER_SECOND = 4
+# Every trial has its line while a person could read them; of thousands a second, as over tables, some have.
+_LINES_AT_ONCE = 200
+_LINES_PER_SECOND = 10
 
 
 class Progress:
@@ -31,7 +34,8 @@ class Progress:
         self._num_done = self._done_before = len(history)
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
-        self._started = time.monotonic()
+        self._started = self._last_line = time.monotonic()
+        self._num_printed = 0
         self._console = Console(file=sys.stdout)
         self._live: Live | None = None
         if self._console.is_terminal:
@@ -67,9 +71,15 @@ class Progress:
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
         self._num_done += 1
-        if trial.state == "complete" and (self._best is None or trial.loss < self._best.loss):
+        is_best = trial.state == "complete" and (self._best is None or trial.loss < self._best.loss)
+        if is_best:
             self._best = trial
-        self._console.print(self._line(trial), highlight=False, soft_wrap=True)
+        now = time.monotonic()
+        is_last = self._num_done == self._study.trials
+        if is_best or is_last or self._num_printed < _LINES_AT_ONCE or now - self._last_line > 1 / _LINES_PER_SECOND:
+            self._console.print(self._line(trial), highlight=False, soft_wrap=True)
+            self._num_printed += 1
+            self._last_line = now
 
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))

@@ -1,5 +1,6 @@
 """Runs a checked study in front of a person: workers, record, tracker, progress, signals, and what to type next."""
 
+import json
 import signal
 import sys
 from contextlib import ExitStack
@@ -15,6 +16,9 @@ from hpo.run import Result, run_study
 from hpo.search import is_over
 from hpo.study import Study
 from hpo.track import make_tracker, refuse_bad_uri
+
+# Share of the workers' time from which on it is worth a hint.
+_MUCH_IDLE = 0.4
 
 
 class Stopped(KeyboardInterrupt):
@@ -75,6 +79,8 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 def _announce(study: Study) -> None:
     config = study.config
+    for note in study.own.get("notes", ()):
+        print(note)
     print(f"study {config.study.name}: {config.study.trials} trials, {config.study.metric} ({config.study.direction})")
     print(study.strategy.announcement)
     if study.plan is not None:
@@ -95,6 +101,7 @@ def _conclude(study: Study, result: Result) -> None:
         print(f"winner: trial {result.winner.number}, {metric} {result.winner.score:.4f}")
         for key, value in result.winner.point.items():
             print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
+    _tell_workers(study)
     print(f"report: {result.report_path}")
     if not result.is_tracked:
         print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
@@ -102,3 +109,19 @@ def _conclude(study: Study, result: Result) -> None:
         print(f"next:   hpo test {name}      (opens the test part, once)")
     if study.config.track.name == "mlflow":
         print("        hpo ui")
+
+
+def _tell_workers(study: Study) -> None:
+    """Say how long simulated workers took, and that workers stood idle for want of points to try."""
+    cost = json.loads((study.folder.path / "report.json").read_text(encoding="utf-8"))["cost"]
+    dispatch = study.config.dispatch
+    if dispatch.name == "simulated":
+        print(
+            f"simulated: {dispatch.workers or 1:,} worker(s) take {cost['wall_seconds']:,.0f} s for "
+            f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
+        )
+    if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
+        print(
+            f"workers stood idle for {cost['idle_share']:.0%} of the time: longer rounds keep more of them busy "
+            f"(strategy.draws, strategy.children or strategy.round_size), and learn less often"
+        )

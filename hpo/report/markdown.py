@@ -87,6 +87,10 @@ def _space(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
     yield ""
+    for rule in summary["space_rules"]:
+        yield f"- rule: `{rule}`"
+    for point in summary["first"]:
+        yield f"- tried first: {_point(point)}"
     fixed = ", ".join(f"`{key}={_text(value)}`" for key, value in summary["fixed"].items())
     yield f"Fixed: {fixed}."
 
@@ -100,7 +104,8 @@ def _dimension(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
         text = ", ".join(_text(value) for value in dimension["values"])
     conditions = dimension.get("when", {}).items()
     when = "".join(f"; when {key} is {' or '.join(map(_text, values))}" for key, values in conditions)
-    return f"`{dimension['key']}`", dimension["kind"], text + when
+    default = f"; default {_text(dimension['default'])}" if "default" in dimension else ""
+    return f"`{dimension['key']}`", dimension["kind"], text + when + default
 
 
 def _strategy(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -117,11 +122,28 @@ def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
         f"Budget {counts['budget']}, proposed {counts['proposed']}, complete {counts['complete']}, "
         f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
     )
+    if counts["stopped"]:
+        yield (
+            f"- {counts['stopped']} stopped after their first folds, clearly behind the best trial before them: "
+            f"{counts['tasks_saved']} trainings saved"
+        )
+    if summary["imported"]:
+        yield f"- {summary['imported']} trials of another study were known from the start"
     for reason, count in counts["failures"].items():
         yield f"- {count} failed: {reason}"
     yield ""
     rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
     yield from _table(("best trials", summary["metric"]["name"], "point"), rows)
+    if summary["finalists"]:
+        yield ""
+        yield from _table(("trained again", "in the search", "on fresh seeds"), map(_finalist, summary["finalists"]))
+
+
+def _finalist(finalist: Mapping[str, Any]) -> tuple[str, str, str]:
+    fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
+    text = f"failed: {finalist['error']}" if fresh is None else f"{fresh:.4f}"
+    spread_text = "" if spread is None else f" ± {spread:.4f} (n = {len(finalist['fresh_values'])})"
+    return str(finalist["number"]), f"{finalist['search_score']:.4f}", text + spread_text
 
 
 def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -134,8 +156,11 @@ def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
     yield (
         f"{cost['training_seconds']:.0f} s of training on {cost['workers_seen']} worker(s), first start to last end "
         f"{cost['wall_seconds']:.0f} s; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
-        f"{cost['seconds_per_trial_median']:.1f} s)."
+        f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
     )
+    yield ""
+    rows = [(f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}") for step in cost["best_so_far"]]
+    yield from _table(("seconds", "trial", "best so far"), rows)
 
 
 def _environment(summary: Mapping[str, Any]) -> Iterable[str]:

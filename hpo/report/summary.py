@@ -1,5 +1,6 @@
 """The figures of a report, as `report.json` holds them."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         },
         "space": study.space.to_dict(),
         "space_size": study.space.size,
+        "space_rules": [constraint.text for constraint in study.space.constraints],
+        "first": [dict(point) for point in study.space.first],
         "fixed": {key: v for key, v in flatten(config.trial).items() if key not in study.space.keys},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(trials, config.study.trials, study.grid.size),
@@ -50,7 +53,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "finalists": describe_finalists(study, record),
         "imported": len(study.imported(record)),
         "top": [_short(trial) for trial in record.history().ranked()[:5] if trial.state == "complete"],
-        "cost": _cost(trials),
+        "cost": _cost(trials, config.dispatch.workers),
         "test": study.folder.test_result(),
         "environment": study.environment(),
     }
@@ -117,14 +120,36 @@ def _short(trial: Trial) -> dict[str, Any]:
     return {"number": trial.number, "score": trial.score, "point": dict(trial.point)}
 
 
-def _cost(trials: Sequence[Trial]) -> dict[str, Any]:
+def _cost(trials: Sequence[Trial], workers: int | None) -> dict[str, Any]:
     seconds = [trial.seconds for trial in trials]
-    outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.started]
+    outcomes = [o for trial in trials for o in trial.outcomes.values() if o.worker]
     starts, ends = [o.started for o in outcomes], [o.started + o.seconds for o in outcomes]
+    wall = max(ends) - min(starts) if outcomes else None
+    seen = len({outcome.worker for outcome in outcomes})
+    busy = sum(outcome.seconds for outcome in outcomes)
     return {
         "training_seconds": sum(seconds),
         "seconds_per_trial_mean": statistics.fmean(seconds) if seconds else None,
         "seconds_per_trial_median": statistics.median(seconds) if seconds else None,
-        "wall_seconds": max(ends) - min(starts) if outcomes else None,
-        "workers_seen": len({outcome.worker for outcome in outcomes}),
+        "wall_seconds": wall,
+        "workers_seen": seen,
+        # Of the time of all workers that were asked for; of those seen, where as many as fit were.
+        "idle_share": max(0.0, 1 - busy / (wall * (workers or seen))) if wall else None,
+        "best_so_far": _best_so_far(trials, min(starts, default=0.0)),
     }
+
+
+def _best_so_far(trials: Sequence[Trial], start: float) -> list[dict[str, Any]]:
+    """Return every improvement in the order of time: when its trial ended, its number, and its score."""
+    ended = sorted(
+        (max(o.started + o.seconds for o in trial.outcomes.values()) - start, trial.number, trial.score, trial.loss)
+        for trial in trials
+        if trial.state == "complete" and trial.score is not None
+    )
+    improvements: list[dict[str, Any]] = []
+    best = math.inf
+    for seconds, number, score, loss in ended:
+        if loss < best:
+            best = loss
+            improvements.append({"seconds": seconds, "trial": number, "score": score})
+    return improvements

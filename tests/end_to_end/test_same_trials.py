@@ -76,7 +76,11 @@ def spawn(folder, name):
     return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+# Those whose libraries take seconds to load in each new process are killed in the slow tests.
+KILLED = [pytest.param(n, marks=pytest.mark.slow) if n in ("gp", "cma_es", "qmc") else n for n in STRATEGIES]
+
+
+@pytest.mark.parametrize("name", KILLED)
 def test_a_driver_killed_again_and_again(undisturbed, tmp_path, name):
     rng = random.Random(name)
     for _ in range(3):
