@@ -46,7 +46,7 @@ _SEED = 0
 
 _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
-    "interval": f"bias-corrected and accelerated bootstrap of the mean, {RESAMPLES:,} resamples; of each pair by itself",
+    "interval": f"bias-corrected and accelerated bootstrap of the mean, {RESAMPLES:,} resamples; each pair by itself",
     "a_beats_b_interval": "Wilson's score interval",
     "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, {FLIPS:,} random ones beyond",
     "p_holm": "Holm's correction over all pairs of a budget",

@@ -1,0 +1,131 @@
+"""Curves, standings, pairs and verdicts of searches that are made up."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+from hpo.compare.curves import FinishedSearch, mean_curve
+from hpo.compare.page import render_page
+from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
+
+FULL = Budget(20, "trials")
+
+
+def made_up(label, repeats, shift=0.0, trials=20, seconds=1.5):
+    """Return searches whose losses are random, better by `shift`."""
+    found = []
+    for repeat in range(repeats):
+        losses = np.random.default_rng(repeat).uniform(1, 2, trials) - shift
+        found.append(FinishedSearch(label, repeat, repeat, tuple(losses.tolist()), (seconds,) * trials))
+    return found
+
+
+def test_the_best_so_far_at_every_budget():
+    losses = (math.inf, 3.0, 5.0, 1.0)
+    search = FinishedSearch("a", 0, 0, losses, (1.0, 2.0, 3.0, 4.0))
+    assert [search.best_at(n, "trials") for n in (1, 2, 3, 4, 99)] == [math.inf, 3, 3, 1, 1]
+    assert [search.best_at(s, "seconds") for s in (0.5, 1, 2.9, 3, 9.9, 10)] == [math.inf, math.inf, math.inf, 3, 3, 1]
+    assert [search.seconds_at(n, "trials") for n in (1, 2, 4, 99)] == [1, 3, 10, 10]
+
+
+def test_a_curve_is_the_mean_of_best_so_far_within_its_band():
+    searches = made_up("a", 5)
+    curve = mean_curve(searches, "trials", 0)
+    expected = np.mean([list(itertools.accumulate(search.losses, min)) for search in searches], axis=0)
+    assert curve.places == tuple(range(1, 21))
+    assert curve.mean == pytest.approx(expected)
+    assert all(low <= mean <= high for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True))
+    assert list(curve.mean) == sorted(curve.mean, reverse=True)
+
+
+def test_a_curve_begins_where_every_repeat_has_a_result_and_ends_with_the_first_that_ends():
+    late = FinishedSearch("a", 0, 0, (math.inf, math.inf, 1.0, 0.5), (1.0,) * 4)
+    short = FinishedSearch("a", 1, 1, (2.0, 1.0, 1.0), (0.5, 0.5, 2.5))
+    assert mean_curve([late, short], "trials", 0).places == (3, 4)
+    cost = mean_curve([late, short], "seconds", 0).places
+    assert (cost[0], cost[-1]) == (3.0, 3.5)
+    never = FinishedSearch("a", 2, 2, (math.inf,), (1.0,))
+    assert mean_curve([late, never], "trials", 0).places == ()
+    assert mean_curve([late, never], "seconds", 0).places == ()
+
+
+def test_equal_strategies_are_not_distinguishable_however_often_repeated():
+    (pair,) = compare_pairs({"a": made_up("a", 40), "b": made_up("b", 40)}, FULL)
+    assert (pair["mean_difference"], pair["interval"], pair["a_beats_b"], pair["p"]) == (0, (0, 0), 0.5, 1)
+    assert (pair["better"], pair["verdict"]) == (None, NOT_DISTINGUISHABLE)
+
+
+@pytest.mark.parametrize(("repeats", "better"), [(5, None), (6, "b")])
+def test_six_pairs_are_the_fewest_for_a_verdict(repeats, better):
+    searches = {"a": made_up("a", repeats), "b": made_up("b", repeats, shift=0.3)}
+    (pair,) = compare_pairs(searches, FULL)
+    assert (pair["better"], pair["p_holm"]) == (better, 2 / 2**repeats)
+    result = compare_strategies("six", searches, Measure("loss", "minimize"), [FULL], {"a": {}, "b": {}})
+    assert any("at least 6 repeats" in note for note in result["notes"]) == (better is None)
+
+
+def test_the_order_of_a_pair_turns_signs_and_nothing_else():
+    a, b = made_up("a", 9), made_up("b", 9, shift=0.05)
+    (one,), (other,) = compare_pairs({"a": a, "b": b}, FULL), compare_pairs({"b": b, "a": a}, FULL)
+    assert one["mean_difference"] == -other["mean_difference"] == pytest.approx(0.05)
+    assert one["a_beats_b"] + other["a_beats_b"] == 1
+    assert (one["p"], one["better"]) == (other["p"], other["better"])
+
+
+def test_more_pairs_ask_for_more():
+    searches = {label: made_up(label, 7, shift) for label, shift in (("a", 0), ("b", 0.3), ("c", 0), ("d", 0))}
+    alone = compare_pairs({label: searches[label] for label in "ab"}, FULL)[0]
+    among = compare_pairs(searches, FULL)[0]
+    assert alone["p"] == among["p"] < among["p_holm"]
+    assert (alone["better"], among["better"]) == ("b", None)
+
+
+def test_a_search_without_a_complete_trial_is_named_not_averaged():
+    failed = FinishedSearch("a", 0, 0, (math.inf,) * 20, (1.0,) * 20)
+    searches = {"a": [failed, *made_up("a", 8)[1:]], "b": made_up("b", 8)}
+    result = compare_strategies("failing", searches, Measure("loss", "minimize"), [FULL], {"a": {}, "b": {}})
+    (pair,) = result["pairs"]
+    assert (pair["mean_difference"], pair["p"], pair["better"]) == (None, None, None)
+    assert "without a complete trial" in pair["verdict"]
+    assert pair["a_beats_b"] == 3.5 / 8
+    assert any("20 of 320 trials did not complete" in note for note in result["notes"])
+    json.dumps(result, allow_nan=False)
+    assert "not comparable" in render_page(result)
+
+
+@pytest.mark.parametrize(("direction", "optimum"), [("minimize", 0.5), ("maximize", -0.5)])
+def test_regret_is_the_distance_to_the_optimum_in_either_direction(direction, optimum):
+    searches = {"a": made_up("a", 6), "b": made_up("b", 6, shift=0.2)}
+    result = compare_strategies("regret", searches, Measure("m", direction, optimum), [FULL], {"a": {}, "b": {}})
+    best = np.mean([min(search.losses) for search in searches["a"]])
+    standing = result["standings"][0]
+    assert standing["mean_regret"] == pytest.approx(best - 0.5)
+    assert standing["regret_interval"][0] <= standing["mean_regret"] <= standing["regret_interval"][1]
+    assert standing["interval"][0] <= standing["mean_score"] <= standing["interval"][1]
+    assert standing["mean_score"] == pytest.approx(best if direction == "minimize" else -best)
+    assert standing["mean_seconds"] == 30
+    curve = result["curves"]["a"]["trials"]
+    assert all(low <= mean <= high for low, mean, high in zip(curve["low"], curve["mean"], curve["high"], strict=True))
+
+
+def test_trials_of_different_amounts_are_pointed_out():
+    partial = [FinishedSearch("h", s.repeat, s.seed, s.losses, s.seconds, is_partial=True) for s in made_up("h", 6)]
+    searches = {"h": partial, "b": made_up("b", 6)}
+    result = compare_strategies("partial", searches, Measure("m", "minimize"), [FULL], {"h": {}, "b": {}})
+    assert any(note.startswith("h: trials are trained by different amounts") for note in result["notes"])
+
+
+def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
+    hostile = "<script>x</script>"
+    searches = {hostile: made_up(hostile, 6), "b": made_up("b", 6, shift=0.3)}
+    measure = Measure("m", "minimize", 0.1)
+    page = render_page(compare_strategies("<b>", searches, measure, [FULL], {hostile: {"k": hostile}, "b": {}}))
+    assert hostile not in page
+    assert "src=" not in page.partition("<script")[0]
+    assert not [tag for tag in ('src="http', "src='http", "<link", "@import") if tag in page]
+    assert page.count("plotly.js v") == 1
+    assert page.count("Plotly.newPlot(") >= 2
+    assert "b is better" in page
