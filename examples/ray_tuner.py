@@ -3,6 +3,7 @@
 import tempfile
 from typing import Any
 
+import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
@@ -21,6 +22,7 @@ def train(config: dict[str, Any]) -> None:
 
 def main() -> None:
     """Search with 8 trials and print the best."""
+    ray.init(address="local", include_dashboard=False)
     strategy = default_strategy("evolutionary", SPACE, seed=0, settings={"population": 4, "surviving": 0.5})
     with tempfile.TemporaryDirectory() as folder:
         tuner = tune.Tuner(

@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,8 +95,8 @@ def test_what_cannot_be_read_is_named():
 
 
 REAL = """
+import ray
 from ray import tune
-from ray.tune.schedulers import ASHAScheduler
 
 def train(config):
     if config["layers"] == 3:
@@ -102,6 +104,7 @@ def train(config):
     for step in range(1, 5):
         tune.report({"loss": config["lr"] * config["layers"] / step})
 
+ray.init(address="local", include_dashboard=False)
 tune.Tuner(
     train,
     param_space={"lr": tune.grid_search([0.1, 0.2]), "layers": tune.grid_search([1, 3])},
@@ -113,9 +116,6 @@ tune.Tuner(
 
 @pytest.mark.slow
 def test_a_folder_that_ray_wrote(capsys, tmp_path):
-    import subprocess
-    import sys
-
     code = REAL.replace("STORAGE", repr(str(tmp_path)))
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     read = read_ray(Path("sweep"), "loss", "minimize")

@@ -193,7 +193,7 @@ def test_a_real_tuner(cluster, tmp_path, scheduler):
     assert all(r.config["offset"] == 1.0 for r in results)
     if scheduler == "none":
         expected = played(strategy, 2, lambda p: (p["x"] - 0.3) ** 2 + p["model.layers"] + 1 / 4)
-        assert {r.config["x"] for r in results} == {trial.point["x"] for trial in expected}
+        assert {r.config["x"] for r in results} == {trial.point["x"] for trial in expected[:6]}
 
 
 @pytest.mark.slow
