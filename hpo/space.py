@@ -41,7 +41,7 @@ class Space:
     """The hyperparameters searched.
 
     Attributes:
-        dimensions: in the order in which they were written, but parents of conditions before their children.
+        dimensions: in the order in which they were written; parents of conditions stand before their children.
         constraints: rules that every point keeps.
         first: points to try before the strategy's own.
         members: all the points there are, where only some combinations exist (the rows of a table); None = all.

@@ -40,13 +40,12 @@ def space_from_dict(tree: Mapping[str, Any], fixed: Mapping[str, Value] | None =
     if not dimensions:
         raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
     _check_conditions(dimensions)
-    parents_first = sorted(dimensions, key=lambda d: _depth(d, {x.key: x for x in dimensions}))
     given = tree.get("require") or ()
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, Sequence):
         raise SpaceError(f"space.require: must be an expression or a list of them, given {given!r}")
-    keys = [d.key for d in parents_first]
-    space = Space(tuple(parents_first), tuple(read_constraint(text, keys, fixed) for text in texts))
+    keys = [d.key for d in dimensions]
+    space = Space(dimensions, tuple(read_constraint(text, keys, fixed) for text in texts))
     _refuse_unsatisfiable(space)
     return replace(space, first=first_points(tree.get("first") or (), space, fixed))
 
@@ -207,14 +206,27 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
             impossible = [value for value in allowed if not allows(by_key[parent], value)]
             if impossible or not allowed:
                 raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
-        _depth(dimension, by_key)
+        _refuse_cycle(dimension, by_key)
+    _refuse_later_parents(dimensions)
 
 
-def _depth(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> int:
-    """Return how many conditions lie above the dimension; a cycle among them is refused."""
+def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> None:
     if dimension.key in seen:
         raise SpaceError(
             f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*seen, dimension.key))}"
         )
-    parents = [by_key[key] for key in dimension.when if key in by_key]
-    return max((1 + _depth(p, by_key, (*seen, dimension.key)) for p in parents), default=0)
+    for key in dimension.when:
+        if key in by_key:
+            _refuse_cycle(by_key[key], by_key, (*seen, dimension.key))
+
+
+def _refuse_later_parents(dimensions: Sequence[Dimension]) -> None:
+    """A point is built in the order of the dimensions, so whoever reads it reads a parent before its children."""
+    keys = [d.key for d in dimensions]
+    for place, dimension in enumerate(dimensions):
+        for parent in dimension.when:
+            if keys.index(parent) > place:
+                raise SpaceError(
+                    f"space.{dimension.key}.when: '{parent}' stands after it; write the parent first (in a space file "
+                    f"of your own, where it is the order of groups)"
+                )

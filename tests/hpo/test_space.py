@@ -50,8 +50,8 @@ def test_unit_scale_goes_there_and_back():
 
 
 CONDITIONAL = {
-    "width": {"values": [8, 16], "when": {"kind": ["big"]}},
     "kind": {"choices": ["small", "big"]},
+    "width": {"values": [8, 16], "when": {"kind": ["big"]}},
     "depth": {"values": [1, 2, 3], "when": {"width": [16]}},
 }
 
@@ -100,7 +100,8 @@ def test_identity_ignores_the_order_of_keys_but_not_types():
         ({"a": {"low": 1, "high": 3, "points": 1}}, "at least 2"),
         ({"a": 3}, "must be a list or one of"),
         ({"a": {"values": [1, 2], "when": {"b": [1]}}}, "'b' is not searched"),
-        ({"a": {"values": [1, 2], "when": {"b": [9]}}, "b": [1, 2]}, "never takes"),
+        ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "never takes"),
+        ({"a": {"values": [1, 2], "when": {"b": [1]}}, "b": [1, 2]}, "'b' stands after it"),
         ({"a": {"values": [1], "when": {"b": [1]}}, "b": {"values": [1], "when": {"a": [1]}}}, "cycle"),
     ],
 )
