@@ -128,7 +128,7 @@ def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
 
 def _metric_name(given: Any) -> str:
     """Return what a metric is called that stands in these columns: the column, or what several have in common."""
-    names = [given] if isinstance(given, str) else [str(name) for name in given]
+    names = [given] if isinstance(given, str) else [str(name) for name in given or ()]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071
 
 

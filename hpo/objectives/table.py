@@ -36,6 +36,9 @@ class TableConfig(BaseModel):
     curve: str | None
 
 
+_WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the score, or several as folds"}
+
+
 def check(config: Mapping[str, Any]) -> None:
     """Refuse a configuration whose table cannot be searched: ValueError, in one line."""
     _table(config)
@@ -99,7 +102,10 @@ def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
 
 def _table(config: Mapping[str, Any]) -> Table:
     data = config["data"]
-    path = Path(str(data.get("path")))
+    for key in ("path", "metric"):
+        if data.get(key) is None:
+            raise ValueError(f"data.{key}: is missing; give {_WANTED[key]}")
+    path = Path(str(data["path"]))
     if not path.is_file():
         raise ValueError(f"data.path: there is no file {path}; give a table in CSV or Parquet")
     return _read(json.dumps(data, sort_keys=True), path.stat().st_mtime_ns)
