@@ -177,7 +177,11 @@ class StrategySampler(BaseSampler):
             return False
         closed = FrozenTrial(**{**_fields(trial), "state": state, "value": values[0] if values else None})
         done = sorted([*others, closed], key=lambda t: t.number)
-        return not next_points(self._strategy, History(self._trials(done, study.direction)))
+        upcoming = next_points(self._strategy, History(self._trials(done, study.direction)))
+        if upcoming:
+            # The next trial will ask for the same.
+            self._asked[study.study_name, _Round(number + 1, len(trials), ())] = upcoming
+        return not upcoming
 
     def _trials(self, trials: Sequence[FrozenTrial], direction: StudyDirection) -> list[Trial]:
         """Return Optuna's trials as ours, without those that lie outside the space."""
