@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from hpo.config import FREE_KEYS, StudyConfig, config_from_dict, explain
 from hpo.environment import describe_environment
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.folder import write_atomically
 from hpo.keys import differences, replaced
 from hpo.space import Space
@@ -22,6 +22,8 @@ _FORMAT = 1
 # The objective that looks scores up, so that all of them can be looked at.
 _TABLE = "hpo.objectives.table:run_fold"
 _MOST_LOOKED_UP = 200_000
+# Stands for the strategy in what the searches share: it fits every space.
+_ANY = {"name": "random", "round_size": 1}
 _NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
 
 
@@ -140,7 +142,7 @@ def prepare_comparison(
         raise ConfigError(f"--strategies: must be two or more, given {given}; such as grid,random,evolutionary")
     if repeats < 1:
         raise ConfigError(f"--repeats: must be 1 or more, given {repeats}")
-    config = config_from_dict({**tree, "strategy": dict(next(iter(strategies.values())))})
+    config = config_from_dict({**tree, "strategy": _ANY})
     _refuse_what_has_no_effect(config)
     own_name = name or f"compare-{config.study.name}"
     named = config_from_dict(replaced(config.to_dict(), {"study.name": own_name}))
@@ -155,7 +157,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
         return make_strategy(settings, space, seed)
     except ValidationError as error:
         raise ConfigError(f"--set {explain(error, f'{label}.')}") from error
-    except ConfigError as error:
+    except HpoError as error:
         raise ConfigError(f"strategy {label}: {error}") from error
 
 

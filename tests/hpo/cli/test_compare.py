@@ -1,0 +1,333 @@
+"""`hpo compare`: searches over a measured table, repeated with paired seeds; and studies that exist."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpo.cli.main import main
+from hpo.compare.curves import FinishedSearch
+from hpo.compare.searches import Searches
+from tests.hpo.cli.commands import hpo
+from tests.studies import REPOSITORY, rows
+
+TABLE = REPOSITORY / "tests" / "tables" / "svm_digits.csv"
+DATA = ("data=table", "data.path=table.csv", "data.metric=accuracy_*", "data.cost=seconds", "dispatch=local")
+COMPARE = ("compare", "--strategies", "random,evolutionary", "--repeats", "3", *DATA, "study.trials=12", "study.seed=5")
+FOLDER = Path("runs/compare-table")
+
+
+@pytest.fixture(autouse=True)
+def table():
+    shutil.copy(TABLE, "table.csv")
+
+
+def files():
+    """Return what the comparison's files hold."""
+    return {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.name != "driver.lock"}
+
+
+def searches():
+    with (FOLDER / "searches.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_files_of_a_comparison(capsys):
+    code, out, err = hpo(capsys, *COMPARE, "--at", "5")
+    assert (code, err) == (0, "")
+    result = json.loads((FOLDER / "comparison.json").read_text())
+    assert result["optimum"] == pytest.approx(max(sum(folds) / 3 for folds in accuracies()))
+    assert [(p["budget"], p["a"], p["b"]) for p in result["pairs"]] == [
+        (12, "random", "evolutionary"),
+        (5, "random", "evolutionary"),
+    ]
+    assert "not distinguishable at this budget" in out
+    assert "needs at least 6 repeats" in out
+    with (FOLDER / "comparison.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [float(row["p_holm"]) for row in table] == [pair["p_holm"] for pair in result["pairs"]]
+    assert {"comparison.html", "comparison.yaml", "environment.json"} < set(files())
+
+
+def accuracies():
+    with TABLE.open(newline="") as file:
+        return [[float(row[f"accuracy_{fold}"]) for fold in range(3)] for row in csv.DictReader(file)]
+
+
+def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys):
+    assert hpo(capsys, *COMPARE)[0] == 0
+    found = searches()
+    order = [("random", 0), ("evolutionary", 0), ("random", 1), ("evolutionary", 1), ("random", 2), ("evolutionary", 2)]
+    assert [(row["strategy"], int(row["repeat"])) for row in found] == order
+    assert [int(row["seed"]) for row in found] == [5, 5, 6, 6, 7, 7]
+    alone = ("study.seed=6", "study.trials=12", "strategy=evolutionary", "study.name=alone", "track=none")
+    assert hpo(capsys, "search", *DATA, *alone)[0] == 0
+    trials = rows(Path("runs/alone/trials.csv"))
+    assert json.loads(found[3]["scores"]) == [float(trial["score"]) for trial in trials]
+
+
+def test_a_second_call_runs_nothing_again_and_writes_the_same(capsys):
+    hpo(capsys, *COMPARE)
+    before = files()
+    code, out, _ = hpo(capsys, *COMPARE)
+    assert (code, "repeat 0" in out) == (0, False)
+    assert files() == before
+
+
+class Impatient:
+    """A watcher that stops in the middle of a search."""
+
+    def __init__(self, trials):
+        self._left = trials
+
+    def search_started(self, repeat, label):
+        pass
+
+    def search_finished(self, found):
+        pass
+
+    def trial_opened(self, trial):
+        pass
+
+    def reported(self, trial, report):
+        pass
+
+    def trial_finished(self, trial):
+        self._left -= 1
+        if not self._left:
+            raise KeyboardInterrupt
+
+
+def test_after_an_interruption_only_the_search_that_ran_is_run_again(capsys, monkeypatch):
+    hpo(capsys, *COMPARE)
+    whole = files()
+    shutil.rmtree(FOLDER)
+
+    def interrupted(comparison, num_done):
+        progress = ComparingProgress(comparison, num_done)
+        progress.trial_finished = Impatient(12 * 2 + 7).trial_finished
+        return progress
+
+    from hpo.cli.comparing_progress import ComparingProgress
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hpo.cli.comparing.ComparingProgress", interrupted)
+        assert main(list(COMPARE)) == 130
+    assert len(searches()) == 2
+    capsys.readouterr()
+    code, out, _ = hpo(capsys, *COMPARE)
+    assert (code, out.splitlines()[0].split()[:2]) == (0, ["3/6", "repeat"])
+    assert {**files(), "environment.json": b""} == {**whole, "environment.json": b""}
+
+
+def test_a_line_that_a_killed_driver_left_half_written_is_run_again(capsys):
+    hpo(capsys, *COMPARE)
+    whole = files()
+    written = (FOLDER / "searches.csv").read_bytes()
+    (FOLDER / "searches.csv").write_bytes(written[: len(written) * 2 // 3])
+    assert hpo(capsys, *COMPARE)[0] == 0
+    assert files() == whole
+
+
+def test_more_repeats_go_on_and_fewer_are_refused(capsys):
+    hpo(capsys, *COMPARE, "--repeats", "2")
+    before = (FOLDER / "searches.csv").read_text()
+    assert hpo(capsys, *COMPARE)[0] == 0
+    assert (FOLDER / "searches.csv").read_text().startswith(before)
+    code, _, err = hpo(capsys, *COMPARE, "--repeats", "2")
+    assert (code, "was begun with 3, given 2" in err) == (2, True)
+
+
+OTHER = (
+    (["study.trials=13"], "config.study.trials was 12 and is now 13"),
+    (["study.seed=6"], "config.study.seed was 5 and is now 6"),
+    (["--set", "evolutionary.population=7"], "strategies.evolutionary.population"),
+    (["--strategies", "random,grid"], "strategies."),
+)
+
+
+def test_another_configuration_is_refused(capsys):
+    hpo(capsys, *COMPARE, "--repeats", "1")
+    before = files()
+    for arguments, words in OTHER:
+        code, _, err = hpo(capsys, *COMPARE, *arguments)
+        assert (code, words in err, err.count("\n")) == (2, True, 1)
+        assert files() == before
+
+
+def test_other_data_is_refused(capsys):
+    hpo(capsys, *COMPARE, "--repeats", "1")
+    with Path("table.csv").open("a") as file:
+        file.write("linear,1,0.1,0.9,0.9,0.9,0.1\n")
+    code, _, err = hpo(capsys, *COMPARE)
+    assert (code, "exists with another configuration" in err) == (2, True)
+
+
+def test_the_same_strategy_with_other_settings_has_a_label_of_its_own(capsys):
+    arguments = ["--strategies", "small=evolutionary,random", "--set", "small.population=4", "--optimum", "1"]
+    assert hpo(capsys, *COMPARE, *arguments)[0] == 0
+    result = json.loads((FOLDER / "comparison.json").read_text())
+    assert result["strategies"]["small"]["population"] == 4
+    assert result["optimum"] == 1
+    assert {s["label"] for s in result["standings"]} == {"small", "random"}
+
+
+def test_the_verdict_at_equal_cost(capsys):
+    assert hpo(capsys, *COMPARE, "--at-seconds", "0.5,shortest")[0] == 0
+    result = json.loads((FOLDER / "comparison.json").read_text())
+    shortest = min(sum(json.loads(row["seconds"])) for row in searches())
+    assert [(p["budget"], p["unit"]) for p in result["pairs"]] == [
+        (12, "trials"),
+        (pytest.approx(shortest), "seconds"),
+        (0.5, "seconds"),
+    ]
+    code, _, err = hpo(capsys, *COMPARE, "--at-seconds", "1e9")
+    assert (code, "length of the shortest search" in err) == (2, True)
+
+
+def test_when_every_trial_fails_the_exit_code_is_1(capsys):
+    code, out, _ = hpo(capsys, *COMPARE, "--repeats", "1", "space.C=[5,7]")
+    assert (code, "not comparable" in out) == (1, True)
+
+
+REFUSED = {
+    "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
+    "one strategy": (["--strategies", "random"], "--strategies: must be two or more, given random"),
+    "no strategy": (["--strategies", ","], "--strategies: must be two or more, given none"),
+    "a strategy twice": (["--strategies", "random,random"], "stands there twice", "LABEL=random"),
+    "no repeats": (["--repeats", "0"], "--repeats: must be 1 or more, given 0"),
+    "repeats that are no number": (["--repeats", "many"], "--repeats: must be a whole number, given 'many'"),
+    "a setting that is not there": (["--set", "random.size=3"], "strategy.size", "no such key"),
+    "a setting out of bounds": (["--set", "evolutionary.population=1"], "--set evolutionary.population", "given 1"),
+    "a setting of nobody": (["--set", "evolution.population=9"], "--set", "did you mean 'evolutionary'?"),
+    "a strategy by override": (["strategy=grid"], "strategy: is chosen by --strategies"),
+    "a budget beyond the trials": (["--at", "5,13"], "--at: must be 1 to 12", "given 13"),
+    "an optimum that is no number": (["--optimum", "nan"], "--optimum: must be a finite number"),
+    "a name that climbs": (["--name", "../up"], "--name", "'../up'"),
+    "finalists": (["study.finalists=2"], "study.finalists: has no effect in a comparison"),
+    "a tracker": (["track=mlflow"], "track.name: has no effect in a comparison"),
+    "a study beside strategies": (["digits"], "'digits' has no place beside --strategies"),
+    "a space too large for a grid": (
+        ["--strategies", "grid,random", "--set", "grid.max_points=5"],
+        "strategy grid: space",
+        "max_points",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
+    arguments, *words = REFUSED[case]
+    code, out, err = hpo(capsys, *COMPARE, *arguments)
+    assert (code, err.count("\n"), out) == (2, 1, "")
+    assert err.startswith("error: ")
+    for word in words:
+        assert word in err
+    assert [path.name for path in Path().iterdir()] == ["table.csv"]
+
+
+def test_a_folder_that_holds_a_study_is_refused(capsys):
+    assert hpo(capsys, "search", *DATA, "track=none", "study.trials=2")[0] == 0
+    code, _, err = hpo(capsys, *COMPARE, "--name", "table")
+    assert (code, "holds a study" in err) == (2, True)
+    assert not Path("runs/table/comparison.yaml").exists()
+
+
+def test_a_search_is_read_back_as_it_was_written():
+    path = Path("searches.csv")
+    found = FinishedSearch("a", 0, 3, (float("inf"), -0.1 - 0.2, -1 / 3), (0.1, 1 / 3, 2.0), is_partial=True)
+    Searches(path, "maximize").append(found)
+    again = Searches(path, "maximize")
+    again.append(FinishedSearch("b", 0, 3, (float("inf"),), (1.0,)))
+    assert [(0, "a") in again, (0, "b") in Searches(path, "maximize"), (1, "a") in again] == [True, True, False]
+    assert Searches(path, "maximize")._found[0, "a"] == found
+
+
+@pytest.fixture
+def studies(capsys):
+    """Two studies of the table, with the same trials and another strategy."""
+    for name in ("random", "evolutionary"):
+        arguments = [*DATA, "track=none", f"strategy={name}", f"study.name={name}", "study.trials=12"]
+        assert hpo(capsys, "search", *arguments)[0] == 0
+    return "random", "evolutionary"
+
+
+def test_studies_that_exist_are_compared_without_a_verdict(capsys, studies):
+    code, out, _ = hpo(capsys, "compare", *studies)
+    assert code == 0
+    assert "One search each says nothing of the strategies" in out
+    assert "is better" not in out.replace("A is better", "").replace("A's winner is better", "")
+    result = json.loads(Path("runs/compare-random-evolutionary/comparison.json").read_text())
+    winners = [max(rows(Path(f"runs/{name}/trials.csv")), key=lambda row: float(row["score"])) for name in studies]
+    expected = {f"fold_{k}": float(winners[1][f"fold_{k}"]) - float(winners[0][f"fold_{k}"]) for k in range(3)}
+    assert result["folds"][0]["by_fold"] == pytest.approx(expected)
+    assert result["pairs"] == []
+    assert result["curves"]["random"]["trials"]["mean"][-1] == float(winners[0]["score"])
+
+
+def change(study, key, value):
+    path = Path("runs") / study / "config.yaml"
+    tree = yaml.safe_load(path.read_text())
+    tree["study"][key] = value
+    path.write_text(yaml.safe_dump(tree))
+
+
+def test_studies_of_different_metrics_are_refused(capsys, studies):
+    for key, value in (("direction", "minimize"), ("metric", "bleu")):
+        change("random", key, value)
+        code, _, err = hpo(capsys, "compare", *studies)
+        assert (code, f"study.{key}: must be the same" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
+    arguments = [*DATA, "data.absent=nearest", "track=none", "study.name=other", "study.trials=5"]
+    assert hpo(capsys, "search", *arguments)[0] == 0
+    code, out, _ = hpo(capsys, "compare", "random", "runs/other")
+    assert code == 0
+    assert "not scored on the same examples" in out
+    assert "different budgets: 12 and 5 trials" in out
+    assert "not the same folds" in out
+
+
+BAD_STUDIES = (
+    (["random"], "STUDY: must be two or more, given random"),
+    ([], "STUDY: must be two or more, given none"),
+    (["random", "nothing"], "there is no 'nothing'"),
+    (["random", "random"], "two studies are called 'random'"),
+    (["random", "study.trials=3"], "overrides need --strategies"),
+    (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on studies that exist"),
+    (["random", "evolutionary", "--at", "13"], "--at: must be 1 to 12"),
+    (["random", "evolutionary", "--name", "random"], "holds something else"),
+)
+
+
+def test_bad_input_of_studies(capsys, studies):
+    for arguments, words in BAD_STUDIES:
+        code, _, err = hpo(capsys, "compare", *arguments)
+        assert (code, words in err, err.count("\n")) == (2, True, 1)
+        assert sorted(path.name for path in Path("runs").iterdir()) == ["evolutionary", "random"]
+
+
+def test_a_study_without_its_table_of_trials(capsys, studies):
+    Path("runs/random/trials.csv").unlink()
+    code, _, err = hpo(capsys, "compare", *studies)
+    assert (code, "hpo report random" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_real_trainings_on_workers_that_all_searches_share(capsys):
+    """The same scores from two Ray workers as from this process; nothing of the trainings is left."""
+    quick = ("training.epochs=1", "training.warmup_fraction=0", "model.num_layers=1", "model.d_model=16")
+    space = ("space.training.lr=[0.001,0.003,0.01]", "~space.training.batch_size", "~space.model", "study.trials=2")
+    arguments = ("compare", "--strategies", "random,grid", "--repeats", "1", *quick, *space)
+    assert hpo(capsys, *arguments, "dispatch=local", "--name", "here")[0] == 0
+    assert hpo(capsys, *arguments, "dispatch=ray", "dispatch.workers=2", "--name", "there")[0] == 0
+    scores = []
+    for name in ("here", "there"):
+        with Path(f"runs/{name}/searches.csv").open(newline="") as file:
+            scores.append([row["scores"] for row in csv.DictReader(file)])
+        assert not (Path("runs") / name / "checkpoints").exists()
+    assert scores[0] == scores[1]
