@@ -11,7 +11,6 @@ from model.data.examples import digest
 from model.data.source import read_examples
 from model.data.store import write_store
 
-
 # A training can be stopped after some epochs and continued later, from the state in `resume_dir`.
 CONTINUES = True
 
