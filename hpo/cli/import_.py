@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hpo.exchange.imported import Imported
 
 _EXAMPLES = """\
-  hpo import old --optuna sqlite:///old.db --study transformer
+  hpo import old --optuna sqlite:///old.db --study transformer --rename lr=training.lr
   hpo import sweep --ray ~/ray_results/train_2026 --metric val_loss --direction minimize
   hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
   hpo search study.name=new study.imports=old"""
@@ -33,19 +33,20 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--metric", metavar="NAME", help="with --ray: the result, with --csv: the column of the score")
     parser.add_argument("--direction", choices=["maximize", "minimize"], help="with --ray, --csv: which way is better")
     parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
+    parser.add_argument("--rename", metavar="OLD=NEW,...", help="the keys that the new study has for hyperparameters")
     given = parser.parse_args(arguments)
     _refuse_without_effect(given)
 
     from pydantic import TypeAdapter, ValidationError
 
     from hpo.config import StudyName, explain
-    from hpo.exchange.imported import import_folder, write_import
+    from hpo.exchange.imported import import_folder, renamed, write_import
 
     try:
         path = import_folder(TypeAdapter(StudyName).validate_python(given.name))
     except ValidationError as error:
         raise ConfigError(explain(error, "NAME")) from error
-    imported = _read(given)
+    imported = renamed(_read(given), _new_names(given.rename or ""))
     write_import(path, imported)
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path / 'trials.csv'}")
@@ -70,6 +71,14 @@ def _read(given: argparse.Namespace) -> "Imported":
 
     keys = [key.strip() for key in given.keys.split(",")] if given.keys else None
     return read_csv(Path(given.csv).expanduser(), given.metric or "score", keys, given.direction)
+
+
+def _new_names(given: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in given.split(",") if pair.strip()]
+    for old, _, new in pairs:
+        if not old.strip() or not new.strip():
+            raise ConfigError(f"--rename: must be OLD=NEW, several with commas, given '{given}'")
+    return {old.strip(): new.strip() for old, _, new in pairs}
 
 
 def _refuse_without_effect(given: argparse.Namespace) -> None:

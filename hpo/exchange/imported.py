@@ -3,11 +3,11 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpo.errors import StudyError
+from hpo.errors import ConfigError, StudyError, nearest
 from hpo.folder import RUNS, write_atomically
 from hpo.report.trials_table import trials_table, write_trials
 from hpo.space import Point
@@ -68,6 +68,33 @@ def attempt_from(point: Point, score: Any, what: str, seconds: float = 0.0) -> A
     if number is None or not math.isfinite(number):
         return Attempt(point, None, f"{what} was {score!r}, which is no finite number", seconds)
     return Attempt(point, number, None, seconds)
+
+
+def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
+    """Return the trials with hyperparameters of other names: the keys of the study that is to learn from them.
+
+    Args:
+        imported: what was read.
+        names: the new key for each old one.
+
+    Raises:
+        ConfigError: when there is no such old key, or two would have the same new one.
+    """
+    for old in names:
+        if old not in imported.keys:
+            hint = nearest(old, imported.keys)
+            raise ConfigError(
+                f"--rename: there is no hyperparameter '{old}'; there are {', '.join(imported.keys)}{hint}"
+            )
+    new = [names.get(key, key) for key in imported.keys]
+    twice = next((key for key in new if new.count(key) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--rename: two hyperparameters would be called '{twice}'; give each a name of its own")
+    attempts = [
+        replace(attempt, point={names.get(key, key): value for key, value in attempt.point.items()})
+        for attempt in imported.attempts
+    ]
+    return replace(imported, attempts=attempts)
 
 
 def import_folder(name: str) -> Path:

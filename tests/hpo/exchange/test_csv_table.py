@@ -84,3 +84,24 @@ def test_what_is_no_text_is_refused():
     Path("table.csv").write_bytes(b"\xff\xfe\x00x")
     with pytest.raises(DataError, match="cannot be read"):
         read_csv(Path("table.csv"), "score", None, None)
+
+
+def test_hyperparameters_get_the_keys_of_the_new_study(capsys):
+    Path("old.csv").write_text("lr,layers,score\n0.1,2,0.5\n")
+    assert hpo(capsys, "import", "new", "--csv", "old.csv", "--rename", "lr=training.lr, layers=model.layers")[0] == 0
+    (row,) = rows(Path("runs/new/trials.csv"))
+    assert (row["training.lr"], row["model.layers"], row["score"]) == ("0.1", "2", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("layer=x", "no hyperparameter 'layer'; there are lr, layers; did you mean 'layers'?"),
+        ("lr=layers", "two hyperparameters would be called 'layers'"),
+        ("lr", "must be OLD=NEW"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(capsys, names, message):
+    Path("old.csv").write_text("lr,layers,score\n0.1,2,0.5\n")
+    code, _, err = hpo(capsys, "import", "new", "--csv", "old.csv", "--rename", names)
+    assert (code, message in err, Path("runs").exists()) == (2, True, False), err

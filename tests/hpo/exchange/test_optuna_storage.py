@@ -87,7 +87,8 @@ def test_an_exported_study_comes_back(capsys, toy):
 
 def elsewhere(url="sqlite:///old.db", name="old"):
     """A study made without us: one trial of each kind."""
-    study = optuna.create_study(storage=url, study_name=name, direction="maximize")
+    sampler = optuna.samplers.RandomSampler(seed=1)
+    study = optuna.create_study(storage=url, study_name=name, direction="maximize", sampler=sampler)
     for number in range(6):
         trial = study.ask()
         trial.suggest_float("lr", 0.01, 0.1, log=True)
@@ -105,6 +106,7 @@ def elsewhere(url="sqlite:///old.db", name="old"):
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_a_study_made_elsewhere_is_taken_over_and_learnt_from(capsys):
     study = elsewhere()
+    assert {trial.params["optimizer"] for trial in study.trials[:5]} >= {"adam", None}
     code, out, _ = hpo(capsys, "import", "mine", "--optuna", "sqlite:///old.db", "--study", "old")
     assert (code, "5 trials, 3 failed, 1 unfinished left out" in out) == (0, True)
     table = rows(Path("runs/mine/trials.csv"))
