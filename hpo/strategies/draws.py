@@ -25,12 +25,15 @@ def draw_untried(
         rng: the source of randomness.
         tried: keys of the points that must not come again.
         count: how many to draw.
-        propose: draws one candidate; by default uniformly from the space. When it finds nothing new, the
+        propose: draws one candidate; by default uniformly from the space. Once it has found nothing new, the
             remaining points are drawn uniformly from what is untried.
     """
     drawn: dict[str, Point] = {}
     while len(drawn) < count:
         found = _by_rejection(tried, drawn, propose, space) if propose else None
+        if found is None:
+            # Not asked again: where a long study has converged, each further point would cost as many vain draws.
+            propose = None
         found = found or _by_rejection(tried, drawn, lambda: space.draw(rng), space)
         if found is None:
             return [*drawn.values(), *_from_list(space, rng, tried, drawn, count - len(drawn))]
