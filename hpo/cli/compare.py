@@ -96,8 +96,11 @@ def _compose(
         settings[label].append(f"strategy.{setting}")
     # A tracker shows studies; these are many searches, of which only scores and seconds are kept.
     silent = [] if any(text.startswith("track") for text in given.what) else ["track.name=none"]
-    tree = compose_config("search", [*silent, *given.what], given.config_dir, given.config)
-    composed = {label: compose_config("search", own, given.config_dir) for label, own in settings.items()}
+    overrides = [*silent, *given.what]
+    tree = compose_config("search", overrides, given.config_dir, given.config)
+    # With everything else, which a strategy's settings may refer to; a whole configuration has nothing to compose.
+    others = [] if given.config else overrides
+    composed = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in composed.items()}
 
 

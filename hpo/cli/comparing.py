@@ -17,7 +17,7 @@ from hpo.cli.running import Stopped
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
-from hpo.compare.page import fold_rows, headline, pair_rows, standing_head, standing_rows
+from hpo.compare.page import READING, fold_rows, headline, pair_rows, standing_head, standing_rows
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
 from hpo.dispatch import Dispatcher, make_dispatcher
@@ -86,10 +86,10 @@ def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
     if result["pairs"]:
         head = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
         console.print(_table(head, pair_rows(result)))
-        console.print("A loss below 0 means that A is better; [95 % intervals].", highlight=False, markup=False)
+        console.print(READING, highlight=False, markup=False)
     if result.get("folds"):
         console.print(_table(("A", "B", "winners: loss A − B on each fold", "mean"), fold_rows(result)))
-        console.print("A loss below 0 means that A's winner is better.", highlight=False, markup=False)
+        console.print(READING, highlight=False, markup=False)
     for note in result["notes"]:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     print(f"files: {', '.join(str(path) for path in paths)}")

@@ -25,6 +25,7 @@ def render_page(result: Mapping[str, Any]) -> str:
         *(f"<p class='note'>{html.escape(note)}</p>" for note in result["notes"]),
         *_section("Verdicts", pair_rows(result), _PAIR_HEAD, result["pairs"]),
         *_section("Winners, fold by fold", fold_rows(result), _FOLD_HEAD, result.get("folds", ())),
+        *([f"<p>{READING}</p>"] if result["pairs"] or result.get("folds") else []),
         *_curve_sections(figures, result),
         *_section("Standings", standing_rows(result), standing_head(result), result["standings"]),
         _method(result),
@@ -45,6 +46,7 @@ def headline(result: Mapping[str, Any]) -> str:
     )
 
 
+READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 _PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
 _FOLD_HEAD = ("A", "B", "loss A − B on each fold", "mean")
@@ -137,7 +139,7 @@ def _curve_sections(figures: Sequence[Any], result: Mapping[str, Any]) -> list[s
     from plotly import io  # Half a second to load: only where a page is written.
 
     band = "" if result["repeats"] < 2 else " Lines are means over the searches, bands their 95 % bootstrap intervals."
-    lines = [f"<h2>Best so far</h2><p>{band.strip()} Click a name to hide it.</p>"]
+    lines = [f"<h2>Best so far</h2><p>{band.strip()} Click a name to hide it; double-click to see all of the axis.</p>"]
     for place, figure in enumerate(figures):
         # The library once, in the page itself, so that it opens without a network.
         lines.append(
@@ -195,9 +197,20 @@ def _figure(result: Mapping[str, Any], unit: str) -> Any:
         font={"family": "system-ui, sans-serif", "size": 14, "color": "#222"},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": _AXES[unit]}, "rangemode": "tozero"},
-        yaxis={"title": {"text": f"regret ({result['metric']})" if has_regret else f"best {result['metric']}"}},
+        yaxis={
+            "title": {"text": f"regret ({result['metric']})" if has_regret else f"best {result['metric']}"},
+            "range": _range(figure),
+        },
     )
     return figure
+
+
+def _range(figure: Any) -> tuple[float, float] | None:
+    """Return the heights that curves and bands have after a tenth of the longest: the first trials dwarf the rest."""
+    start = max(trace.x[-1] for trace in figure.data) / 10
+    heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]
+    margin = 0.05 * (max(heights) - min(heights))
+    return (min(heights) - margin, max(heights) + margin) if margin else None
 
 
 def _heights(scores: Sequence[float], result: Mapping[str, Any]) -> list[float]:
