@@ -69,7 +69,8 @@ class StrategySampler(BaseSampler):
     `suggest_categorical` of the same ones, or `suggest_int` where it has the same); anything else is an error, not a
     silent change. Failed and pruned trials count as worst: what a pruned one had reached cannot be compared. Trials
     that the strategy did not propose (enqueued, added, of another sampler) are learnt from where they lie in the
-    space, and take the place of the point that their number would have had. When the strategy is over, `optimize` stops; who asks on gets uniform draws, untried ones first.
+    space, and take the place of the point that their number would have had. When the strategy is over, `optimize`
+    stops; who asks on gets uniform draws, untried ones first.
 
     Several processes on one storage share the rounds through it. If two of them open a round in the same moment,
     each may ask with other trials finished, and a point may come twice.
