@@ -11,8 +11,8 @@ class Race:
     """Compares a trial's first tasks with the same tasks of the best trial before it.
 
     The rival is the trial of lowest mean loss on these tasks among all trials with a lower number, those of the same
-    round included. So the decision on a trial depends on nothing that comes after it: it is the same for any number
-    of workers, and under any budget.
+    round included, that were trained as far (under a strategy that trains by amounts). So the decision on a trial
+    depends on nothing that comes after it: it is the same for any number of workers, and under any budget.
 
     A trial is behind when its losses on the shared tasks are all worse than the rival's, and a one-sided paired
     t-test says that they are worse in the mean. The losses are paired because some folds are harder than others.
@@ -32,7 +32,8 @@ class Race:
         self._level = level
         self._metric = metric
         self._sign = -1.0 if direction == "maximize" else 1.0
-        self._rival: tuple[float, ...] = ()
+        # By amount of training.
+        self._rivals: dict[int | None, tuple[float, ...]] = {}
 
     def is_ready(self, trial: Trial) -> bool:
         """Return whether the trial's first tasks are all there."""
@@ -40,16 +41,16 @@ class Race:
 
     def is_behind(self, trial: Trial) -> bool:
         """Return whether the trial should get no further tasks: it failed, or is clearly worse than the rival."""
-        own = self._first_losses(trial)
-        if not own or not self._rival:
+        own, rival = self._first_losses(trial), self._rivals.get(trial.amount)
+        if not own or not rival:
             return not own
-        return _is_worse([mine - its for mine, its in zip(own, self._rival, strict=True)], self._level)
+        return _is_worse([mine - its for mine, its in zip(own, rival, strict=True)], self._level)
 
     def enter(self, trial: Trial) -> None:
         """Take in a trial whose first tasks are all there; trials are entered in the order of their numbers."""
-        own = self._first_losses(trial)
-        if own and (not self._rival or statistics.fmean(own) < statistics.fmean(self._rival)):
-            self._rival = own
+        own, rival = self._first_losses(trial), self._rivals.get(trial.amount)
+        if own and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
+            self._rivals[trial.amount] = own
 
     def _first_losses(self, trial: Trial) -> tuple[float, ...]:
         outcomes = [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]

@@ -4,6 +4,8 @@ import math
 
 from tests import toy
 
+CONTINUES = True
+
 score = toy.score
 
 
@@ -12,6 +14,12 @@ def noisy(task):
     toy_ = task["config"]["toy"]
     value = -((toy_["layers"] - 3) ** 2) - abs(math.log10(toy_["lr"]) + 2) - task["fold"] / 3
     return {"score": value + task["seed"] % 1000 / 1e5}
+
+
+def noisy_continued(task):
+    """As `noisy`, better the longer it is trained; it fails where an earlier trial's state is missing."""
+    list(toy.continued(task))
+    return {"score": noisy(task)["score"] - 1 / task["epochs"]}
 
 
 def describe_data(config):

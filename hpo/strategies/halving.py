@@ -135,7 +135,8 @@ class SuccessiveHalving:
             if history[place].round != history[-1].round:
                 break
             last.append(history[place])
-        alive = [trial for trial in last if math.isfinite(trial.loss)]
+        # One that a race stopped has no state on all folds, and was behind anyway.
+        alive = [trial for trial in last if trial.state == "complete"]
         return sorted(alive, key=lambda trial: (trial.loss, trial.number))[:count]
 
 

@@ -4,12 +4,14 @@ import pytest
 
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.ray_pool import RayDispatcher
+from hpo.dispatch.simulated import SimulatedDispatcher
 from hpo.trials import Task
 from tests.studies import REPOSITORY, dispatch_section
 from tests.toy import CONFIG
 
 DISPATCHERS = {
     "local": lambda: LocalDispatcher(str(REPOSITORY)),
+    "simulated": lambda: SimulatedDispatcher(2, str(REPOSITORY)),
     "ray": lambda: RayDispatcher(dispatch_section(workers=2), str(REPOSITORY)),
 }
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.errors import HpoError
@@ -132,19 +132,48 @@ CHOICES = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_si
 DIMENSION = VALUES.map(lambda v: {"values": v}) | CHOICES.map(lambda c: {"choices": c})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    tree=st.lists(DIMENSION, min_size=1, max_size=4).map(lambda d: {f"k{i}": x for i, x in enumerate(d)}),
-    name=st.sampled_from(list(STRATEGIES)),
-    failing=st.integers(1, 5),
-)
-def test_random_spaces_and_random_failures(tree, name, failing):
+@st.composite
+def trees(draw):
+    """Draw a space: some dimensions exist only beside a value of an earlier one; some pairs have a rule."""
+    tree = {}
+    for place in range(draw(st.integers(1, 4))):
+        leaf = draw(DIMENSION)
+        parents = list(tree) if draw(st.booleans()) else []
+        if parents:
+            parent = draw(st.sampled_from(parents))
+            leaf["when"] = {parent: [draw(st.sampled_from(next(iter(tree[parent].values()))))]}
+        tree[f"k{place}"] = leaf
+    numbers = [key for key, leaf in tree.items() if "values" in leaf]
+    if numbers and draw(st.booleans()):
+        # The largest value keeps the rule, so that something is left.
+        key = draw(st.sampled_from(numbers))
+        tree["require"] = f"{key} * 2 >= {2 * max(tree[key]['values']) - draw(st.integers(0, 60))}"
+    return tree
+
+
+def keep_every_promise(tree, name, failing):
     space = space_from_dict(tree)
     strategy = make_strategy(STRATEGIES[name], space, 3)
     history = played(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
     assert len(distinct(history)) == len(history)
     assert len({trial.key for trial in history}) <= space.size
     assert all(space.contains(trial.point) for trial in history)
+    assert strategy.next_round(history) == strategy.next_round(History(list(history)))
+
+
+OURS = [name for name in STRATEGIES if name not in ("tpe", "gp", "cma_es", "qmc")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(tree=trees(), name=st.sampled_from(OURS), failing=st.integers(1, 5))
+def test_random_spaces_and_random_failures(tree, name, failing):
+    keep_every_promise(tree, name, failing)
+
+
+@settings(max_examples=12, deadline=None)
+@given(tree=trees(), name=st.sampled_from(["tpe", "cma_es", "qmc"]), failing=st.integers(1, 5))
+def test_random_spaces_and_random_failures_for_optunas_samplers(tree, name, failing):
+    keep_every_promise(tree, name, failing)
 
 
 def test_grid_refuses_a_range_and_says_how_to_give_it_points():

@@ -147,7 +147,23 @@ def test_a_budget_of_trials_counts_rungs_and_a_raised_one_goes_on_with_the_brack
     assert twice == once
 
 
+def test_halving_repeats_folds_and_races_work_together(tmp_path):
+    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    tree = with_study(folds_config(race_after=3), repeats=2, trials=14)
+    tree |= {"strategy": strategy, "objective": "tests.toy_data:noisy_continued"}
+    reference = run_toy(tmp_path / "a", tree)
+    assert "failed" not in {row["state"] for row in reference}
+    assert "stopped" in {row["state"] for row in reference}
+    amounts = {}
+    for row in reference:
+        amounts.setdefault(tuple(v for k, v in row.items() if k.startswith("toy.")), []).append(row)
+    assert any(len(rungs) > 1 for rungs in amounts.values())
+    # Nothing goes on after it was stopped.
+    assert all(row["state"] == "complete" for rungs in amounts.values() for row in rungs[:-1])
+    assert run_toy(tmp_path / "b", tree, Shuffled(1)) == reference
+
+
 def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):
     strategy = {"name": "hyperband", "min_amount": 1, "max_amount": 4, "eta": 2}
     with pytest.raises(HpoError, match="CONTINUES"):
-        prepared(tmp_path, toy_config(strategy, objective="tests.toy_data:score"))
+        prepared(tmp_path, toy_config(strategy, objective="tests.plain:score"))

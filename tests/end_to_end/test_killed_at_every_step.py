@@ -1,0 +1,106 @@
+"""A driver that dies after any outcome, or any row of the record, leaves a study that ends as if nothing had been."""
+
+import copy
+
+import pytest
+
+from hpo.dispatch.local import LocalDispatcher
+from hpo.record import Record
+from hpo.search import search
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, prepared, toy_config
+
+TRIALS = 15
+
+
+class Killed(Exception):  # noqa: N818
+    """The driver is gone."""
+
+
+class SurvivingRows:
+    """Rows that outlive the driver, which dies when it is about to write the `last`-th of them."""
+
+    def __init__(self):
+        self.rows = {}
+        self.notes = {}
+        self.left = None
+
+    def _write(self):
+        if self.left == 0:
+            raise Killed
+        self.left = None if self.left is None else self.left - 1
+
+    def open(self, number, point, attributes):
+        self._write()
+        self.rows[number] = [dict(point), "running", dict(attributes)]
+        return number
+
+    def add(self, trial_id, attributes):
+        self._write()
+        self.rows[trial_id][2] |= attributes
+
+    def close(self, trial_id, state, score, attributes):
+        self._write()
+        self.rows[trial_id][1] = state
+        self.rows[trial_id][2] |= attributes
+
+    def read(self):
+        return [(number, number, *copy.deepcopy(row)) for number, row in self.rows.items()]
+
+    def note(self, key, value):
+        self.notes[key] = value
+
+    def noted(self, key):
+        return self.notes.get(key)
+
+    def dispose(self):
+        pass
+
+
+def run(study, rows, left=None):
+    """Run the study on these rows, for so many writes."""
+    rows.left = left
+    config = study.config.study
+    record = Record(rows, config.metric, config.direction, study.grid)
+    search(
+        study.strategy,
+        record,
+        LocalDispatcher(str(REPOSITORY)),
+        study.task_builder().tasks_of,
+        config.trials,
+        (),
+        (),
+        study.race,
+    )
+    return [(t.number, t.round, t.key, t.amount, t.state, t.score) for t in record.trials()]
+
+
+# Every step where a round takes no time; every seventh where Optuna has to fit a model again and again.
+STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 1 for name in STRATEGIES}
+
+
+@pytest.mark.parametrize("space", ["mixed", "conditional"])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_killed_at_every_step(tmp_path, name, space):
+    study = prepared(tmp_path, toy_config(name, SPACES[space], TRIALS))
+    whole = SurvivingRows()
+    expected = run(study, whole)
+    num_writes = 2 * len(expected)
+    for left in range(0, num_writes, STEPS[name]):
+        rows = SurvivingRows()
+        with pytest.raises(Killed):
+            run(study, rows, left)
+        assert run(prepared(tmp_path, toy_config(name, SPACES[space], TRIALS)), rows) == expected
+
+
+def test_killed_at_every_step_with_folds_repeats_and_a_race(tmp_path):
+    tree = toy_config("evolutionary", SPACES["all ordered"], 9, "tests.toy_data:noisy")
+    tree |= {"study": tree["study"] | {"repeats": 2}, "split": tree["split"] | {"folds": 3, "race_after": 2}}
+    study = prepared(tmp_path, tree)
+    whole = SurvivingRows()
+    expected = run(study, whole)
+    assert "stopped" in {row[4] for row in expected}
+    for left in range(40):
+        rows = SurvivingRows()
+        with pytest.raises(Killed):
+            run(study, rows, left)
+        assert run(prepared(tmp_path, tree), rows) == expected
