@@ -14,10 +14,19 @@ from rich.table import Table
 
 from hpo.cli.comparing_progress import ComparingProgress
 from hpo.cli.running import Stopped
+from hpo.compare.cells import (
+    FOLD_HEAD,
+    PAIR_HEAD,
+    READING,
+    fold_rows,
+    headline,
+    pair_rows,
+    standing_head,
+    standing_rows,
+)
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
-from hpo.compare.page import READING, fold_rows, headline, pair_rows, standing_head, standing_rows
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
 from hpo.dispatch import Dispatcher, make_dispatcher
@@ -69,7 +78,9 @@ def run_comparison(
                 return 128 + stopped.number
         found = searches.of(comparison)
         costs = _costs(seconds, is_at_shortest, found)
-        result = _result(comparison, found, [*budgets, *costs], optimum)
+        # Equal cost first where numbers of trials are no measure of it.
+        ordered = [*costs, *budgets] if _has_partial(found) else [*budgets, *costs]
+        result = _result(comparison, found, ordered, optimum)
         paths = write_comparison(comparison.path, result)
     show(result, (*paths, comparison.path / "searches.csv"))
     has_result = any(math.isfinite(loss) for of_label in found.values() for s in of_label for loss in s.losses)
@@ -84,11 +95,10 @@ def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
     console.print(f"\n{headline(result)}", highlight=False, markup=False)
     console.print(_table(standing_head(result), standing_rows(result)))
     if result["pairs"]:
-        head = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
-        console.print(_table(head, pair_rows(result)))
+        console.print(_table(PAIR_HEAD, pair_rows(result["pairs"])))
         console.print(READING, highlight=False, markup=False)
     if result.get("folds"):
-        console.print(_table(("A", "B", "winners: loss A − B on each fold", "mean"), fold_rows(result)))
+        console.print(_table(FOLD_HEAD, fold_rows(result)))
         console.print(READING, highlight=False, markup=False)
     for note in result["notes"]:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
@@ -129,9 +139,12 @@ def _costs(
                 f"--at-seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
                 f"{amount:g}"
             )
-    is_needed = is_at_shortest or any(search.is_partial for search in searches)
-    amounts = {*seconds, *([shortest] if is_needed else [])}
+    amounts = {*seconds, *([shortest] if is_at_shortest or _has_partial(found) else [])}
     return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
+
+
+def _has_partial(found: Mapping[str, Sequence[FinishedSearch]]) -> bool:
+    return any(search.is_partial for of_label in found.values() for search in of_label)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -89,6 +89,8 @@ class Comparison:
         frozen_path = self.path / "comparison.yaml"
         if frozen_path.exists():
             self._refuse_changes(_read_frozen(frozen_path))
+        elif (self.path / "searches.csv").exists():
+            raise StudyError(f"{frozen_path}: is missing beside searches.csv; choose another --name")
         else:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder.write_json(folder.environment_path, describe_environment())

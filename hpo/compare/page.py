@@ -1,9 +1,19 @@
 """A comparison as one page that needs nothing beside itself: verdicts, standings, and curves to point at."""
 
 import html
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from hpo.compare.cells import (
+    FOLD_HEAD,
+    PAIR_HEAD,
+    READING,
+    fold_rows,
+    headline,
+    pair_rows,
+    standing_head,
+    standing_rows,
+)
 
 # Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision. Their yellow is too pale for
 # lines on white. A dash pattern tells curves apart in print, and beyond seven of them.
@@ -13,114 +23,29 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 # The others would send the figure elsewhere, or do nothing for lines.
 _BUTTONS = {"displaylogo": False, "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]]}
 
+_TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
 
 
 def render_page(result: Mapping[str, Any]) -> str:
     """Return the page of the content of comparison.json."""
+    pairs = result["pairs"]
+    first = [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
+    others = pairs[len(first) :]
     figures = [figure for unit in _AXES if (figure := _figure(result, unit)) is not None]
     parts = [
         f"<h1>{html.escape(result['name'])}</h1>",
         f"<p class='lead'>{html.escape(headline(result))}</p>",
         *(f"<p class='note'>{html.escape(note)}</p>" for note in result["notes"]),
-        *_section("Verdicts", pair_rows(result), _PAIR_HEAD, result["pairs"]),
-        *_section("Winners, fold by fold", fold_rows(result), _FOLD_HEAD, result.get("folds", ())),
-        *([f"<p>{READING}</p>"] if result["pairs"] or result.get("folds") else []),
+        *_section("Verdicts", pair_rows(first), PAIR_HEAD, first),
+        *_section("Winners, fold by fold", fold_rows(result), FOLD_HEAD, result.get("folds", ())),
+        *([f"<p>{READING}</p>"] if first or result.get("folds") else []),
         *_curve_sections(figures, result),
+        *_section("Verdicts at other budgets", pair_rows(others), PAIR_HEAD, others),
         *_section("Standings", standing_rows(result), standing_head(result), result["standings"]),
         _method(result),
     ]
     return _PAGE.replace("%TITLE%", html.escape(result["name"])).replace("%BODY%", "\n".join(parts), 1)
-
-
-def headline(result: Mapping[str, Any]) -> str:
-    """Return what was compared, in one sentence."""
-    what = f"{result['metric']} ({result['direction']})"
-    if result["kind"] == "studies":
-        return f"{len(result['strategies'])} studies, one search each; {what}."
-    budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
-    best = "" if result["optimum"] is None else f" The best score there is: {result['optimum']:.6g}."
-    return (
-        f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
-        f"{budget:g} trials a search; {what}.{best}"
-    )
-
-
-READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
-_TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
-_PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
-_FOLD_HEAD = ("A", "B", "loss A − B on each fold", "mean")
-
-
-def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return the cells of the table of pairs; a loss below 0 means that A is better."""
-    return [
-        [
-            f"{pair['budget']:,g} {pair['unit']}",
-            pair["a"],
-            pair["b"],
-            _number(pair["mean_difference"], pair["interval"], "+.4g"),
-            _number(pair["a_beats_b"], pair["a_beats_b_interval"], ".2f"),
-            "–" if pair["p_holm"] is None else _p(pair["p_holm"]),
-            pair["verdict"],
-        ]
-        for pair in result["pairs"]
-    ]
-
-
-def fold_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return the cells of the table of winners; a loss below 0 means that A is better."""
-    return [
-        [
-            pair["a"],
-            pair["b"],
-            ", ".join(f"{value:+.4g}" for value in pair["by_fold"].values()) or "not the same folds",
-            _number(pair["mean_difference"], None, "+.4g"),
-        ]
-        for pair in result.get("folds", ())
-    ]
-
-
-def standing_head(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the head of the table of standings."""
-    regret = () if result["optimum"] is None else ("regret",)
-    one = "strategy" if result["kind"] == "strategies" else "study"
-    return ("budget", one, f"best {result['metric']}", *regret, "seconds spent")
-
-
-def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return the cells of the table of standings, the best of each budget first."""
-    has_regret = result["optimum"] is not None
-    sign = -1 if result["direction"] == "maximize" else 1
-    budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
-    ordered = sorted(
-        result["standings"],
-        key=lambda s: (
-            budgets.index((s["budget"], s["unit"])),
-            math.inf if s["mean_score"] is None else sign * s["mean_score"],
-        ),
-    )
-    return [
-        [
-            f"{s['budget']:,g} {s['unit']}",
-            s["label"],
-            _number(s["mean_score"], s["interval"], ".5g"),
-            *([_number(s["mean_regret"], s["regret_interval"], ".3g")] if has_regret else []),
-            f"{s['mean_seconds']:,.0f}" if s["mean_seconds"] >= 10 else f"{s['mean_seconds']:.2g}",
-        ]
-        for s in ordered
-    ]
-
-
-def _number(value: float | None, interval: Sequence[float] | None, form: str) -> str:
-    if value is None:
-        return "–"
-    ends = "" if interval is None else f" [{format(interval[0], form)}, {format(interval[1], form)}]"
-    return f"{format(value, form)}{ends}"
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _section(title: str, rows: Sequence[Sequence[str]], head: Sequence[str], items: Sequence[Any]) -> list[str]:

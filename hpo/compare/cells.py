@@ -1,0 +1,95 @@
+"""The cells of a comparison's tables, which the text and the page share."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
+PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
+FOLD_HEAD = ("A", "B", "winners: loss A − B on each fold", "mean")
+
+
+def headline(result: Mapping[str, Any]) -> str:
+    """Return what was compared, in one sentence."""
+    what = f"{result['metric']} ({result['direction']})"
+    if result["kind"] == "studies":
+        return f"{len(result['strategies'])} studies, one search each; {what}."
+    budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
+    best = "" if result["optimum"] is None else f" The best score there is: {result['optimum']:.6g}."
+    return (
+        f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
+        f"{budget:g} trials a search; {what}.{best}"
+    )
+
+
+def pair_rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the cells of the table of pairs; a loss below 0 means that A is better."""
+    return [
+        [
+            f"{pair['budget']:,g} {pair['unit']}",
+            pair["a"],
+            pair["b"],
+            _number(pair["mean_difference"], pair["interval"], "+.4g"),
+            _number(pair["a_beats_b"], pair["a_beats_b_interval"], ".2f"),
+            "–" if pair["p_holm"] is None else _p(pair["p_holm"]),
+            pair["verdict"],
+        ]
+        for pair in pairs
+    ]
+
+
+def fold_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of winners; a loss below 0 means that A is better."""
+    return [
+        [
+            pair["a"],
+            pair["b"],
+            ", ".join(_number(value, None, "+.4g") for value in pair["by_fold"].values()) or "not the same folds",
+            _number(pair["mean_difference"], None, "+.4g"),
+        ]
+        for pair in result.get("folds", ())
+    ]
+
+
+def standing_head(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the head of the table of standings."""
+    regret = () if result["optimum"] is None else ("regret",)
+    one = "strategy" if result["kind"] == "strategies" else "study"
+    return ("budget", one, f"best {result['metric']}", *regret, "seconds spent")
+
+
+def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of standings, the best of each budget first."""
+    has_regret = result["optimum"] is not None
+    sign = -1 if result["direction"] == "maximize" else 1
+    budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
+    ordered = sorted(
+        result["standings"],
+        key=lambda s: (
+            budgets.index((s["budget"], s["unit"])),
+            math.inf if s["mean_score"] is None else sign * s["mean_score"],
+        ),
+    )
+    return [
+        [
+            f"{s['budget']:,g} {s['unit']}",
+            s["label"],
+            _number(s["mean_score"], s["interval"], ".5g"),
+            *([_number(s["mean_regret"], s["regret_interval"], ".3g")] if has_regret else []),
+            f"{s['mean_seconds']:,.0f}" if s["mean_seconds"] >= 10 else f"{s['mean_seconds']:.2g}",
+        ]
+        for s in ordered
+    ]
+
+
+def _number(value: float | None, interval: Sequence[float] | None, form: str) -> str:
+    if value is None:
+        return "–"
+    # Without the addition, -0.0 would be shown with its sign.
+    low, high = interval or (0.0, 0.0)
+    ends = "" if interval is None else f" [{format(low + 0.0, form)}, {format(high + 0.0, form)}]"
+    return f"{format(value + 0.0, form)}{ends}"
+
+
+def _p(value: float) -> str:
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
