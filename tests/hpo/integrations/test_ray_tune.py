@@ -161,6 +161,7 @@ def fit(strategy, tmp_path, num_samples, scheduler=None):
             metric="loss",
             mode="min",
             num_samples=num_samples,
+            reuse_actors=True,
         ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0),
     )
