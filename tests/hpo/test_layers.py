@@ -50,7 +50,9 @@ LAW = {
     "tasks": {"config", "examples", "keys", "splits", "trials"},
     "environment": set(),
     "folder": {"errors", "config", "keys"},
-    "imports": {"dimensions", "errors", "folder", "space", "trials"},
+    "trials_file": {"dimensions", "errors", "space"},
+    "imports": {"errors", "folder", "space", "trials", "trials_file"},
+    "reproduce": {"dispatch", "environment", "errors", "folder", "study", "trials", "trials_file"},
     "study_checks": BASE | {"objective", "strategies"},
     "study": BASE
     | {
@@ -164,6 +166,11 @@ def loaded_by(code):
 def test_search_and_strategies_load_nothing_heavy():
     loaded = loaded_by("import hpo.search, hpo.strategies, hpo.worker")
     assert not loaded & {"torch", "ray", "mlflow", "hydra", "model", "sklearn"}
+
+
+def test_strategies_load_no_optuna_before_one_asks_for_it():
+    loaded = loaded_by("import hpo.strategies, hpo.integrations, hpo.exchange")
+    assert not loaded & {"optuna", "cmaes", "scipy", "torch", "ray", "pandas"}
 
 
 def test_help_loads_nothing_heavy():
