@@ -9,8 +9,8 @@ Ours search the rows that exist: absent cells are a constraint of the space. Opt
 of that kind and repeat points, so they are helped: they are asked and told one trial at a time, in a study of
 rank-encoded integers (ordered) and categories (unordered); a repeated point is told its known value and not
 counted; an absent cell is told the worst value seen so far (failed, while none is) and not counted; after 20 uncounted
-asks in a row a row drawn at random from the untried ones is told and counted. A search stops early once it has found the
-optimum, from where on its regret is 0.
+asks in a row (5 for the Gaussian process) a row drawn at random from the untried ones is told and counted. A search
+stops early once it has found the optimum, from where on its regret is 0.
 
 Every finished search is a row of the file `--results`, so that a stopped run goes on where it was. See README.md
 beside this file.
@@ -24,88 +24,25 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import yaml
+from search_report import BUDGETS, report
+from search_tables import TABLES, Measured, Ranks, load
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data" / "tables"
 CONF = Path(__file__).parents[1] / "conf" / "strategy"
-BUDGETS = (10, 30, 100)
+# Asks in a row that may bring nothing new before a peer is given a new row. Fewer for the Gaussian process, whose time
+# for an ask grows with every point that it is told again.
 PATIENCE = 20
-NMT_KEYS = ("bpe_symbols", "num_layers", "num_embed", "ff_num_hidden", "attention_heads", "initial_learning_rate")
-NMT_TASKS = ("zh-en", "ru-en", "ja-en", "en-ja")
-PROTEIN_SEEDS = ("seed0", "seed1", "seed2", "seed3")
+GP_PATIENCE = 5
 
-Ranks = tuple[int, ...]
-Search = Callable[["Measured", int, int], list[float]]
+Search = Callable[[Measured, int, int], list[float]]
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A table of measured configurations.
-
-    Attributes:
-        name: of the table.
-        values: for every hyperparameter its different values, numbers in ascending order.
-        unordered: the hyperparameters whose values are texts.
-        losses: by the ranks of its values, the loss of every row; lower is better, in the unit of the metric.
-    """
-
-    name: str
-    values: Mapping[str, tuple[Any, ...]]
-    unordered: frozenset[str]
-    losses: Mapping[Ranks, float]
-
-    @property
-    def optimum(self) -> float:
-        """The lowest loss."""
-        return min(self.losses.values())
-
-    @property
-    def scale(self) -> float:
-        """The regret of the table's median, which is 1 when normalised."""
-        return float(np.median(list(self.losses.values()))) - self.optimum
-
-
-def measured(name: str, rows: pd.DataFrame, keys: Sequence[str], loss: "pd.Series[float]") -> Measured:
-    """Return a table from its rows, the hyperparameters among its columns, and its losses."""
-    values = {key: tuple(sorted(rows[key].unique().tolist())) for key in keys}
-    ranks = zip(*([values[key].index(value) for value in rows[key].tolist()] for key in keys), strict=True)
-    texts = frozenset(key for key in keys if isinstance(values[key][0], str))
-    return Measured(name, values, texts, dict(zip(ranks, loss.tolist(), strict=True)))
-
-
-@cache
-def load(name: str) -> Measured:
-    """Return one of the tables by its name."""
-    if name == "protein":
-        rows = pd.read_csv(DATA / "hpolib_protein_structure.csv.gz")
-        keys = [key for key in rows.columns if key not in PROTEIN_SEEDS]
-        return measured(name, rows, keys, rows[list(PROTEIN_SEEDS)].mean(axis=1))
-    rows = pd.read_csv(DATA / "nmt_hpo.csv")
-    rows = rows[rows["task"] == name]
-    return measured(name, rows, NMT_KEYS, -rows["dev_bleu"])
-
-
-def expected_regret(table: Measured, trials: int) -> float:
-    """Return the exact expectation of the regret of drawing rows at random without replacement.
-
-    With n rows in ascending order of loss, the best of k is row i with probability C(n - i, k - 1) / C(n, k).
-    """
-    losses = np.sort(list(table.losses.values())) - table.optimum
-    n, k = len(losses), min(trials, len(losses))
-    # P(best is row i or worse) falls from 1 by the factor (n - i - k + 1) / (n - i + 1) from row to row.
-    factors = np.clip((n - np.arange(1, n) - k + 1) / (n - np.arange(1, n) + 1), 0, 1)
-    at_least = np.concatenate([[1.0], np.cumprod(factors), [0.0]])
-    return float(((at_least[:-1] - at_least[1:]) * losses).sum())
-
-
-def with_optuna(sampler: Callable[[int], Any], table: Measured, seed: int, trials: int) -> list[float]:
+def with_optuna(sampler: Callable[[int], Any], patience: int, table: Measured, seed: int, trials: int) -> list[float]:
     """Return the losses of one sequential search by a sampler of Optuna's, helped as the file's head says."""
     import optuna
     import torch
@@ -113,7 +50,7 @@ def with_optuna(sampler: Callable[[int], Any], table: Measured, seed: int, trial
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")  # Experimental samplers, categories that CMA-ES draws at random.
-    space = {
+    space: dict[str, Any] = {
         key: optuna.distributions.CategoricalDistribution(range(len(values)))
         if key in table.unordered
         else optuna.distributions.IntDistribution(0, len(values) - 1)
@@ -124,7 +61,7 @@ def with_optuna(sampler: Callable[[int], Any], table: Measured, seed: int, trial
     found: dict[Ranks, float] = {}
     uncounted = 0
     while len(found) < trials and table.optimum not in found.values():
-        if uncounted == PATIENCE:
+        if uncounted == patience:
             untried = [ranks for ranks in table.losses if ranks not in found]
             ranks = untried[int(rng.integers(len(untried)))]
             point = dict(zip(space, ranks, strict=True))
@@ -163,7 +100,7 @@ def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: 
     from hpo.trials import Trial
 
     settings = yaml.safe_load((CONF / f"{config}.yaml").read_text()) | overrides
-    strategy = make_strategy(settings, space_of(table.name), seed)
+    strategy: Any = make_strategy(settings, space_of(table.name), seed)
     history = History()
     for number in itertools.count():
         points = strategy.next_round(history)[: trials - len(history)]
@@ -182,15 +119,15 @@ def ours(config: str, **overrides: Any) -> Search:
     return partial(with_ours, config, overrides)
 
 
-def optuna_search(name: str, **settings: Any) -> Search:
-    """Return the search by one of Optuna's samplers, with its defaults."""
+def optuna_search(name: str, patience: int = PATIENCE, **settings: Any) -> Search:
+    """Return the search by one of Optuna's samplers, with its defaults but for the settings."""
 
     def sampler(seed: int) -> Any:
         import optuna
 
         return getattr(optuna.samplers, name)(seed=seed, **settings)
 
-    return partial(with_optuna, sampler)
+    return partial(with_optuna, sampler, patience)
 
 
 METHODS: dict[str, tuple[str, Search]] = {
@@ -200,12 +137,15 @@ METHODS: dict[str, tuple[str, Search]] = {
     "shifting_window_literal": ("shifting_window, lecture", ours("shifting_window_literal")),
     "evolutionary": ("evolutionary", ours("evolutionary")),
     "evolutionary_plain": ("evolutionary, plain", ours("evolutionary_plain")),
+    "tpe": ("tpe: Optuna's, in rounds of 4", ours("tpe")),
+    "gp": ("gp: Optuna's, in rounds of 4", ours("gp")),
+    "cma_es": ("cma_es: Optuna's, in generations", ours("cma_es")),
+    "qmc": ("qmc: Optuna's, in rounds of 64", ours("qmc")),
     "optuna_random": ("Optuna RandomSampler", optuna_search("RandomSampler")),
     "optuna_tpe": ("Optuna TPESampler", optuna_search("TPESampler")),
-    "optuna_gp": ("Optuna GPSampler", optuna_search("GPSampler")),
+    "optuna_gp": ("Optuna GPSampler", optuna_search("GPSampler", GP_PATIENCE)),
     "optuna_cma_es": ("Optuna CmaEsSampler", optuna_search("CmaEsSampler", warn_independent_sampling=False)),
 }
-TABLES = (*NMT_TASKS, "protein")
 FIELDS = ("method", "table", "seed", *(f"regret_{budget}" for budget in BUDGETS), "trials", "seconds")
 
 
@@ -247,7 +187,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    """Run what is missing and print the table."""
+    """Run what is missing and print what all results add up to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
@@ -255,6 +195,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes; default 1")
     arguments = parser.parse_args()
     run_missing(arguments.results, arguments.methods, arguments.repeats, arguments.jobs)
+    print(report(read(arguments.results), {method: label for method, (label, _) in METHODS.items()}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,174 @@
+"""Which settings are good defaults: shifting windows and evolution, one setting changed at a time.
+
+Each variant searches the measured tables (../shared/data/tables) and two halves of made-up problems
+(synthetic_tables.py). Defaults were chosen on the measured tables and the choosing half; the held-out half says whether
+they are good elsewhere. Regret is normalised a problem, (best found - optimum) / (median - optimum), at 10, 30 and 100
+trials, and averaged over the problems; lower is better. What it says, and what was learned from it, stands in
+studies/strategy_defaults.md.
+
+Every finished search is a row of the file `--results`, so that a stopped run goes on where it was.
+"""
+
+import argparse
+import csv
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from search_quality import CONF
+from search_report import BUDGETS, conditions, markdown
+from synthetic_tables import Problem, problems
+
+from hpo.history import History
+from hpo.strategies import make_strategy
+from hpo.trials import Trial
+
+SUITES = ("shared", "choosing", "held-out")
+# Searches of a measured table for each of a made-up problem: there are five of these, and eighteen of those.
+SHARED_FACTOR = 4
+
+Settings = dict[str, Any]
+
+
+def _changes(config: str, **variants: Settings) -> dict[str, tuple[str, Settings]]:
+    return {f"{config}: {name.replace('_', ' ')}": (config, changes) for name, changes in variants.items()}
+
+
+VARIANTS: dict[str, tuple[str, Settings]] = {
+    "random": ("random", {}),
+    "shifting_window: the lecture's": ("shifting_window_literal", {}),
+    "evolutionary: the lecture's": ("evolutionary_plain", {}),
+    "shifting_window: the defaults": ("shifting_window", {}),
+    "evolutionary: the defaults": ("evolutionary", {}),
+    **_changes(
+        "shifting_window",
+        half_of_the_dimensions_at_once={"moving": 0.5},
+        all_dimensions_at_once={"moving": 1.0},
+        windows_of_three={"window": 3, "range_window": 0.34},
+        opening_in_the_middle_window={"opening": "window", "window": 3, "range_window": 0.34},
+        credit_by_mean={"credit": "mean"},
+        credit_by_median={"credit": "median"},
+        first_round_of_4={"first_draws": 4},
+        first_round_of_10={"first_draws": 10},
+        no_growth={"growth": 0.0},
+        rounds_of_1={"draws": 1},
+        rounds_of_4={"draws": 4},
+        rounds_of_8={"draws": 8},
+        rounds_of_16={"draws": 16},
+    ),
+    **_changes(
+        "evolutionary",
+        every_child_is_trained={"candidates": 1},
+        the_best_of_4_candidates={"candidates": 4},
+        the_best_of_16_candidates={"candidates": 16},
+        steps_of_one_value={"mutation_steps": 1},
+        no_crossover={"crossover": 0.0},
+        one_survivor={"surviving": 0.17},
+        three_survivors={"surviving": 0.5},
+        first_population_at_random={"opening": "random"},
+        population_of_10_with_3_survivors={"population": 10},
+        mutation_of_a_third={"mutation": 0.33},
+        mutation_scale_of_a_fifth={"mutation_scale": 0.2},
+        no_growth={"growth": 0.0},
+        generations_of_1={"children": 1},
+        generations_of_4={"children": 4},
+        generations_of_8={"children": 8},
+        generations_of_16={"children": 16},
+    ),
+}
+FIELDS = ("variant", "suite", "problem", "seed", *(f"regret_{budget}" for budget in BUDGETS))
+
+
+@cache
+def suite_of(name: str) -> list[Problem]:
+    """Return the problems of a suite, made once."""
+    return problems(name)
+
+
+def regrets(problem: Problem, variant: str, seed: int) -> list[float]:
+    """Return the normalised regrets of one search at the budgets."""
+    config, changes = VARIANTS[variant]
+    settings = yaml.safe_load((CONF / f"{config}.yaml").read_text()) | changes
+    strategy: Any = make_strategy(settings, problem.space, seed)
+    history = History()
+    for number in itertools.count():
+        finished = []
+        points = strategy.next_round(history)[: max(BUDGETS) - len(history)]
+        for place, point in enumerate(points, start=len(history)):
+            loss = problem.loss(point)
+            finished.append(Trial(place, number, point, state="complete", score=loss, loss=loss))
+        history = history.extended(finished)
+        if not points or len(history) == max(BUDGETS) or history.ranked(1)[0].loss <= problem.optimum:
+            break
+    losses = [trial.loss for trial in history]
+    return [(min(losses[:b]) - problem.optimum) / (problem.median - problem.optimum) for b in BUDGETS]
+
+
+def run_missing(path: Path, variants: list[str], repeats: int) -> None:
+    """Run every search that the results lack: all variants on all problems with a seed before the next seed."""
+    done = {(row["variant"], row["suite"], row["problem"], int(row["seed"])) for row in read(path)}
+    is_new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if is_new:
+            writer.writeheader()
+        for seed, variant, suite in itertools.product(range(repeats * SHARED_FACTOR), variants, SUITES):
+            for problem in suite_of(suite) if suite == "shared" or seed < repeats else ():
+                key = (variant, suite, problem.name, seed)
+                if key not in done:
+                    writer.writerow(dict(zip(FIELDS, (*key, *regrets(problem, variant, seed)), strict=True)))
+            file.flush()
+
+
+def read(path: Path) -> list[Mapping[str, str]]:
+    """Return the rows of the results; none where there is no file yet."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def report(rows: list[Mapping[str, str]]) -> str:
+    """Return the table: a line a variant, a column a suite, each with the mean regrets at the budgets."""
+    of_problem: dict[tuple[str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found = [float(row[f"regret_{budget}"]) for budget in BUDGETS]
+        of_problem[row["variant"], row["suite"]][row["problem"]].append(found)
+    lines = [[variant, *_cells(of_problem, variant)] for variant in VARIANTS]
+    return markdown(["variant", *SUITES], [line for line in lines if all(line)])
+
+
+def _cells(of_problem: Mapping[Any, Mapping[str, list[list[float]]]], variant: str) -> Iterator[str]:
+    """Yield, a suite, the means and half the 95 % interval: the problems are given, the searches are the sample."""
+    for suite in SUITES:
+        problem_rows = [np.array(found) for found in of_problem.get((variant, suite), {}).values()]
+        if not problem_rows:
+            yield ""
+            continue
+        means = np.mean([found.mean(axis=0) for found in problem_rows], axis=0)
+        variances = np.sum([found.var(axis=0, ddof=1) / len(found) for found in problem_rows], axis=0)
+        halves = 1.96 * np.sqrt(variances) / len(problem_rows)
+        texts = [f"{mean:.3f}±{half:.3f}" for mean, half in zip(means, halves, strict=True)]
+        yield " ".join(text.replace("0.", ".") for text in texts)
+
+
+def main() -> None:
+    """Run what is missing and print what all results add up to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")
+    parser.add_argument("--repeats", type=int, default=20, help="searches of a made-up problem; default 20")
+    arguments = parser.parse_args()
+    run_missing(arguments.results, arguments.variants, arguments.repeats)
+    print(conditions())
+    print(f"\nNormalised regret at {', '.join(map(str, BUDGETS))} trials, and half its 95 % interval.\n")
+    print(report(read(arguments.results)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""Made-up problems on which the defaults of strategies are chosen (one half), and then verified (the other half).
+
+18 problems a half, of the same families, no two alike: grids with absent cells like those of translation systems,
+grids with choices like those of small networks, random forests (plateaus), choices alone, long ranges, the
+functions that optimisers are compared on (as grids and as continuous ranges), and choices beside continuous ranges.
+Losses: lower is better. Everything is drawn from fixed seeds, so that every run has the same problems.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from benchmark_functions import (
+    ackley,
+    branin,
+    hartmann3,
+    hartmann6,
+    levy,
+    michalewicz,
+    rastrigin,
+    rosenbrock,
+    styblinski,
+)
+from numpy.typing import NDArray
+from search_tables import TABLES, load
+
+from hpo.dimensions import Choices, Dimension, Range, Values
+from hpo.space import Point, Space
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+Dimensions = tuple[Dimension, ...]
+OF_HALF = {"choosing": 1, "held-out": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is searched.
+
+    Attributes:
+        name: of the problem.
+        space: its points.
+        loss: of a point; lower is better.
+        optimum: the lowest loss there is.
+        median: the median loss, whose regret is 1 when normalised.
+    """
+
+    name: str
+    space: Space
+    loss: Callable[[Point], float]
+    optimum: float
+    median: float
+
+
+def problems(suite: str) -> list[Problem]:
+    """Return the problems of a suite: `shared` (the measured tables), `choosing` or `held-out`."""
+    if suite == "shared":
+        return [_measured(name) for name in TABLES]
+    seeds = partial(_rng, OF_HALF[suite])
+    return [*_tables(seeds), *(_first_functions(seeds) if suite == "choosing" else _second_functions(seeds))]
+
+
+def _rng(half: int, number: int) -> Rng:
+    return np.random.default_rng(1000 * half + number)
+
+
+def _measured(name: str) -> Problem:
+    table = load(name)
+    kinds = [
+        (Choices if key in table.unordered else Values)(key, tuple(range(len(v)))) for key, v in table.values.items()
+    ]
+    return _of_losses(name, tuple(kinds), table.losses)
+
+
+def _dimensions(ordered: Sequence[int] = (), choices: Sequence[int] = (), ranges: int = 0) -> Dimensions:
+    """Return ranges, then ordered values, then choices, of so many values."""
+    kinds = [*itertools.repeat(None, ranges), *((Values, k) for k in ordered), *((Choices, k) for k in choices)]
+    return tuple(
+        Range(f"x{place}", 0.0, 1.0) if kind is None else kind[0](f"x{place}", tuple(range(kind[1])))
+        for place, kind in enumerate(kinds)
+    )
+
+
+def _of_losses(name: str, dimensions: Dimensions, losses: Mapping[tuple[int, ...], float]) -> Problem:
+    """Return the problem of a table: the loss by the ranks of the values."""
+    keys = [d.key for d in dimensions]
+    complete = len(losses) == math.prod(len(d.values) for d in dimensions)
+    points = None if complete else tuple(dict(zip(keys, ranks, strict=True)) for ranks in losses)
+    values = list(losses.values())
+
+    def loss(point: Point) -> float:
+        return losses[tuple(point[key] for key in keys)]  # type: ignore[misc]
+
+    return Problem(name, Space(dimensions, members=points), loss, min(values), float(np.median(values)))
+
+
+def _table(name: str, dimensions: Dimensions, losses: Callable[..., Array], rng: Rng, absent: float = 0.0) -> Problem:
+    """Return a grid with the losses of a family; a share of the cells may be absent."""
+    grid = np.meshgrid(*(np.arange(len(d.values)) for d in dimensions), indexing="ij")
+    cells = np.array(grid).reshape(len(dimensions), -1).T
+    values = losses(cells, dimensions, rng)
+    if absent:
+        kept = rng.random(len(cells)) > absent
+        cells, values = cells[kept], values[kept]
+    return _of_losses(name, dimensions, dict(zip(map(tuple, cells.tolist()), values.tolist(), strict=True)))
+
+
+def _interacting(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, cliff: bool = True) -> Array:
+    """Main effects (random walks along ordered values), some pairs' interactions, noise, and a corner that diverges."""
+    count = len(cells)
+    losses = np.zeros(count)
+    for place, d in enumerate(dimensions):
+        size = len(d.values)
+        effect = np.cumsum(rng.normal(size=size)) if d.ordered else rng.normal(size=size)
+        losses += ((effect - effect.mean()) * rng.gamma(1.0))[cells[:, place]]
+    for i, j in itertools.combinations(range(len(dimensions)), 2):
+        if rng.random() < 0.35:
+            sizes = (len(dimensions[i].values), len(dimensions[j].values))
+            losses += 0.4 * rng.normal(size=sizes)[cells[:, i], cells[:, j]]
+    losses /= losses.std()
+    losses += noise * rng.normal(size=count)
+    if cliff:
+        first = int(rng.integers(len(dimensions)))
+        second = (first + 1) % len(dimensions)
+        at_end = cells[:, first] == len(dimensions[first].values) - 1
+        bad = at_end & (cells[:, second] >= len(dimensions[second].values) // 2) & (rng.random(count) < 0.6)
+        losses[bad] += 4 + 2 * rng.random(bad.sum())
+    return losses
+
+
+def _network(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, is_heavy: bool = False) -> Array:
+    """A random network of the values plus a quadratic with an inner optimum; `is_heavy` = with a long tail."""
+    columns = []
+    for place, d in enumerate(dimensions):
+        if d.ordered:
+            columns.append(cells[:, place] / (len(d.values) - 1))
+        else:
+            embedding = rng.normal(size=(len(d.values), 2)) * 0.5
+            columns += [embedding[cells[:, place], 0], embedding[cells[:, place], 1]]
+    inputs, width, gain = np.array(columns).T, 12, 2.0
+    weights, biases = rng.normal(size=(inputs.shape[1], width)) * gain, rng.normal(size=width) * gain / 2
+    losses = np.tanh(inputs @ weights + biases) @ rng.normal(size=width) / math.sqrt(width)
+    importance = rng.gamma(0.7, 1.0, size=inputs.shape[1])
+    quadratic = ((inputs - rng.random(inputs.shape[1])) ** 2 * importance).sum(1)
+    losses = losses / losses.std() + quadratic / quadratic.std()
+    losses = losses + noise * losses.std() * rng.normal(size=len(losses))
+    return np.exp((losses - losses.mean()) / losses.std()) if is_heavy else losses
+
+
+def _forest(cells: Any, dimensions: Dimensions, rng: Rng) -> Array:
+    """A random forest that was fitted to a random network: plateaus."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    losses = _network(cells, dimensions, rng, noise=0.3)
+    sample = rng.choice(len(cells), size=min(len(cells), 400), replace=False)
+    forest = RandomForestRegressor(30, max_depth=8, random_state=int(rng.integers(1 << 30)))
+    predicted: Array = forest.fit(cells[sample], losses[sample]).predict(cells)
+    return predicted + 1e-4 * rng.normal(size=len(cells))
+
+
+def _tables(seeds: Callable[[int], Rng]) -> list[Problem]:
+    """Return what both halves have in common but for its seeds."""
+    translation = _dimensions([3, 2, 3, 2, 2, 3])
+    small = _in_order([2, 2], [4, 3, 3, 6], [2], [6, 6])
+    mixed = _dimensions([5, 4, 6, 3, 7], [3, 4])
+    noisy, slightly = partial(_interacting, noise=0.3), partial(_network, noise=0.1)
+    heavy = partial(_network, noise=0.05, is_heavy=True)
+    return [
+        *(_table(f"translation {s}", translation, noisy, seeds(s), absent=0.3) for s in (1, 2, 3)),
+        *(_table(f"small networks {s}", small, heavy, seeds(s)) for s in (4, 5)),
+        *(_table(f"mixed {s}", mixed, slightly, seeds(s)) for s in (6, 7)),
+        _table("forest", _dimensions([4, 4, 5, 5, 4, 3], [3]), _forest, seeds(8)),
+        _table("choices", _dimensions([], [3, 4, 5, 3, 4, 2]), partial(_interacting, noise=0.2, cliff=False), seeds(9)),
+    ]
+
+
+def _in_order(*groups: Sequence[int]) -> Dimensions:
+    """Return choices and ordered values in turns, beginning with choices."""
+    sizes = [((Choices, Values)[turn % 2], size) for turn, group in enumerate(groups) for size in group]
+    return tuple(kind(f"x{place}", tuple(range(size))) for place, (kind, size) in enumerate(sizes))
+
+
+def _first_functions(seeds: Callable[[int], Rng]) -> list[Problem]:
+    shift = np.array([0.3, 0.7, 0.2, 0.6])
+    return [
+        _grid("branin", branin, [31, 31]),
+        _grid("hartmann6", hartmann6, [7] * 6),
+        _grid("ackley5", ackley(np.array([0.3, 0.7, 0.2, 0.6, 0.45])), [9] * 5),
+        _grid("rastrigin4", rastrigin(shift), [11] * 4),
+        _grid("rosenbrock3", rosenbrock, [41] * 3),
+        _table("long", _dimensions([25, 40, 30]), partial(_network, noise=0.05), seeds(10)),
+        _continuous("hartmann3 continuous", hartmann3, 3, seeds(11)),
+        _continuous("ackley4 continuous", ackley(shift), 4, seeds(12)),
+        _mixed_continuous(4, [3, 2], seeds(13)),
+    ]
+
+
+def _second_functions(seeds: Callable[[int], Rng]) -> list[Problem]:
+    return [
+        _grid("styblinski3", styblinski, [21] * 3),
+        _grid("levy5", levy, [7] * 5),
+        _grid("michalewicz4", michalewicz, [15] * 4),
+        _grid("rosenbrock6", rosenbrock, [5] * 6),
+        _grid("hartmann3", hartmann3, [35] * 3),
+        _table("long", _dimensions([20, 50, 30, 3]), partial(_network, noise=0.15), seeds(10)),
+        _continuous("hartmann6 continuous", hartmann6, 6, seeds(11)),
+        _continuous("rosenbrock4 continuous", rosenbrock, 4, seeds(12)),
+        _mixed_continuous(3, [4, 3], seeds(13)),
+    ]
+
+
+def _grid(name: str, function: Callable[[Array], Array], sizes: Sequence[int]) -> Problem:
+    """Return a function of the unit cube on a grid."""
+
+    def losses(cells: Any, _dimensions: Dimensions, _rng: Rng) -> Array:
+        return function(cells / (np.array(sizes) - 1))
+
+    return _table(name, _dimensions(sizes), losses, np.random.default_rng(0))
+
+
+def _continuous(name: str, function: Callable[[Array], Array], width: int, rng: Rng) -> Problem:
+    """Return a function of the unit cube itself; its optimum is sought from the best of 200,000 random points."""
+    from scipy.optimize import minimize
+
+    sample = rng.random((200_000, width))
+    losses = function(sample)
+    options: Any = {"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-9}
+    found = [
+        minimize(lambda x: float(function(np.clip(x, 0, 1))), sample[i], method="Nelder-Mead", options=options).fun
+        for i in np.argsort(losses)[:20]
+    ]
+    dimensions = _dimensions(ranges=width)
+
+    def loss(point: Point) -> float:
+        return float(function(np.array([point[d.key] for d in dimensions], dtype=float)))
+
+    return Problem(name, Space(dimensions), loss, min(*found, float(losses.min())), float(np.median(losses)))
+
+
+def _mixed_continuous(width: int, choices: Sequence[int], rng: Rng) -> Problem:
+    """Return a quadratic of ranges whose centre and level depend on the combination of choices."""
+    combinations = list(itertools.product(*(range(size) for size in choices)))
+    centres = rng.random((len(combinations), width)) * 0.5 + rng.random(width) * 0.5
+    levels = {combination: rng.gamma(1.0) for combination in combinations}
+    weights = rng.gamma(1, 1, size=width) + 0.1
+    centre = dict(zip(combinations, centres, strict=True))
+    dimensions = _dimensions(choices=choices, ranges=width)
+
+    def of_parts(values: Any, combination: Any) -> float:
+        return float(levels[combination] + 4 * (weights * (np.array(values) - centre[combination]) ** 2).sum())
+
+    def loss(point: Point) -> float:
+        values = [point[d.key] for d in dimensions]
+        return of_parts(values[:width], tuple(values[width:]))
+
+    sample = [of_parts(rng.random(width), combinations[int(rng.integers(len(combinations)))]) for _ in range(20_000)]
+    return Problem("choices and ranges", Space(dimensions), loss, min(levels.values()), float(np.median(sample)))
