@@ -1,6 +1,5 @@
 """Finished trials of another study, for a strategy to learn from."""
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from hpo.dimensions import Choices, Dimension, Range, Value, allows
 from hpo.errors import ConfigError
 from hpo.folder import RUNS
 from hpo.space import Point, Space, point_key
 from hpo.trials import Direction, Trial
+from hpo.trials_file import point_of, read_rows
 
 # The round of imported trials: before a study's own first.
 BEFORE = -1
@@ -29,24 +28,17 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
         metric, direction: of this study.
 
     Raises:
-        ConfigError: when there is no such table, it lacks columns, was made for another metric, or no trial fits.
+        ConfigError: when there is no such table, it was made for another metric, or no trial fits.
+        StudyError: when it lacks columns.
     """
     path = _table_path(reference)
     _refuse_other_metric(path, metric, direction)
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        columns = reader.fieldnames or []
-        for column in ("state", "score", *space.keys):
-            if column not in columns:
-                raise ConfigError(
-                    f"study.imports: {path} has no column '{column}'; it has {', '.join(columns) or 'none'}"
-                )
-        rows = list(reader)
+    rows = read_rows(path, ("state", "score", *space.keys))
     trials: dict[str, Trial] = {}
     for line, row in enumerate(rows, start=2):
         if row["state"] not in ("complete", "failed"):
             continue
-        point = _point(row, space)
+        point = point_of(row, space)
         if point is not None:
             trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", direction))
     if not trials:
@@ -83,39 +75,6 @@ def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
     for name, ours in (("metric", metric), ("direction", direction)):
         if other.get(name, ours) != ours:
             raise ConfigError(f"study.imports: {path} was made for the {name} {other[name]}, this study has {ours}")
-
-
-def _point(row: Mapping[str, str], space: Space) -> Point | None:
-    """Return the row's point; None where it lies outside of the space."""
-    point: dict[str, Value] = {}
-    for dimension in space.dimensions:
-        if space.active(dimension, point):
-            found = [value for value in _readings(row[dimension.key], dimension) if allows(dimension, value)]
-            if not found:
-                return None
-            point[dimension.key] = found[0]
-    return point if space.contains(point) else None
-
-
-def _readings(text: str, dimension: Dimension) -> list[Value]:
-    """Return what the text of a cell may stand for among the dimension's values."""
-    if isinstance(dimension, Range):
-        try:
-            number = float(text)
-        except ValueError:
-            return []
-        return [int(number) if dimension.integer and number == int(number) else number]
-    exact = [value for value in dimension.values if ("" if value is None else str(value)) == text]
-    return exact or ([] if isinstance(dimension, Choices) else _equal_numbers(text, dimension))
-
-
-def _equal_numbers(text: str, dimension: Dimension) -> list[Value]:
-    try:
-        number = float(text)
-    except ValueError:
-        return []
-    numbers = [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool)]
-    return [value for value in numbers if value == number]
 
 
 def _trial(point: Point, row: Mapping[str, str], where: str, direction: Direction) -> Trial:

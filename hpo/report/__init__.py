@@ -1,5 +1,6 @@
 """The report of a study: the table of trials, the figures, the page, and the winner's configuration."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,14 @@ def write_report(study: Study, record: Record) -> Report:
     folder = study.folder
     trials = record.trials()
     write_trials(folder.trials_path, trials_table(trials, study.space.keys, study.config.study.metric, study.grid))
-    summary = summarise(study, record)
+    # What the report was written with, so that a reproduction sees a file that was changed.
+    hashed = {path.name: _sha256(path) for path in (folder.trials_path, folder.config_path) if path.exists()}
+    summary = summarise(study, record) | {"files": hashed}
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
     markdown = render(summary)
     write_atomically(markdown_path, markdown)
-    paths = [markdown_path, json_path, folder.trials_path, folder.config_path]
+    paths = [markdown_path, json_path, folder.trials_path, folder.config_path, folder.environment_path]
     winner = choose_winner(study, record)
     metrics: dict[str, float] = {
         f"trials_{state}": float(summary["counts"][state]) for state in ("proposed", "complete", "failed")
@@ -49,6 +52,10 @@ def write_report(study: Study, record: Record) -> Report:
         assert winner.score is not None
         metrics |= {"best_score": winner.score, "best_trial": float(winner.number)}
     return Report(tuple(paths), markdown, metrics)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def best_config(study: Study, winner: Trial) -> dict[str, object]:

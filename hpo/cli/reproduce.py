@@ -1,0 +1,91 @@
+"""`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpo.cli.arguments import make_parser
+
+if TYPE_CHECKING:
+    from hpo.folder import StudyFolder
+    from hpo.reproduce import Comparison
+
+_EXAMPLES = """\
+  hpo reproduce digits                          the winner, on all its folds
+  hpo reproduce digits --trial 3 --folds 0,1
+  hpo reproduce studies/digits --trial all      a published study: nothing but its folder is needed
+  hpo reproduce studies/digits/report.json
+  hpo reproduce runs:/0123456789abcdef          from MLflow alone (a study's run, or a trial's)"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("reproduce", __doc__, _EXAMPLES)
+    what = "its name under runs/, a folder, a report.json, or runs:/RUN_ID"
+    parser.add_argument("study", metavar="STUDY", help=what)
+    parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
+    parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
+    parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
+    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
+    given = parser.parse_args(arguments)
+
+    import tempfile
+
+    from hpo.errors import ConfigError
+    from hpo.folder import StudyFolder, find_study
+
+    if given.tolerance is not None and not 0 <= given.tolerance < 1:
+        raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
+    folds = _folds(given.folds)
+    if not given.study.startswith("runs:/"):
+        path = Path(given.study)
+        folder = StudyFolder(path.parent) if path.name == "report.json" and path.exists() else find_study(given.study)
+        return _reproduce(folder, given.trial, folds, given.tolerance)
+
+    from hpo.track.mlflow_download import download_study
+
+    with tempfile.TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
+        trial = download_study(given.study.removeprefix("runs:/"), given.uri, Path(scratch))
+        which = given.trial if trial is None or given.trial != "best" else str(trial)
+        return _reproduce(StudyFolder(Path(scratch)), which, folds, given.tolerance)
+
+
+def _reproduce(folder: "StudyFolder", which: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
+    from hpo.reproduce import TOLERANCE, Comparison, read_recorded, reproduce
+
+    recorded = read_recorded(folder)
+    allowed = tolerance if tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
+    print("what changed:" if recorded.changes else "what changed: nothing")
+    for change in recorded.changes:
+        print(f"  {change}")
+    print("demanded: " + ("the same to the last bit" if allowed == 0 else f"differences up to {allowed:.1%}"))
+
+    def tell(comparison: Comparison) -> None:
+        now = f"failed: {comparison.error}" if comparison.reproduced is None else f"{comparison.reproduced:.6f}"
+        difference = "" if comparison.reproduced is None else f"  difference {_difference(comparison)}"
+        verdict = "" if comparison.holds(allowed) else "  <-- not reproduced"
+        head = f"trial {comparison.trial}  {comparison.name}  recorded {comparison.recorded:.6f}"
+        print(f"{head}  reproduced {now}{difference}{verdict}", flush=True)
+
+    comparisons = reproduce(recorded, which, folds, tell)
+    missed = [comparison for comparison in comparisons if not comparison.holds(allowed)]
+    if missed:
+        print(f"not reproduced: {len(missed)} of {len(comparisons)} trainings differ")
+        return 1
+    print(f"reproduced: all {len(comparisons)} trainings")
+    return 0
+
+
+def _difference(comparison: "Comparison") -> str:
+    assert comparison.reproduced is not None
+    return f"{comparison.reproduced - comparison.recorded:+.2g}"
+
+
+def _folds(text: str | None) -> list[int] | None:
+    from hpo.errors import ConfigError
+
+    if text is None:
+        return None
+    if not all(part.strip().isdigit() for part in text.split(",")):
+        raise ConfigError(f"--folds: must be numbers of folds such as 0,1, given {text!r}")
+    return [int(part) for part in text.split(",")]

@@ -1,0 +1,203 @@
+"""Trains recorded trials again, from a study's folder or a published copy of it, and compares."""
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpo.dispatch.local import LocalDispatcher
+from hpo.environment import describe_environment
+from hpo.errors import StudyError
+from hpo.folder import StudyFolder
+from hpo.study import Study, prepare_study
+from hpo.trials import Task, Trial
+from hpo.trials_file import Row, point_of, read_rows
+
+# Relative difference that is let pass where bit-identity cannot be asked for: other versions, processors and numbers of
+# threads change the order of additions, and a training amplifies the last digits. 2 % is some tenth of what a change of
+# seed does to the scores in benchmarks/results.md.
+TOLERANCE = 0.02
+
+# What has to be the same for bit-identical scores.
+_DECISIVE = ("python", "platform", "processor", "packages")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One task, recorded and reproduced.
+
+    Attributes:
+        trial: its number.
+        name: of the task, as in trials.csv: `fold_0`.
+        recorded: the metric as it was.
+        reproduced: the metric as it came now; None when the training failed.
+        error: why it failed, or None.
+    """
+
+    trial: int
+    name: str
+    recorded: float
+    reproduced: float | None
+    error: str | None
+
+    def holds(self, tolerance: float) -> bool:
+        """Return whether both are equal, or differ by no more than this share of the recorded one."""
+        if self.reproduced is None:
+            return False
+        return math.isclose(self.recorded, self.reproduced, rel_tol=tolerance, abs_tol=0.0)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A study as its folder tells it, with nothing else at hand.
+
+    Attributes:
+        study: put together from its frozen configuration, on the data as they are now.
+        rows: of trials.csv.
+        changes: what is not as it was, one line each; data first, then environment.
+        is_same_machine: whether bit-identical scores can be asked for.
+    """
+
+    study: Study
+    rows: Sequence[Row]
+    changes: Sequence[str]
+    is_same_machine: bool
+
+    def trials(self, which: str) -> Sequence[Row]:
+        """Return the rows that `best`, a number or `all` stands for.
+
+        Raises:
+            StudyError: when there is no such trial, or it has no score to compare with.
+        """
+        complete = [row for row in self.rows if row["state"] == "complete"]
+        if not complete:
+            raise StudyError("trials.csv: no trial is complete, so there is nothing to reproduce")
+        if which == "all":
+            return complete
+        if which == "best":
+            return [self._best(complete)]
+        found = [row for row in complete if row["number"] == which]
+        if not found:
+            numbers = ", ".join(row["number"] for row in complete)
+            raise StudyError(
+                f"--trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
+            )
+        return found
+
+    def _best(self, complete: Sequence[Row]) -> Row:
+        sign = -1.0 if self.study.config.study.direction == "maximize" else 1.0
+        longest = max(_amount(row) or 0 for row in complete)
+        return min((r for r in complete if (_amount(r) or 0) == longest), key=lambda row: sign * float(row["score"]))
+
+
+def read_recorded(folder: StudyFolder) -> Recorded:
+    """Read a study's folder, or a published copy of it.
+
+    Raises:
+        HpoError: when a file is missing or has been changed since the report was written, or the data cannot be read.
+    """
+    config = folder.config()
+    report_path = folder.path / "report.json"
+    report = json.loads(report_path.read_text(encoding="utf-8")) if report_path.exists() else {}
+    _refuse_tampered(folder, report.get("files") or {})
+    study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
+    names = [study.grid.name(index) for index in range(study.grid.size)]
+    rows = read_rows(folder.trials_path, ("number", "state", "score", *study.space.keys, *names))
+    environment = json.loads(folder.environment_path.read_text()) if folder.environment_path.exists() else {}
+    different = list(_environment_changes(environment, describe_environment()))
+    data = list(_data_changes(report, study))
+    decisive = [change for change in different if change.startswith(_DECISIVE)]
+    return Recorded(study, rows, [*data, *different], not decisive and not data)
+
+
+def reproduce(
+    recorded: Recorded, which: str, folds: Sequence[int] | None, tell: Callable[[Comparison], None]
+) -> list[Comparison]:
+    """Train the trials again with their recorded seeds, in this process, and return recorded beside reproduced.
+
+    Args:
+        recorded: the study.
+        which: `best`, `all` or a trial's number.
+        folds: only these; None = all.
+        tell: is called with each comparison as soon as it is there.
+
+    Raises:
+        StudyError: when a row does not lie in the study's space.
+    """
+    study, comparisons = recorded.study, []
+    with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
+        study = replace(study, folder=StudyFolder(Path(scratch)))
+        if study.plan is not None:
+            study.objective.write_development_data(study.config.trial, study.plan.development, study.folder.data_dir)
+        dispatcher = LocalDispatcher(str(Path.cwd()))
+        for row in recorded.trials(which):
+            for task in _tasks(study, row, folds):
+                comparison = _compared(study, row, task, dispatcher)
+                comparisons.append(comparison)
+                tell(comparison)
+    return comparisons
+
+
+def _tasks(study: Study, row: Row, folds: Sequence[int] | None) -> list[Task]:
+    point = point_of(row, study.space)
+    if point is None:
+        raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")
+    trial = Trial(int(row["number"]), 0, point, amount=_amount(row))
+    tasks = study.task_builder().tasks_of(trial)
+    chosen = [task for task in tasks if folds is None or study.grid.fold(task.index) in folds]
+    if not chosen:
+        raise StudyError(f"--folds: the study has folds 0 to {study.grid.folds - 1}, given {folds}")
+    return chosen
+
+
+def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Comparison:
+    name = study.grid.name(task.index)
+    try:
+        before = float(row[name])
+    except ValueError as error:
+        raise StudyError(f"trials.csv: trial {row['number']}: {name} must be a number, given {row[name]!r}") from error
+    dispatcher.submit(task)
+    outcome = None
+    while outcome is None:
+        for report in dispatcher.wait():
+            outcome = report.outcome
+    return Comparison(task.trial, name, before, outcome.metrics.get(study.config.study.metric), outcome.error)
+
+
+def _amount(row: Row) -> int | None:
+    return int(row["amount"]) if row.get("amount") else None
+
+
+def _refuse_tampered(folder: StudyFolder, hashes: Mapping[str, str]) -> None:
+    for name, digest in hashes.items():
+        path = folder.path / name
+        if not path.exists():
+            raise StudyError(f"{path}: is missing; put it back, or write it again with `hpo report`")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            raise StudyError(f"{path}: is not the file that the report was written with; put that back")
+
+
+def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("python", "platform", "processor", "commit"):
+        if before.get(key) != now.get(key):
+            yield f"{key}: was {before.get(key)}, is {now.get(key)}"
+    old, new = before.get("packages") or {}, now.get("packages") or {}
+    for name in sorted({**old, **new}):
+        if old.get(name) != new.get(name):
+            yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
+    for when, environment in (("then", before), ("now", now)):
+        if environment.get("is_dirty"):
+            yield f"code: had uncommitted changes {when}"
+
+
+def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
+    before = (((report.get("data") or {}).get("split") or {}).get("parts")) or {}
+    now: Mapping[str, Any] = study.plan.parts if study.plan else {}
+    for part in {**before, **now}:
+        old, new = before.get(part, {}).get("fingerprint"), now.get(part, {}).get("fingerprint")
+        if before and old != new:
+            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"

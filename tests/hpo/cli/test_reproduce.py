@@ -1,0 +1,113 @@
+"""`hpo reproduce`: the recorded numbers again, from a folder alone; and what was changed since is told or refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hpo.dispatch.local import LocalDispatcher
+from hpo.run import run_study
+from tests.hpo.cli.commands import hpo
+from tests.studies import REPOSITORY, prepared, toy_config
+
+
+@pytest.fixture
+def study():
+    """A finished study of the toy objective with three folds and two repeats, whose scores depend on their seeds."""
+    tree = toy_config("random", trials=4, objective="tests.toy_data:noisy")
+    tree |= {"study": tree["study"] | {"name": "made", "repeats": 2}, "split": tree["split"] | {"folds": 3}}
+    return finished(tree)
+
+
+def finished(tree):
+    folder = Path("runs") / tree["study"]["name"]
+    study = prepared(folder, tree)
+    record = study.open()
+    run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
+    record.close()
+    return folder
+
+
+def test_the_winner_comes_out_the_same_to_the_last_bit(capsys, study):
+    code, out, err = hpo(capsys, "reproduce", "made")
+    assert (code, err) == (0, "")
+    assert "the same to the last bit" in out
+    assert out.count("difference +0\n") == 6
+    assert "reproduced: all 6 trainings" in out
+
+
+def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
+    published = Path("studies/made")
+    published.mkdir(parents=True)
+    for name in ("config.yaml", "trials.csv", "report.json", "environment.json"):
+        shutil.copy(study / name, published)
+    shutil.rmtree("runs")
+    code, out, _ = hpo(capsys, "reproduce", "studies/made", "--trial", "all", "--folds", "0,2")
+    assert (code, "all 16 trainings" in out) == (0, True)
+    code, out, _ = hpo(capsys, "reproduce", "studies/made/report.json", "--trial", "2", "--folds", "1")
+    assert (code, out.count("trial 2  fold_1_repeat_")) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["trials.csv", "config.yaml"])
+def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name):
+    path = study / name
+    path.write_text(path.read_text().replace("1", "2", 1))
+    code, _, err = hpo(capsys, "reproduce", "made")
+    assert (code, "is not the file that the report was written with" in err) == (2, True)
+
+
+def test_a_score_that_does_not_come_out_ends_in_exit_code_1(capsys, study):
+    report = json.loads((study / "report.json").read_text())
+    (study / "report.json").write_text(json.dumps(report | {"files": {}}))
+    path = study / "trials.csv"
+    header, first, *rest = path.read_text().splitlines()
+    cells = first.split(",")
+    place = header.split(",").index("fold_0_repeat_0")
+    cells[place] = str(float(cells[place]) - 0.5)
+    path.write_text("\n".join([header, ",".join(cells), *rest]) + "\n")
+    code, out, _ = hpo(capsys, "reproduce", "made", "--trial", "0")
+    assert code == 1
+    assert out.count("<-- not reproduced") == 1
+    assert "not reproduced: 1 of 6 trainings differ" in out
+    code, out, _ = hpo(capsys, "reproduce", "made", "--trial", "0", "--tolerance", "0.9")
+    assert code == 0
+
+
+def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study):
+    path = study / "environment.json"
+    environment = json.loads(path.read_text())
+    environment["packages"]["numpy"] = "1.0.0"
+    path.write_text(json.dumps(environment))
+    code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "0")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == "what changed:"
+    assert "packages: numpy was 1.0.0, is " in lines[1]
+    assert "demanded: differences up to 2.0%" in out
+
+
+def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):
+    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    tree = toy_config(strategy, trials=7, objective="tests.toy:continued")
+    finished(tree)
+    code, out, _ = hpo(capsys, "reproduce", "toy")
+    assert (code, "trial 6  fold_0" in out) == (0, True)
+    assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["made", "--trial", "9"], "--trial: must be best, all, or the number"),
+        (["made", "--folds", "7"], "--folds: the study has folds 0 to 2"),
+        (["made", "--folds", "one"], "--folds: must be numbers"),
+        (["made", "--tolerance", "2"], "--tolerance"),
+        (["maed"], "there is no 'maed'"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(capsys, study, arguments, words):
+    code, _, err = hpo(capsys, "reproduce", *arguments)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
