@@ -2,7 +2,8 @@
 
 Each strategy searches the table of 62,208 networks (../shared/data/tables) until it has 10,000 trials; then its next
 round is asked for again and again, each time of a strategy made anew, and the shortest time divided by the number of
-points in the round is printed, with the goal of 1 ms beside it. Other work on the machine can only add time.
+points in the round is printed, with the goal of 1 ms beside it. It is CPU time: other work
+on the machine does not count.
 """
 
 import argparse
