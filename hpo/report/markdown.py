@@ -6,7 +6,7 @@ from typing import Any
 
 def render(summary: Mapping[str, Any]) -> str:
     """Return the page for a summary made by `hpo.report.summary.summarise`."""
-    sections = (_head, _winner, _data, _space, _strategy, _trials, _cost, _environment)
+    sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment)
     return "\n".join(line for section in sections for line in [*section(summary), ""])
 
 
@@ -55,6 +55,15 @@ def _test_line(summary: Mapping[str, Any]) -> str:
         f"Test {metric}: **{test['metrics'][metric]:.4f}** on {test['size']} examples, trial {test['trial']}, opened "
         f"{test['time']}. This test part has been opened {counted}."
     )
+
+
+def _cautions(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Cautions"
+    yield ""
+    for caution in summary["cautions"]:
+        yield f"- {caution}"
+    if not summary["cautions"]:
+        yield "None of the checks found a reason to doubt the result."
 
 
 def _data(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -144,6 +153,25 @@ def _finalist(finalist: Mapping[str, Any]) -> tuple[str, str, str]:
     text = f"failed: {finalist['error']}" if fresh is None else f"{fresh:.4f}"
     spread_text = "" if spread is None else f" ± {spread:.4f} (n = {len(finalist['fresh_values'])})"
     return str(finalist["number"]), f"{finalist['search_score']:.4f}", text + spread_text
+
+
+def _expected(summary: Mapping[str, Any]) -> Iterable[str]:
+    expected = summary["expected_performance"]
+    yield "## Expected validation performance"
+    yield ""
+    if "missing" in expected:
+        yield f"Not shown: {expected['missing']}."
+        return
+    yield "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
+    yield ""
+    biased, unbiased = expected["biased"], expected["unbiased"]
+    rows = [
+        (str(n), f"{a:.4f} ± {b:.4f}", f"{c:.4f} ± {d:.4f}")
+        for n, a, b, c, d in zip(
+            biased["budgets"], unbiased["means"], unbiased["spreads"], biased["means"], biased["spreads"], strict=True
+        )
+    ]
+    yield from _table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)
 
 
 def _cost(summary: Mapping[str, Any]) -> Iterable[str]:

@@ -10,6 +10,8 @@ from hpo.final import noted_final_model
 from hpo.finalists import choose_winner, describe_finalists
 from hpo.keys import flatten
 from hpo.record import Record
+from hpo.report.cautions import cautions
+from hpo.report.expected_performance import describe_expected
 from hpo.study import Study
 from hpo.trials import Trial
 
@@ -26,7 +28,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
     config = study.config
     trials = record.trials()
     winner = choose_winner(study, record)
-    return {
+    summary = {
         "format": FORMAT,
         "study": {
             "name": config.study.name,
@@ -56,6 +58,11 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "cost": _cost(trials, config.dispatch.workers),
         "test": study.folder.test_result(),
         "environment": study.environment(),
+    }
+    scores = [t.score for t in trials if t.state == "complete" and t.score is not None]
+    return summary | {
+        "expected_performance": describe_expected(config.strategy["name"], scores, config.study.direction),
+        "cautions": cautions(study.space, trials, winner, config.study.metric, config.study.direction, summary),
     }
 
 

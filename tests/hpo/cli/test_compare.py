@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
+from hpo.cli.comparing import show
 from hpo.cli.main import main
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Searches
@@ -331,3 +333,18 @@ def test_real_trainings_on_workers_that_all_searches_share(capsys):
             scores.append([row["scores"] for row in csv.DictReader(file)])
         assert not (Path("runs") / name / "checkpoints").exists()
     assert scores[0] == scores[1]
+
+
+def test_the_tables_fit_the_terminal_and_no_label_is_cut(capsys, monkeypatch):
+    labels = ("shifting_window", "evolutionary")
+    assert hpo(capsys, *COMPARE, "--strategies", ",".join(labels), "--repeats", "1")[0] == 0
+    result = json.loads((FOLDER / "comparison.json").read_text())
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    for columns in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        show(result, ())
+        tables = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).partition("note:")[0]
+        assert max(len(line) for line in tables.splitlines()) <= columns
+        assert [tables.count(label) for label in labels] == [2, 2]
+        assert "distinguishable" in tables
+        assert "…" not in tables

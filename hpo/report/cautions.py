@@ -1,0 +1,109 @@
+"""What a careful reviewer would ask of a study's result, computed from its own figures."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hpo.dimensions import Choices, Range
+from hpo.space import Space
+from hpo.trials import Direction, Trial
+
+# The tuning playbook's and the checklists' rules of thumb.
+_FEW_TRIALS_PER_DIMENSION = 5
+_MANY_FAILURES = 0.10
+
+
+def cautions(
+    space: Space,
+    trials: Sequence[Trial],
+    winner: Trial | None,
+    metric: str,
+    direction: Direction,
+    summary: Mapping[str, Any],
+) -> list[str]:
+    """Return one line for every reason to doubt the result, the most important first.
+
+    Args:
+        space: that was searched.
+        trials: all of them.
+        winner: the study's.
+        metric, direction: the study's.
+        summary: the other figures of the report: `counts`, `test`, `data`, `environment`.
+    """
+    found = [*_about_failures(trials), *_about_budget(space, trials)]
+    if winner is not None:
+        found += [
+            *_at_the_end(space, winner),
+            *_within_noise(trials, winner, metric),
+            *_still_improving(winner, metric, direction),
+        ]
+    return [*found, *_about_the_rest(summary)]
+
+
+def _about_failures(trials: Sequence[Trial]) -> Iterator[str]:
+    failed = sum(trial.state == "failed" for trial in trials)
+    if trials and failed / len(trials) > _MANY_FAILURES:
+        yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
+
+
+def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
+    wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
+    whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
+    if len(trials) < wanted and not whole:
+        yield f"few trials: {len(trials)} for {len(space.dimensions)} hyperparameters; {wanted} would be five for each"
+
+
+def _at_the_end(space: Space, winner: Trial) -> Iterator[str]:
+    for dimension in space.dimensions:
+        if isinstance(dimension, Choices) or dimension.key not in winner.point:
+            continue
+        value = winner.point[dimension.key]
+        if isinstance(dimension, Range):
+            assert isinstance(value, int | float)
+            place = dimension.to_unit(value)
+            is_end, end = place < 0.02 or place > 0.98, "lower" if place < 0.5 else "upper"
+        else:
+            is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
+            end = "first" if value == dimension.values[0] else "last"
+        if is_end:
+            yield f"the best {dimension.key}, {value}, lies at the {end} end of its range: the best may lie beyond"
+
+
+def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
+    """Compare by the standard error of the winner's own folds and seeds: one standard error is within the noise."""
+    values = winner.values(metric)
+    if len(values) < 2:
+        return
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    near = [t for t in trials if t.state == "complete" and t is not winner and t.loss - winner.loss <= error]
+    near = [t for t in near if t.number != winner.number and t.amount == winner.amount]
+    if near:
+        numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
+        yield (
+            f"{len(near)} other configurations are within one standard error ({error:.2g}) of the winner: trials "
+            f"{numbers}"
+        )
+
+
+def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterator[str]:
+    best_at_end = []
+    for outcome in winner.outcomes.values():
+        curve = [point[metric] for point in outcome.curve if metric in point]
+        if len(curve) > 2:
+            best = max(curve) if direction == "maximize" else min(curve)
+            best_at_end.append(curve[-1] == best and best not in curve[:-1])
+    if best_at_end and all(best_at_end):
+        yield "the winner's learning curves were best at their last evaluation: it may want longer training"
+
+
+def _about_the_rest(summary: Mapping[str, Any]) -> Iterator[str]:
+    test = summary.get("test")
+    if test and test["openings_of_these_data"] > 1:
+        yield f"the test part of these data was opened {test['openings_of_these_data']} times"
+    twice = ((summary["data"].get("split") or {}).get("duplicates")) or {}
+    for pair, count in twice.items():
+        if count:
+            yield f"{count} examples stand in two parts ({pair}): scores on them are too good"
+    if summary["environment"].get("is_dirty"):
+        yield "the code had uncommitted changes: the commit alone does not give these results again"
