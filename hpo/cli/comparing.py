@@ -1,5 +1,6 @@
 """Runs the searches of a comparison in front of a person, and shows what they say."""
 
+import itertools
 import math
 import signal
 import sys
@@ -33,6 +34,7 @@ from hpo.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError
 
 _WIDTH_OF_A_FILE = 170
+_NARROW = 130
 
 
 def run_comparison(
@@ -93,9 +95,9 @@ def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
     console.print(f"\n{headline(result)}", highlight=False, markup=False)
-    console.print(_table(standing_head(result), standing_rows(result)))
+    _print_by_budget(console, standing_head(result), standing_rows(result))
     if result["pairs"]:
-        console.print(_table(PAIR_HEAD, pair_rows(result["pairs"])))
+        _print_by_budget(console, *_fitted(console, PAIR_HEAD, pair_rows(result["pairs"])))
         console.print(READING, highlight=False, markup=False)
     if result.get("folds"):
         console.print(_table(FOLD_HEAD, fold_rows(result)))
@@ -103,6 +105,22 @@ def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
     for note in result["notes"]:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     print(f"files: {', '.join(str(path) for path in paths)}")
+
+
+def _fitted(
+    console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict has room."""
+    if console.width >= _NARROW:
+        return head, rows
+    return [head[0], "A\nB", *head[3:]], [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows]
+
+
+def _print_by_budget(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table for each budget, which stands in the first column."""
+    for budget, of_budget in itertools.groupby(rows, key=lambda row: row[0]):
+        console.print(f"\nafter {budget}", highlight=False, markup=False)
+        console.print(_table(head[1:], [row[1:] for row in of_budget]))
 
 
 def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
@@ -149,8 +167,10 @@ def _has_partial(found: Mapping[str, Sequence[FinishedSearch]]) -> bool:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for name in head:
-        table.add_column(name, no_wrap=name != "verdict")
+    for place, name in enumerate(head):
+        # On a narrow terminal cells are wrapped between words, never cut.
+        words = [word for cell in (name, *(row[place] for row in rows)) for word in cell.split()]
+        table.add_column(name, min_width=max(len(word) for word in words))
     for row in rows:
         # Labels and numbers in brackets are no markup.
         table.add_row(*(cell.replace("[", r"\[") for cell in row))

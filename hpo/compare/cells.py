@@ -29,7 +29,7 @@ def pair_rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             f"{pair['budget']:,g} {pair['unit']}",
             pair["a"],
             pair["b"],
-            _number(pair["mean_difference"], pair["interval"], "+.4g"),
+            _number(pair["mean_difference"], pair["interval"], "+.3g"),
             _number(pair["a_beats_b"], pair["a_beats_b_interval"], ".2f"),
             "–" if pair["p_holm"] is None else _p(pair["p_holm"]),
             pair["verdict"],
