@@ -15,10 +15,13 @@ from hpo.dimensions import Dimension, Value, allows, describe
 
 Point = Mapping[str, Value]
 
+# Made once: `json.dumps` would make an encoder for every point.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
 
 def point_key(point: Point) -> str:
     """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
-    return json.dumps(dict(point), sort_keys=True, separators=(",", ":"))
+    return _CANONICAL.encode(dict(point))
 
 
 def short_text(point: Point) -> str:

@@ -28,6 +28,7 @@ class TableConfig(BaseModel):
     name: str
     path: str
     metric: str | list[str]
+    metric_name: str | None = None
     cost: str | None
     where: dict[str, Any]
     columns: list[str] | None
