@@ -25,15 +25,12 @@ from benchmark_functions import (
     rosenbrock,
     styblinski,
 )
-from numpy.typing import NDArray
+from loss_families import Array, Dimensions, Rng, forest, interacting, network
 from search_tables import TABLES, load
 
-from hpo.dimensions import Choices, Dimension, Range, Values
+from hpo.dimensions import Choices, Range, Values
 from hpo.space import Point, Space
 
-Array = NDArray[np.float64]
-Rng = np.random.Generator
-Dimensions = tuple[Dimension, ...]
 OF_HALF = {"choosing": 1, "held-out": 2}
 
 
@@ -109,72 +106,19 @@ def _table(name: str, dimensions: Dimensions, losses: Callable[..., Array], rng:
     return _of_losses(name, dimensions, dict(zip(map(tuple, cells.tolist()), values.tolist(), strict=True)))
 
 
-def _interacting(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, cliff: bool = True) -> Array:
-    """Main effects (random walks along ordered values), some pairs' interactions, noise, and a corner that diverges."""
-    count = len(cells)
-    losses = np.zeros(count)
-    for place, d in enumerate(dimensions):
-        size = len(d.values)
-        effect = np.cumsum(rng.normal(size=size)) if d.ordered else rng.normal(size=size)
-        losses += ((effect - effect.mean()) * rng.gamma(1.0))[cells[:, place]]
-    for i, j in itertools.combinations(range(len(dimensions)), 2):
-        if rng.random() < 0.35:
-            sizes = (len(dimensions[i].values), len(dimensions[j].values))
-            losses += 0.4 * rng.normal(size=sizes)[cells[:, i], cells[:, j]]
-    losses /= losses.std()
-    losses += noise * rng.normal(size=count)
-    if cliff:
-        first = int(rng.integers(len(dimensions)))
-        second = (first + 1) % len(dimensions)
-        at_end = cells[:, first] == len(dimensions[first].values) - 1
-        bad = at_end & (cells[:, second] >= len(dimensions[second].values) // 2) & (rng.random(count) < 0.6)
-        losses[bad] += 4 + 2 * rng.random(bad.sum())
-    return losses
-
-
-def _network(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, is_heavy: bool = False) -> Array:
-    """A random network of the values plus a quadratic with an inner optimum; `is_heavy` = with a long tail."""
-    columns = []
-    for place, d in enumerate(dimensions):
-        if d.ordered:
-            columns.append(cells[:, place] / (len(d.values) - 1))
-        else:
-            embedding = rng.normal(size=(len(d.values), 2)) * 0.5
-            columns += [embedding[cells[:, place], 0], embedding[cells[:, place], 1]]
-    inputs, width, gain = np.array(columns).T, 12, 2.0
-    weights, biases = rng.normal(size=(inputs.shape[1], width)) * gain, rng.normal(size=width) * gain / 2
-    losses = np.tanh(inputs @ weights + biases) @ rng.normal(size=width) / math.sqrt(width)
-    importance = rng.gamma(0.7, 1.0, size=inputs.shape[1])
-    quadratic = ((inputs - rng.random(inputs.shape[1])) ** 2 * importance).sum(1)
-    losses = losses / losses.std() + quadratic / quadratic.std()
-    losses = losses + noise * losses.std() * rng.normal(size=len(losses))
-    return np.exp((losses - losses.mean()) / losses.std()) if is_heavy else losses
-
-
-def _forest(cells: Any, dimensions: Dimensions, rng: Rng) -> Array:
-    """A random forest that was fitted to a random network: plateaus."""
-    from sklearn.ensemble import RandomForestRegressor
-
-    losses = _network(cells, dimensions, rng, noise=0.3)
-    sample = rng.choice(len(cells), size=min(len(cells), 400), replace=False)
-    forest = RandomForestRegressor(30, max_depth=8, random_state=int(rng.integers(1 << 30)))
-    predicted: Array = forest.fit(cells[sample], losses[sample]).predict(cells)
-    return predicted + 1e-4 * rng.normal(size=len(cells))
-
-
 def _tables(seeds: Callable[[int], Rng]) -> list[Problem]:
     """Return what both halves have in common but for its seeds."""
     translation = _dimensions([3, 2, 3, 2, 2, 3])
     small = _in_order([2, 2], [4, 3, 3, 6], [2], [6, 6])
     mixed = _dimensions([5, 4, 6, 3, 7], [3, 4])
-    noisy, slightly = partial(_interacting, noise=0.3), partial(_network, noise=0.1)
-    heavy = partial(_network, noise=0.05, is_heavy=True)
+    noisy, slightly = partial(interacting, noise=0.3), partial(network, noise=0.1)
+    heavy = partial(network, noise=0.05, is_heavy=True)
     return [
         *(_table(f"translation {s}", translation, noisy, seeds(s), absent=0.3) for s in (1, 2, 3)),
         *(_table(f"small networks {s}", small, heavy, seeds(s)) for s in (4, 5)),
         *(_table(f"mixed {s}", mixed, slightly, seeds(s)) for s in (6, 7)),
-        _table("forest", _dimensions([4, 4, 5, 5, 4, 3], [3]), _forest, seeds(8)),
-        _table("choices", _dimensions([], [3, 4, 5, 3, 4, 2]), partial(_interacting, noise=0.2, cliff=False), seeds(9)),
+        _table("forest", _dimensions([4, 4, 5, 5, 4, 3], [3]), forest, seeds(8)),
+        _table("choices", _dimensions([], [3, 4, 5, 3, 4, 2]), partial(interacting, noise=0.2, cliff=False), seeds(9)),
     ]
 
 
@@ -192,7 +136,7 @@ def _first_functions(seeds: Callable[[int], Rng]) -> list[Problem]:
         _grid("ackley5", ackley(np.array([0.3, 0.7, 0.2, 0.6, 0.45])), [9] * 5),
         _grid("rastrigin4", rastrigin(shift), [11] * 4),
         _grid("rosenbrock3", rosenbrock, [41] * 3),
-        _table("long", _dimensions([25, 40, 30]), partial(_network, noise=0.05), seeds(10)),
+        _table("long", _dimensions([25, 40, 30]), partial(network, noise=0.05), seeds(10)),
         _continuous("hartmann3 continuous", hartmann3, 3, seeds(11)),
         _continuous("ackley4 continuous", ackley(shift), 4, seeds(12)),
         _mixed_continuous(4, [3, 2], seeds(13)),
@@ -206,7 +150,7 @@ def _second_functions(seeds: Callable[[int], Rng]) -> list[Problem]:
         _grid("michalewicz4", michalewicz, [15] * 4),
         _grid("rosenbrock6", rosenbrock, [5] * 6),
         _grid("hartmann3", hartmann3, [35] * 3),
-        _table("long", _dimensions([20, 50, 30, 3]), partial(_network, noise=0.15), seeds(10)),
+        _table("long", _dimensions([20, 50, 30, 3]), partial(network, noise=0.15), seeds(10)),
         _continuous("hartmann6 continuous", hartmann6, 6, seeds(11)),
         _continuous("rosenbrock4 continuous", rosenbrock, 4, seeds(12)),
         _mixed_continuous(3, [4, 3], seeds(13)),
@@ -224,11 +168,12 @@ def _grid(name: str, function: Callable[[Array], Array], sizes: Sequence[int]) -
 
 def _continuous(name: str, function: Callable[[Array], Array], width: int, rng: Rng) -> Problem:
     """Return a function of the unit cube itself; its optimum is sought from the best of 200,000 random points."""
-    from scipy.optimize import minimize
+    from scipy import optimize
 
     sample = rng.random((200_000, width))
     losses = function(sample)
-    options: Any = {"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-9}
+    minimize: Any = optimize.minimize  # Its stubs know no Nelder-Mead with options.
+    options = {"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-9}
     found = [
         minimize(lambda x: float(function(np.clip(x, 0, 1))), sample[i], method="Nelder-Mead", options=options).fun
         for i in np.argsort(losses)[:20]
