@@ -1,5 +1,6 @@
 """Finished trials of another study, for a strategy to learn from."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,9 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
     """
     path = _table_path(reference)
     _refuse_other_metric(path, metric, direction)
-    rows = read_rows(path, ("state", "score", *space.keys))
+    # A table may lack a dimension that exists only beside some values of others.
+    always = [dimension.key for dimension in space.dimensions if not dimension.when]
+    rows = read_rows(path, ("state", "score", *always))
     trials: dict[str, Trial] = {}
     for line, row in enumerate(rows, start=2):
         if row["state"] not in ("complete", "failed"):
@@ -68,13 +71,22 @@ def _table_path(reference: str) -> Path:
 
 
 def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
-    config_path = path.with_name("config.yaml")
-    if not config_path.exists():
-        return
-    other = (yaml.safe_load(config_path.read_text(encoding="utf-8")) or {}).get("study", {})
-    for name, ours in (("metric", metric), ("direction", direction)):
-        if other.get(name, ours) != ours:
+    other = _origin(path)
+    # An imported metric may have had another name where it comes from; which way is better may not differ.
+    names = (("metric", metric), ("direction", direction)) if "seed" in other else (("direction", direction),)
+    for name, ours in names:
+        if other.get(name) not in (None, ours):
             raise ConfigError(f"study.imports: {path} was made for the {name} {other[name]}, this study has {ours}")
+
+
+def _origin(path: Path) -> Mapping[str, Any]:
+    """Return what the files beside a table tell of its study: a frozen configuration, or what `hpo import` wrote."""
+    config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
+    if config_path.exists():
+        found = (yaml.safe_load(config_path.read_text(encoding="utf-8")) or {}).get("study", {})
+    else:
+        found = json.loads(import_path.read_text(encoding="utf-8")) if import_path.exists() else {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def _trial(point: Point, row: Mapping[str, str], where: str, direction: Direction) -> Trial:

@@ -38,7 +38,7 @@ def point_of(row: Row, space: Space) -> Point | None:
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
-            found = [value for value in _readings(row[dimension.key], dimension) if allows(dimension, value)]
+            found = [value for value in _readings(row.get(dimension.key, ""), dimension) if allows(dimension, value)]
             if not found:
                 return None
             point[dimension.key] = found[0]

@@ -25,7 +25,7 @@ def commands():
 
 def write_example():
     """Write the own trainer and its configuration as the README shows them."""
-    python = next(block for language, block in BLOCKS if language == "python")
+    python = next(block for language, block in BLOCKS if language == "python" and "def run_fold" in block)
     yaml = next(block for language, block in BLOCKS if language == "yaml" and "@package _global_" in block)
     Path("forest.py").write_text(python)
     Path("my_conf/study").mkdir(parents=True)
@@ -46,6 +46,25 @@ def test_the_example_of_an_own_trainer_runs(capsys):
 def test_every_search_command_composes(capsys, words):
     write_example()
     assert main([*words, "--cfg", "job"]) == 0
+
+
+def test_a_search_over_a_table_runs(capsys):
+    words = next(w for w in commands() if "data=table" in w and w[0] == "search")
+    Path("tests").symlink_to(REPOSITORY / "tests")
+    assert main(words) == 0
+    assert "simulated: 100 worker(s)" in capsys.readouterr().out
+
+
+def test_our_strategies_drive_optuna_as_the_readme_shows():
+    import optuna
+
+    block = next(block for language, block in BLOCKS if "as_sampler" in block)
+    names = {}
+    exec(compile(block, "README.md", "exec"), names)  # noqa: S102  # Our own README.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=names["sampler"])
+    study.optimize(lambda t: t.suggest_float("lr", 1e-5, 1.0, log=True) * t.suggest_categorical("layers", [1, 2, 3]), 8)
+    assert len(study.trials) == 8
 
 
 def test_the_comparison_of_strategies_runs(capsys):
