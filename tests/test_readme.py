@@ -60,7 +60,7 @@ def test_our_strategies_drive_optuna_as_the_readme_shows():
 
     block = next(block for language, block in BLOCKS if "as_sampler" in block)
     names = {}
-    exec(compile(block, "README.md", "exec"), names)  # noqa: S102  # Our own README.
+    exec(compile(block, "README.md", "exec"), names)  # Our own README.
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=names["sampler"])
     study.optimize(lambda t: t.suggest_float("lr", 1e-5, 1.0, log=True) * t.suggest_categorical("layers", [1, 2, 3]), 8)
