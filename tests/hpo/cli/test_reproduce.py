@@ -38,10 +38,9 @@ def test_the_winner_comes_out_the_same_to_the_last_bit(capsys, study):
 
 
 def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
-    published = Path("studies/made")
-    published.mkdir(parents=True)
-    for name in ("config.yaml", "trials.csv", "report.json", "environment.json"):
-        shutil.copy(study / name, published)
+    code, out, _ = hpo(capsys, "report", "made", "--publish")
+    assert (code, "studies/made/trials.csv" in out) == (0, True)
+    assert not (Path("studies/made") / "study.db").exists()
     shutil.rmtree("runs")
     code, out, _ = hpo(capsys, "reproduce", "studies/made", "--trial", "all", "--folds", "0,2")
     assert (code, "all 16 trainings" in out) == (0, True)

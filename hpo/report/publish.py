@@ -1,0 +1,33 @@
+"""Publishes a study: the files from which others read, reproduce and replay it, and nothing else."""
+
+import shutil
+from pathlib import Path
+
+from hpo.errors import StudyError
+from hpo.study import Study
+
+STUDIES = Path("studies")
+
+# No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
+_FILES = ("config.yaml", "trials.csv", "report.md", "report.json", "environment.json", "best.yaml", "test.json")
+
+
+def publish(study: Study) -> list[Path]:
+    """Copy the study's files into `studies/<name>/` and return where they lie.
+
+    An older publication of the same name is replaced.
+
+    Raises:
+        StudyError: when the study's own folder is the published one.
+    """
+    target = STUDIES / study.config.study.name
+    if target.resolve() == study.folder.path.resolve():
+        raise StudyError(f"--publish: {target} is the study's own folder; publish from runs/")
+    target.mkdir(parents=True, exist_ok=True)
+    published = []
+    for name in _FILES:
+        (target / name).unlink(missing_ok=True)
+        if (study.folder.path / name).exists():
+            shutil.copyfile(study.folder.path / name, target / name)
+            published.append(target / name)
+    return published
