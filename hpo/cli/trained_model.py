@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from hpo.errors import DataError, StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.folder import find_study, write_atomically
@@ -46,11 +48,16 @@ class TrainedModel:
 
 
 def find_model(name: str) -> TrainedModel:
-    """Return the final model of a study, or the checkpoint in a folder.
+    """Return the final model of a study, that of a single training (`hpo train`), or the checkpoint in a folder.
 
     Raises:
         HpoError: there is neither, or the study has no final model.
     """
+    trained = Path(name) / "checkpoint"
+    if trained.is_dir():
+        # What `hpo train` leaves: one training, with the configuration that says whose it is.
+        config = yaml.safe_load((Path(name) / "config.yaml").read_text(encoding="utf-8"))
+        return TrainedModel(resolve(config["objective"], str(Path.cwd())), str(trained.absolute()))
     try:
         find_study(name)
     except StudyError as error:

@@ -70,6 +70,13 @@ def test_standard_input_and_a_checkpoint_folder_do_as_well(capsys, monkeypatch):
     assert hpo(capsys, "predict", str(checkpoint), "--input", "-") == (0, "yes\nno\n", "")
 
 
+def test_what_hpo_train_leaves_is_a_model_too(capsys, monkeypatch):
+    assert hpo(capsys, "train", "--config", "runs/reviews/best.yaml")[0] == 0
+    (folder,) = {path.parent for path in Path("runs").glob("*/checkpoint")}
+    answer_to_stdin(monkeypatch, "a good film\nbad")
+    assert hpo(capsys, "predict", str(folder), "--input", "-") == (0, "yes\nno\n", "")
+
+
 def test_only_the_options_that_are_given_are_handed_on_and_a_result_stays_on_its_line(capsys, monkeypatch):
     import model.objective
 
