@@ -69,7 +69,7 @@ LAW = {
     | {"tasks"},
     "finalists": {"dispatch", "history", "record", "study", "trials"},
     "final": {"dispatch", "errors", "finalists", "record", "study", "tasks", "trials"},
-    "report": {"dimensions", "final", "finalists", "folder", "keys", "record", "space", "study", "trials"},
+    "report": {"dimensions", "errors", "final", "finalists", "folder", "keys", "record", "space", "study", "trials"},
     "final_test": {
         "errors",
         "final",

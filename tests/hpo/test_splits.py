@@ -10,7 +10,7 @@ from hpo.errors import DataError
 from hpo.examples import Examples
 from hpo.splits import make_plan, open_test_part
 from hpo.tasks import TaskBuilder
-from hpo.trials import Trial
+from hpo.trials import TaskGrid, Trial
 from tests.studies import toy_config
 
 
@@ -132,7 +132,8 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
     config = config_from_dict(toy_config(data={"name": "toy", **files}))
     data = examples(90, 3)
     plan, test = make_plan(data, section(folds=folds)), set(open_test_part(data, section(folds=folds)))
-    builder = TaskBuilder(config, plan, tmp_path / "data" if is_copied else None, tmp_path / "checkpoints")
+    data_dir = tmp_path / "data" if is_copied else None
+    builder = TaskBuilder(config, plan, TaskGrid(folds), data_dir, tmp_path / "checkpoints")
     trial = Trial(0, 0, {"toy.layers": 3})
     tasks = [*builder.tasks_of(trial), builder.final_task(trial, 4)]
     for task in tasks:
