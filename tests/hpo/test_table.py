@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from hpo.dispatch.simulated import SimulatedDispatcher
@@ -88,6 +89,15 @@ def test_several_score_columns_are_folds(tmp_path):
     assert study.grid.folds == 2
     first = history[0]
     assert first.score == pytest.approx(first.point["layers"] + first.point["width"] * 0.015)
+
+
+def test_a_table_in_parquet_is_the_same_table(tmp_path):
+    path = write_table(tmp_path)
+    pd.read_csv(path).to_parquet(tmp_path / "table.parquet")
+    spaces = [prepared(tmp_path, config(p)).config.space for p in (path, tmp_path / "table.parquet")]
+    assert spaces[0] == spaces[1]
+    scores = [[t.score for t in run(tmp_path, config(p))[1]] for p in (path, tmp_path / "table.parquet")]
+    assert scores[0] == scores[1]
 
 
 def test_the_user_may_narrow_a_dimension_of_the_table(tmp_path):
