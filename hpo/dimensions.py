@@ -99,6 +99,16 @@ def allows(dimension: Dimension, value: Value) -> bool:
     return in_range and (not dimension.integer or value == int(value or 0))
 
 
+def canonical(dimension: Dimension, value: Any) -> Value:
+    """Return an allowed value as the dimension itself would draw it: 1 as 1.0 where it holds fractions.
+
+    A point's identity is its text, in which 1 and 1.0 differ.
+    """
+    if isinstance(dimension, Range):
+        return int(value) if dimension.integer else float(value)
+    return next(v for v in dimension.values if v == value and isinstance(v, bool) == isinstance(value, bool))
+
+
 def describe(dimension: Dimension) -> dict[str, Any]:
     """Return the dimension as a JSON-able dict: key, kind, and its values or bounds and scale."""
     fields: dict[str, Any] = {"key": dimension.key}

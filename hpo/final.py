@@ -2,7 +2,7 @@
 
 import shutil
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
     if not study.keeps_models or study.plan is None:
         return None
     if study.num_folds == 1:
-        model = FinalModel(winner.number, f"checkpoints/{checkpoint_name(winner.number)}", None, 0.0)
+        model = _kept_model(study, dispatcher, winner)
     else:
         if has_final_model(study, record):
             return noted_final_model(record)
@@ -57,6 +57,17 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
         model = FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
     record.note(_NOTE, vars(model))
     return model
+
+
+def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
+    """Return the model that the winner's hold-out left; train it again, with its seed, where it was not kept."""
+    name = f"checkpoints/{checkpoint_name(winner.number)}"
+    if (study.folder.path / name).exists():
+        return FinalModel(winner.number, name, None, 0.0)
+    outcome = _run(dispatcher, study.task_builder().tasks_of(replace(winner, trained=0))[0])
+    if outcome.error:
+        raise StudyError(f"training the model of trial {winner.number} again failed: {outcome.error}")
+    return FinalModel(winner.number, name, None, outcome.seconds)
 
 
 def has_final_model(study: Study, record: Record) -> bool:
@@ -114,5 +125,6 @@ class CheckpointKeeper:
             shutil.rmtree(self._dir / checkpoint_name(dropped), ignore_errors=True)
 
 
-def _rank(trial: Trial) -> tuple[float, int]:
-    return trial.loss, trial.number
+def _rank(trial: Trial) -> tuple[int, float, int]:
+    """Order as `History.best` does: what was trained longest first, then the better, then the earlier."""
+    return -(trial.amount or 0), trial.loss, trial.number

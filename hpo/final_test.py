@@ -108,7 +108,10 @@ def _score(study: Study, record: Record, winner: Trial, test: list[int]) -> Mapp
         "threads": config.dispatch.threads,
         "data_dir": None,
         "checkpoint_dir": None,
-        "epochs": None,
+        "repeat": 0,
+        "epochs": winner.amount,
+        "trained": 0,
+        "resume_dir": None,
     }
     model = noted_final_model(record)
     if study.keeps_models and model is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.dimensions import NoDefault, Value, allows, describe
+from hpo.dimensions import NoDefault, Value, allows, canonical, describe
 from hpo.errors import SpaceError, nearest
 from hpo.keys import flatten
 from hpo.space import Point, Space, point_key
@@ -53,7 +53,7 @@ def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> 
         if not allows(dimension, value):
             allowed = {k: v for k, v in describe(dimension).items() if k not in ("key", "kind", "when", "default")}
             raise SpaceError(f"{where}: {dimension.key}={value!r} is not in its range {allowed}; give one that is")
-        point[dimension.key] = value
+        point[dimension.key] = canonical(dimension, value)
     inactive = [key for key in values if key not in point]
     if inactive:
         raise SpaceError(f"{where}: '{inactive[0]}' does not exist beside these values (its 'when'); take it out")

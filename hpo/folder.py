@@ -125,6 +125,9 @@ def find_study(name: str) -> StudyFolder:
 def refuse_changes(frozen: StudyConfig, given: StudyConfig) -> None:
     """Raise StudyError when the study would go on under another configuration; budget and workers may change."""
     changed = {k: v for k, v in differences(frozen.to_dict(), given.to_dict()).items() if k not in FREE_KEYS}
+    if not changed and json.dumps(frozen.space) != json.dumps(given.space):
+        # Both decide points: the order in which dimensions are drawn, and whether a value is 1 or 1.0.
+        changed = {"space": ("in another order, or with other kinds of numbers", "as given")}
     if changed:
         shown = [f"{key} was {old!r} and is now {new!r}" for key, (old, new) in changed.items()]
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""

@@ -37,6 +37,9 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
     # A table may lack a dimension that exists only beside some values of others.
     always = [dimension.key for dimension in space.dimensions if not dimension.when]
     rows = read_rows(path, ("state", "score", *always))
+    # Of trials by amounts only those that were trained longest compare with whole trainings.
+    longest = max((int(row["amount"]) for row in rows if row.get("amount")), default=None)
+    rows = [row for row in rows if longest is None or row.get("amount") == str(longest)]
     trials: dict[str, Trial] = {}
     for line, row in enumerate(rows, start=2):
         if row["state"] not in ("complete", "failed"):
@@ -82,11 +85,15 @@ def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
 def _origin(path: Path) -> Mapping[str, Any]:
     """Return what the files beside a table tell of its study: a frozen configuration, or what `hpo import` wrote."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
-    if config_path.exists():
-        found = (yaml.safe_load(config_path.read_text(encoding="utf-8")) or {}).get("study", {})
-    else:
-        found = json.loads(import_path.read_text(encoding="utf-8")) if import_path.exists() else {}
-    return found if isinstance(found, Mapping) else {}
+    for beside, read in ((config_path, yaml.safe_load), (import_path, json.loads)):
+        if beside.exists():
+            try:
+                found = read(beside.read_text(encoding="utf-8"))
+            except (yaml.YAMLError, ValueError) as error:
+                raise ConfigError(f"study.imports: {beside} cannot be read: {' '.join(str(error).split())}") from error
+            found = found.get("study", found) if isinstance(found, Mapping) else {}
+            return found if isinstance(found, Mapping) else {}
+    return {}
 
 
 def _trial(point: Point, row: Mapping[str, str], where: str, direction: Direction) -> Trial:

@@ -8,11 +8,12 @@ from hpo.trials import Direction, Trial
 
 
 class Race:
-    """Compares a trial's first tasks with the same tasks of the best trial before it.
+    """Compares a trial's first tasks with the same tasks of the best trial of earlier rounds.
 
-    The rival is the trial of lowest mean loss on these tasks among all trials with a lower number, those of the same
-    round included, that were trained as far (under a strategy that trains by amounts). So the decision on a trial
-    depends on nothing that comes after it: it is the same for any number of workers, and under any budget.
+    The rival is the trial of lowest mean loss on these tasks among the complete trials of earlier rounds that were
+    trained as far (under a strategy that trains by amounts). So the decision on a trial depends on nothing in its own
+    round: it is the same for any number of workers, in any order, and under any budget; and a rival that fails later
+    stops nobody.
 
     A trial is behind when its losses on the shared tasks are all worse than the rival's, and a one-sided paired
     t-test says that they are worse in the mean. The losses are paired because some folds are harder than others.
@@ -47,9 +48,9 @@ class Race:
         return _is_worse([mine - its for mine, its in zip(own, rival, strict=True)], self._level)
 
     def enter(self, trial: Trial) -> None:
-        """Take in a trial whose first tasks are all there; trials are entered in the order of their numbers."""
+        """Take in a trial of a round that is over; one that is not complete is no rival."""
         own, rival = self._first_losses(trial), self._rivals.get(trial.amount)
-        if own and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
+        if trial.state == "complete" and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
             self._rivals[trial.amount] = own
 
     def _first_losses(self, trial: Trial) -> tuple[float, ...]:

@@ -112,9 +112,18 @@ class OptunaRows:
         return {
             "trial_id": trial_id,
             "param_name": key,
-            "param_value": self._distributions[key].to_internal_repr(value),
+            "param_value": _internal(self._distributions[key], value),
             "distribution_json": self._json[key],
         }
+
+
+def _internal(kind: BaseDistribution, value: Any) -> float:
+    if isinstance(kind, CategoricalDistribution):
+        # Optuna's own look-up takes false for 0 and true for 1.
+        return next(
+            i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
+        )
+    return kind.to_internal_repr(value)
 
 
 def _attributes(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:

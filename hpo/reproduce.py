@@ -60,12 +60,14 @@ class Recorded:
         rows: of trials.csv.
         changes: what is not as it was, one line each; data first, then environment.
         is_same_machine: whether bit-identical scores can be asked for.
+        winner: number of the winner, as the report names it; None = the best row.
     """
 
     study: Study
     rows: Sequence[Row]
     changes: Sequence[str]
     is_same_machine: bool
+    winner: str | None = None
 
     def trials(self, which: str) -> Sequence[Row]:
         """Return the rows that `best`, a number or `all` stands for.
@@ -79,7 +81,7 @@ class Recorded:
         if which == "all":
             return complete
         if which == "best":
-            return [self._best(complete)]
+            which = self.winner or self._best(complete)["number"]
         found = [row for row in complete if row["number"] == which]
         if not found:
             numbers = ", ".join(row["number"] for row in complete)
@@ -111,7 +113,9 @@ def read_recorded(folder: StudyFolder) -> Recorded:
     different = list(_environment_changes(environment, describe_environment()))
     data = list(_data_changes(report, study))
     decisive = [change for change in different if change.startswith(_DECISIVE)]
-    return Recorded(study, rows, [*data, *different], not decisive and not data)
+    winner = (report.get("winner") or {}).get("number")
+    named = None if winner is None else str(winner)
+    return Recorded(study, rows, [*data, *different], not decisive and not data, named)
 
 
 def reproduce(

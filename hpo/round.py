@@ -42,9 +42,9 @@ class Round:
         self._tasks_of = tasks_of
         self._observers = observers
         self._race = race
-        # Trials are judged in the order of their numbers, each once; their later tasks wait for that.
+        # Each trial is judged once, when its first tasks are there; its later tasks wait for that.
         self._waiting: dict[int, list[Task]] = {}
-        self._unjudged = deque(trial.number for trial in begun)
+        self._unjudged = {trial.number for trial in begun}
 
     def run(self, dispatcher: Dispatcher) -> list[Trial]:
         """Run what is not finished and return the round's trials in the order of their numbers."""
@@ -70,7 +70,7 @@ class Round:
                 trial = self._trials[self._interrupted.popleft().number]
             elif self._new_proposals:
                 trial = self._record.open_trial(self._number, self._new_proposals.popleft())
-                self._unjudged.append(trial.number)
+                self._unjudged.add(trial.number)
             else:
                 return None
             self._trials[trial.number] = trial
@@ -102,12 +102,16 @@ class Round:
             self._judge()
 
     def _judge(self) -> None:
-        """Decide on every trial whose first tasks, and those of all trials before it, are there."""
-        while self._race and self._unjudged and self._race.is_ready(self._trials[self._unjudged[0]]):
-            trial = self._trials[self._unjudged.popleft()]
+        """Decide on every trial whose first tasks are there."""
+        if self._race is None:
+            return
+        for number in sorted(self._unjudged):
+            trial = self._trials[number]
+            if not self._race.is_ready(trial):
+                continue
+            self._unjudged.remove(number)
             if trial.state == "running" and self._race.is_behind(trial):
-                self._trials[trial.number] = trial = self._record.stop(trial.number)
+                self._trials[number] = trial = self._record.stop(number)
                 for observer in self._observers:
                     observer.trial_finished(trial)
-            self._race.enter(trial)
-            self._tasks.extend(self._waiting.pop(trial.number, []) if trial.state == "running" else [])
+            self._tasks.extend(self._waiting.pop(number, []) if trial.state == "running" else [])

@@ -69,8 +69,9 @@ def run_study(
         )
         # Before what comes after the search too: should that fail, what was searched is still reported.
         write_report(study, record)
-        # Only the last rung may still be continued, should the budget be raised.
-        study.folder.remove_states(study.task_builder().state_names(t for t in history if t.round == history[-1].round))
+        # Only the last rung, and the one before where the budget cut the last, may still be continued later.
+        recent = [trial for trial in history if trial.round >= history[-1].round - 1]
+        study.folder.remove_states(study.task_builder().state_names(recent))
         train_finalists(study, record, dispatcher)
         winner = choose_winner(study, record)
         final_model = make_final_model(study, record, dispatcher, winner) if winner else None

@@ -58,6 +58,9 @@ def search(
         this_round = Round(round_number, begun, proposals, record, tasks_of, observers, race)
         finished = this_round.run(dispatcher)
         done, known = done.extended(finished), known.extended(finished)
+        if race is not None:
+            for trial in finished:
+                race.enter(trial)
         begun = []
         round_number += 1
     return done

@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from hpo.constraints import read_constraint
-from hpo.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows
+from hpo.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows, canonical
 from hpo.errors import SpaceError, nearest
 from hpo.first_points import first_points
 from hpo.keys import flatten
-from hpo.space import Space
+from hpo.space import Point, Space
 
 # Names at the top of a space that are no dimensions.
 _RESERVED = ("require", "first")
 _FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
 
 
-def space_from_dict(tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None) -> Space:
+def space_from_dict(
+    tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None, members: Sequence[Point] | None = None
+) -> Space:
     """Read a space that mirrors the trial's config tree.
 
     A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`), and
@@ -31,6 +33,7 @@ def space_from_dict(tree: Mapping[str, Any], fixed: Mapping[str, Value] | None =
     Args:
         tree: the space as the configuration holds it.
         fixed: the configuration's own values by dotted key.
+        members: all the points there are, where only some combinations exist; None = all.
 
     Raises:
         SpaceError: naming the dimension, what was given, and what is allowed.
@@ -46,18 +49,27 @@ def space_from_dict(tree: Mapping[str, Any], fixed: Mapping[str, Value] | None =
         raise SpaceError(f"space.require: must be an expression or a list of them, given {given!r}")
     keys = [d.key for d in dimensions]
     space = Space(dimensions, tuple(read_constraint(text, keys, fixed) for text in texts))
+    if members is not None:
+        space = replace(space, members=tuple(filter(None, (_member(space, point) for point in members))))
     _refuse_unsatisfiable(space)
     return replace(space, first=first_points(tree.get("first") or (), space, fixed))
 
 
+def _member(space: Space, point: Point) -> Point | None:
+    """Return a member with the space's own values; None where it lies outside of the space."""
+    if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
+        return None
+    return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
+
+
 def _refuse_unsatisfiable(space: Space) -> None:
     """Refuse rules that no point keeps: all are tried where they can be counted, else a thousand at random."""
-    if not space.constraints:
+    if not space.constraints and space.members is None:
         return
     rng = np.random.default_rng(0)
     keeps = space.size > 0 if space.size is not None else any(space.contains(space.draw(rng)) for _ in range(10))
     if not keeps:
-        rules = " and ".join(f"'{constraint.text}'" for constraint in space.constraints)
+        rules = " and ".join(f"'{constraint.text}'" for constraint in space.constraints) or "the ranges"
         raise SpaceError(f"space.require: no point was found that keeps {rules}; loosen them, or widen the ranges")
 
 
@@ -106,7 +118,7 @@ def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:
         return dimension
     if not allows(dimension, fields["default"]):
         raise SpaceError(f"{where}.default: {fields['default']!r} is not in the range; give one of its values")
-    return replace(dimension, default=fields["default"])
+    return replace(dimension, default=canonical(dimension, fields["default"]))
 
 
 def _without_default(key: str, kind: str, fields: Mapping[str, Any]) -> Dimension:

@@ -20,7 +20,7 @@ from hpo.objective import Objective, resolve
 from hpo.race import Race
 from hpo.record import Record
 from hpo.record_storage import create_record, open_record, sqlite_url
-from hpo.space import Point, Space
+from hpo.space import Space
 from hpo.space_reader import overridden, space_from_dict
 from hpo.splits import Plan, make_plan
 from hpo.strategies import Strategy, make_strategy
@@ -181,7 +181,7 @@ def prepare_study(config: StudyConfig) -> Study:
     objective.refuse_bad_config(config.trial)
     own = dict(objective.describe_search(config.trial)) if objective.describe_search else {}
     config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})
-    space = replace(space_from_dict(config.space, flatten(config.trial)), members=_members(own))
+    space = space_from_dict(config.space, flatten(config.trial), own.get("points"))
     refuse_bad_space(space, config, objective, own.get("space", {}))
     try:
         strategy = make_strategy(config.strategy, space, config.study.seed)
@@ -200,10 +200,6 @@ def prepare_study(config: StudyConfig) -> Study:
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))
     return Study(config, folder, objective, space, strategy, examples, plan, own, imports)
-
-
-def _members(own: Mapping[str, Any]) -> tuple[Point, ...] | None:
-    return None if own.get("points") is None else tuple(own["points"])
 
 
 def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:

@@ -125,7 +125,7 @@ class Trial:
         state: `running` until every task has come back; `failed` when any task failed; `stopped` when it was so far
             behind after its first folds that it was not given the others.
         score: mean of the study's metric over its tasks; None when it runs or failed.
-        loss: the score with its sign turned so that lower is better; infinite when failed.
+        loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
     """
 
     number: int
@@ -172,8 +172,10 @@ def finished(
         return replace(done, state="failed")
     values = done.values(metric)
     score = math.fsum(values) / len(values)
-    loss = -score if direction == "maximize" else score
-    return replace(done, state="stopped" if is_stopped else "complete", score=score, loss=loss)
+    if is_stopped:
+        # A mean over other folds than the others' does not compare with theirs: to the strategies it is the worst.
+        return replace(done, state="stopped", score=score)
+    return replace(done, state="complete", score=score, loss=-score if direction == "maximize" else score)
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:

@@ -94,8 +94,11 @@ def _conclude(study: Study, result: Result) -> None:
     name, metric = study.reference, study.config.study.metric
     failed = sum(trial.state == "failed" for trial in result.history)
     print(f"\n{len(result.history)} trials, {failed} failed")
-    if result.winner is None:
-        print(f"every trial failed, the first with: {result.history[0].error}")
+    if not result.history:
+        print("nothing was left to try: all points of the space are known already")
+    elif result.winner is None:
+        errors = [trial.error for trial in result.history if trial.error]
+        print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
     else:
         assert result.winner.score is not None
         print(f"winner: trial {result.winner.number}, {metric} {result.winner.score:.4f}")

@@ -99,6 +99,9 @@ def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterat
 
 def _about_the_rest(summary: Mapping[str, Any]) -> Iterator[str]:
     test = summary.get("test")
+    winner = summary.get("winner") or {}
+    if test and test["trial"] != winner.get("number"):
+        yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
     if test and test["openings_of_these_data"] > 1:
         yield f"the test part of these data was opened {test['openings_of_these_data']} times"
     twice = ((summary["data"].get("split") or {}).get("duplicates")) or {}

@@ -54,7 +54,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "winner": _winner(study, record, winner) if winner else None,
         "finalists": describe_finalists(study, record),
         "imported": len(study.imported(record)),
-        "top": [_short(trial) for trial in record.history().ranked()[:5] if trial.state == "complete"],
+        "top": [_short(trial) for trial in record.history().ranked(5) if trial.state == "complete"],
         "cost": _cost(trials, config.dispatch.workers),
         "test": study.folder.test_result(),
         "environment": study.environment(),

@@ -45,7 +45,10 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """How often points can be trained `eta` times as far before they reach `max_amount` (s_max in the paper)."""
+        """How often points are trained `eta` times as far until they reach `max_amount`.
+
+        The paper's s_max rounded up, not down: where `max_amount` is no power of `eta`, the first rung is rounded.
+        """
         halvings, amount = 0, self.min_amount
         while amount < self.max_amount:
             halvings, amount = halvings + 1, amount * self.eta
@@ -55,6 +58,14 @@ class HalvingSettings(Settings):
         """Return the amounts of a bracket's rungs: rising by `eta`, the last one `max_amount`."""
         amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
         return sorted(set(amounts))
+
+    @property
+    def brackets(self) -> list[int]:
+        """Return how often each kind of bracket halves, from the most to none; all begin with other amounts."""
+        kinds: dict[int, int] = {}
+        for num_halvings in range(self.num_halvings, -1, -1):
+            kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
+        return list(kinds.values())
 
     def first_points(self, num_halvings: int) -> int:
         """Return how many points a bracket begins with: n of algorithm 1, so that every bracket costs much the same."""
@@ -123,8 +134,7 @@ class SuccessiveHalving:
             rung += trial.round != last_round
             last_round = trial.round
             if trial.trained == 0:
-                kinds = range(self.settings.num_halvings, -1, -1)
-                return next((s for s in kinds if self.settings.amounts(s)[0] == trial.amount), 0), rung
+                return next((s for s in self.settings.brackets if self.settings.amounts(s)[0] == trial.amount), 0), rung
         return None, 0
 
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
@@ -155,11 +165,12 @@ class Hyperband(SuccessiveHalving):
 
     def next_halvings(self, last: int | None) -> int:
         """Return how often the next bracket halves (s of algorithm 1): from the most down to never, and again."""
-        return self.settings.num_halvings if not last else last - 1
+        kinds = self.settings.brackets
+        return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]
 
     @property
     def announcement(self) -> str:
         """One line on the brackets."""
-        kinds = range(self.settings.num_halvings, -1, -1)
+        kinds = self.settings.brackets
         brackets = ", ".join(f"{self.settings.first_points(s)} from {self.settings.amounts(s)[0]}" for s in kinds)
         return f"hyperband: brackets of points from an amount of training: {brackets}, up to {self.settings.max_amount}"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hpo.dimensions import Choices, Dimension, NoDefault, Range, Value, allows
+from hpo.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
 from hpo.errors import ConfigError, nearest
 from hpo.history import History
 from hpo.keys import flatten
@@ -172,8 +172,10 @@ class ShiftingWindow:
     def centres(self, history: History) -> Mapping[str, Value]:
         """Return, by key, the value at the centre of each window; dimensions that no trial has led are absent."""
         centres: dict[str, Value] = {
-            d.key: d.default for d in self.space.dimensions if not isinstance(d.default, type)
-        } | self.settings.start
+            d.key: canonical(d, self.settings.start.get(d.key, d.default))
+            for d in self.space.dimensions
+            if d.key in self.settings.start or not isinstance(d.default, type)
+        }
         leaders = [trial for trial in history.ranked(1) if trial.score is not None]
         for dimension in self.space.dimensions if leaders else ():
             key = dimension.key

@@ -19,7 +19,8 @@ def trial(number, folds, point=MIDDLE, curve=()):
 
 
 def said(trials, winner=None, **summary):
-    return cautions(SPACE, trials, winner, "accuracy", "maximize", CLEAN | summary)
+    number = {"winner": {"number": winner.number if winner else 0}}
+    return cautions(SPACE, trials, winner, "accuracy", "maximize", CLEAN | number | summary)
 
 
 def many(*first):
@@ -67,8 +68,13 @@ def test_curves_that_still_improve():
 def test_the_test_part_duplicates_and_a_dirty_tree():
     lines = said(
         many(),
-        test={"openings_of_these_data": 2},
+        test={"openings_of_these_data": 2, "trial": 0},
         data={"split": {"duplicates": {"train / test": 4, "train / validation": 0}}},
         environment={"is_dirty": True},
     )
     assert [line[:20] for line in lines] == ["the test part of the", "4 examples stand in ", "the code had uncommi"]
+
+
+def test_a_test_score_of_an_earlier_winner_is_told():
+    lines = said(many(), test={"openings_of_these_data": 1, "trial": 7})
+    assert lines == ["the test score is that of trial 7, which was the winner when the test part was opened"]

@@ -173,3 +173,44 @@ def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):
     strategy = {"name": "hyperband", "min_amount": 1, "max_amount": 4, "eta": 2}
     with pytest.raises(HpoError, match="CONTINUES"):
         prepared(tmp_path, toy_config(strategy, objective="tests.plain:score"))
+
+
+def test_a_rival_that_fails_on_a_later_fold_stops_nobody(tmp_path):
+    tree = folds_config(race_after=2) | {"objective": "tests.toy_data:best_but_fails"}
+    seen = run_toy(tmp_path / "s", tree)
+    assert any(row["state"] == "failed" for row in seen)
+    assert any(row["state"] == "complete" for row in seen)
+
+
+def test_a_stopped_trial_ranks_behind_every_complete_one(tmp_path):
+    study = prepared(tmp_path / "s", folds_config(race_after=2))
+    run_toy(tmp_path / "s", folds_config(race_after=2))
+    record = study.read()
+    states = [trial.state for trial in record.history().ranked()]
+    record.close()
+    assert states == sorted(states)
+    assert {"complete", "stopped"} == set(states)
+
+
+def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back(tmp_path):
+    space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
+    tree = toy_config(space=space | {"first": [{"toy.momentum": 1, "toy.layers": False}]}, trials=2)
+    tree |= {"objective": "tests.toy:constant"}
+    run_toy(tmp_path / "s", tree)
+    assert len(run_toy(tmp_path / "s", with_study(tree, trials=6))) == 6
+
+
+def test_dimensions_in_another_order_are_another_study(tmp_path):
+    run_toy(tmp_path / "s", toy_config(trials=2))
+    turned = {"toy": dict(reversed(ORDERED["toy"].items()))}
+    with pytest.raises(HpoError, match="another order"):
+        run_toy(tmp_path / "s", toy_config(space=turned, trials=4))
+    assert len(run_toy(tmp_path / "s", toy_config(trials=4))) == 4
+
+
+def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    old = run_toy(tmp_path / "runs" / "old", toy_config(strategy, trials=7, objective="tests.toy:continued"))
+    study = prepared(tmp_path / "new", with_study(toy_config(objective="tests.toy:continued"), imports="old"))
+    assert [trial.score for trial in study.imports] == [float(r["score"]) for r in old if r["amount"] == "4"]

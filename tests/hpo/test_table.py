@@ -162,3 +162,12 @@ def test_a_table_that_cannot_be_searched_is_refused_in_one_line(tmp_path, change
 def test_a_space_with_a_column_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(HpoError, match=r"space\.depth"):
         prepared(tmp_path, config(write_table(tmp_path), space={"depth": [1]}))
+
+
+def test_points_that_the_table_lacks_are_not_tried_first_and_a_space_without_rows_is_refused(tmp_path):
+    path = write_table(tmp_path)
+    first = {"first": [{"layers": 4, "width": 8, "kind": "relu"}]}
+    with pytest.raises(HpoError, match=r"space\.first\[0\]"):
+        prepared(tmp_path, config(path, absent="exclude", space=first))
+    with pytest.raises(HpoError, match="no point was found"):
+        prepared(tmp_path, config(path, absent="exclude", space={"layers": [4], "width": [8]}))
