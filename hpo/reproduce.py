@@ -152,10 +152,9 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None) -> list[Task]:
         raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")
     trial = Trial(int(row["number"]), 0, point, amount=_amount(row))
     tasks = study.task_builder().tasks_of(trial)
-    chosen = [task for task in tasks if folds is None or study.grid.fold(task.index) in folds]
-    if not chosen:
+    if not set(folds or ()) <= set(range(study.grid.folds)):
         raise StudyError(f"--folds: the study has folds 0 to {study.grid.folds - 1}, given {folds}")
-    return chosen
+    return [task for task in tasks if folds is None or study.grid.fold(task.index) in folds]
 
 
 def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Comparison:

@@ -120,7 +120,7 @@ class Evolutionary:
         if settings.generations and history and history[-1].round + 1 >= settings.generations:
             return []
         rng = np.random.default_rng((self.seed, len(history)))
-        # Given points and those of other studies count as members of the first population.
+        # Trials of other studies count as members of the first population; given points come on top.
         missing = settings.population - len(history)
         if missing > 0:
             draw_first = draw_stratified if settings.opening == "stratified" else draw_untried

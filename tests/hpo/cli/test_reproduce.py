@@ -100,6 +100,7 @@ def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):
     [
         (["made", "--trial", "9"], "--trial: must be best, all, or the number"),
         (["made", "--folds", "7"], "--folds: the study has folds 0 to 2"),
+        (["made", "--folds", "0,9"], "--folds: the study has folds 0 to 2, given [0, 9]"),
         (["made", "--folds", "one"], "--folds: must be numbers"),
         (["made", "--tolerance", "2"], "--tolerance"),
         (["maed"], "there is no 'maed'"),
