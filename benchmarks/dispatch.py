@@ -91,6 +91,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     """Run a study with the public functions that `hpo search` uses."""
     from hpo.config import config_from_dict
     from hpo.dispatch import make_dispatcher
+    from hpo.record import memory_record
     from hpo.run import run_study
     from hpo.search import search
     from hpo.study import prepare_study
@@ -101,7 +102,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     dispatcher = make_dispatcher(study.config.dispatch)
     warm_up(dispatcher, study.task_builder())
     startup_seconds = clock.read(1).seconds
-    store: Any = study.open() if record else MemoryRecord()
+    store = study.open() if record else memory_record("score", "maximize", study.grid)
     finished = FinishTimes()
     clock.restart()
     if record:
@@ -150,36 +151,6 @@ def warm_up(dispatcher: Any, tasks: Any) -> None:
     answers = 0
     while answers < dispatcher.slots:
         answers += sum(report.outcome is not None for report in dispatcher.wait())
-
-
-class MemoryRecord:
-    """A record that is gone with the process: what is left is proposing and dispatching."""
-
-    def __init__(self) -> None:
-        self._trials: list[Any] = []
-
-    def trials(self) -> list[Any]:
-        """Return all trials in the order of their numbers."""
-        return list(self._trials)
-
-    history = trials
-
-    def open_trial(self, round_number: int, point: Mapping[str, Any]) -> Any:
-        """Return the next trial."""
-        from hpo.trials import Trial
-
-        self._trials.append(Trial(len(self._trials), round_number, point))
-        return self._trials[-1]
-
-    def add_outcome(self, number: int, fold: int, outcome: Any) -> Any:
-        """Return the trial, finished: it has one fold."""
-        from hpo.trials import finished
-
-        self._trials[number] = finished(self._trials[number], {fold: outcome}, "score", "maximize")
-        return self._trials[number]
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class FinishTimes:
