@@ -28,6 +28,8 @@ PARTS = ("train", "validation", "test")
 
 def main() -> None:
     """Trains and scores."""
+    if len(sys.argv) < 6:
+        sys.exit(__doc__)
     model, data, seed, metric, direction, *overrides = sys.argv[1:]
     config = read_configuration(model, data, overrides)
     objective.check(config)
