@@ -13,7 +13,7 @@ from hpo.keys import replaced
 from hpo.space import Point
 
 # What belongs to the search and is never sent to a worker; everything else is the trial's own tree.
-SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track")
+SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
 
 # Keys that may change between a study and its resumption because no trial depends on them. The number of
 # threads is not among them: it changes the order of additions and with it the last digits of a score.
@@ -33,6 +33,12 @@ FREE_KEYS = (
     "track.name",
     "track.uri",
     "track.experiment",
+    "report.title",
+    "report.intent",
+    "report.data_version",
+    "report.data_source",
+    "report.data_licence",
+    "report.exclusions",
 )
 
 
@@ -143,11 +149,25 @@ class TrackSection(Section):
     experiment: str = Field(min_length=1)
 
 
+class ReportSection(Section):
+    """What only a person knows; the report shows it, and nothing depends on it. See conf/report.
+
+    The defaults stand here too, so that studies from before there was this section can be read.
+    """
+
+    title: str | None = None
+    intent: Literal["exploratory", "confirmatory"] = "exploratory"
+    data_version: str | None = None
+    data_source: str | None = None
+    data_licence: str | None = None
+    exclusions: str | None = None
+
+
 class StudyConfig(Section):
     """The whole configuration of a study.
 
     Attributes:
-        study, split, dispatch, track: the sections above.
+        study, split, dispatch, track, report: the sections above.
         objective: dotted path `package.module:function` of what trains one task.
         space, strategy: read by `hpo.space_reader` and `hpo.strategies`.
         trial: everything else: the tree that the objective gets, with a trial's point written into it.
@@ -160,6 +180,7 @@ class StudyConfig(Section):
     split: SplitSection
     dispatch: DispatchSection
     track: TrackSection
+    report: ReportSection = ReportSection()
     trial: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:

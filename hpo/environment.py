@@ -22,6 +22,9 @@ def describe_environment() -> dict[str, Any]:
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
+        "gpus": _gpus(),
+        "driver": _driver(),
+        "cuda": _cuda(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "commit": _git("rev-parse", "HEAD"),
         "is_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
@@ -43,6 +46,26 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+def _gpus() -> list[str]:
+    """Return the name of each NVIDIA GPU, as its driver tells; empty where there is none."""
+    found = []
+    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        found += [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("Model:")]
+    return found
+
+
+def _driver() -> str | None:
+    version = Path("/proc/driver/nvidia/version")
+    found = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", version.read_text()) if version.exists() else None
+    return found.group(1) if found else None
+
+
+def _cuda() -> str | None:
+    """Return the CUDA that torch was built for, by its version's suffix: 13.0 for `+cu130`; None for a CPU build."""
+    found = re.search(r"\+cu(\d+)(\d)$", _version("torch") or "")
+    return f"{found.group(1)}.{found.group(2)}" if found else None
 
 
 def _git(*arguments: str) -> str | None:

@@ -20,7 +20,7 @@ class Examples:
         groups: examples of one group never stand on two sides of a split; None where there are none.
         digests: a hash of each example's content, for fingerprints and duplicates; None where unknown.
         parts: sizes of the predefined parts (`train`, `validation`, `test`); the examples stand in that order.
-        name, source, licence, files: where the data comes from; files with their SHA-256.
+        name, version, source, licence, files: where the data comes from; files with their SHA-256.
     """
 
     size: int
@@ -29,6 +29,7 @@ class Examples:
     digests: Sequence[str] | None = None
     parts: Mapping[str, int] | None = None
     name: str = ""
+    version: str | None = None
     source: str = ""
     licence: str | None = None
     files: Sequence[Mapping[str, Any]] = ()

@@ -17,7 +17,10 @@ from hpo.examples import Examples
 
 TaskDict = Mapping[str, Any]
 
-_COMPANIONS = ("check", "describe_data", "prepare_data", "run_test", "predict", "attention", "describe_search")
+_COMPANIONS = (
+    *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
+    *("predict", "attention"),
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Objective:
             among them stands for the measured wall time.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `hpo.examples.Examples`.
+        describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
+            `checkpoint` (which is scored) and `determinism`, a text each, and `metrics`, a definition by name.
         prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
             folder, so that workers read them by position and have no way to the others.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
@@ -50,6 +55,7 @@ class Objective:
     run_fold: Callable[[TaskDict], Any]
     check: Callable[[Mapping[str, Any]], None] | None = None
     describe_data: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    describe_method: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     prepare_data: Callable[[Mapping[str, Any], Sequence[int], str], None] | None = None
     run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
     predict: Callable[[str, Sequence[str], Mapping[str, Any]], list[str]] | None = None

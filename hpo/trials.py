@@ -158,6 +158,16 @@ class Trial:
         """Wall seconds of all its tasks together."""
         return math.fsum(outcome.seconds for outcome in self.outcomes.values())
 
+    @property
+    def started(self) -> float | None:
+        """When its first task began, in seconds since the epoch; None where none ran."""
+        return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
+
+    @property
+    def ended(self) -> float | None:
+        """When its last task ended, in seconds since the epoch; None where none ran."""
+        return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
+
     def values(self, metric: str) -> list[float]:
         """Return the metric of every task that reported it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]

@@ -10,6 +10,9 @@ from hpo.space import Point, Space
 
 Row = Mapping[str, str]
 
+# The columns that differ from one run of a study to the next.
+TIMES = ("seconds", "started", "ended")
+
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
     """Return the rows of a trials.csv, as texts.

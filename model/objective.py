@@ -32,8 +32,8 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     """Reads all of the data and says what it is.
 
     Returns:
-        `name`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`, `labels` (one per
-        example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined parts).
+        `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`, `labels`
+        (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined parts).
         Examples are numbered train first, then validation, then test.
 
     Raises:
@@ -43,6 +43,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     examples = read_examples(data)
     return {
         "name": data.name,
+        "version": examples.version,
         "source": examples.source,
         "licence": examples.licence,
         "files": [{"path": file.path, "sha256": file.sha256, "bytes": file.size} for file in examples.files],
@@ -51,6 +52,13 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "digests": [digest(item) for item in examples.items],
         "parts": examples.parts,
     }
+
+
+def describe_method(config: dict[str, Any]) -> dict[str, Any]:
+    """What a report says of every training of a configuration: see `model.method.describe_method`."""
+    from model.method import describe_method as describe  # here: sacrebleu takes a while to load
+
+    return describe(parse(config, source_required=True))
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:

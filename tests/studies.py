@@ -12,6 +12,7 @@ from hpo.folder import StudyFolder
 from hpo.report import write_report
 from hpo.search import search
 from hpo.study import prepare_study
+from hpo.trials_file import TIMES
 from tests.toy import CONFIG
 
 REPOSITORY = Path(__file__).parents[1]
@@ -142,7 +143,7 @@ def prepared(folder, config):
 
 
 def run_toy(folder, config, dispatcher=None):
-    """Run (or go on with) a study in a folder and return the rows of its trials.csv without the seconds."""
+    """Run (or go on with) a study in a folder and return the rows of its trials.csv without the times."""
     study = prepared(folder, config)
     record = study.open()
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
@@ -154,6 +155,6 @@ def run_toy(folder, config, dispatcher=None):
 
 
 def rows(path):
-    """Return the rows of a trials.csv without the seconds, the one column that may differ."""
+    """Return the rows of a trials.csv without its times, the columns that may differ."""
     with path.open(newline="") as file:
-        return [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(file)]
+        return [{key: value for key, value in row.items() if key not in TIMES} for row in csv.DictReader(file)]

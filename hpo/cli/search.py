@@ -55,13 +55,13 @@ def _replayed(arguments: Sequence[str]) -> tuple[Path | None, Sequence[str]]:
 
 
 def _compare(recorded: Path, replayed: Path) -> int:
-    """Tell which trials differ in anything but their seconds; return 1 where one does."""
-    from hpo.trials_file import Row, read_rows
+    """Tell which trials differ in anything but their times; return 1 where one does."""
+    from hpo.trials_file import TIMES, Row, read_rows
 
     before, now = read_rows(recorded, ["number"]), read_rows(replayed, ["number"])
     nothing: Row = {}
     differing = [
-        (place, sorted(k for k in {**old, **new} if k != "seconds" and old.get(k) != new.get(k)))
+        (place, sorted(k for k in {**old, **new} if k not in TIMES and old.get(k) != new.get(k)))
         for place, (old, new) in enumerate(zip_longest(before, now, fillvalue=nothing))
     ]
     different = [(place, keys) for place, keys in differing if keys]

@@ -8,9 +8,10 @@ from pathlib import Path
 from hpo.errors import DataError, nearest
 from hpo.exchange.imported import Attempt, Imported
 from hpo.trials import Direction
+from hpo.trials_file import TIMES
 
 # What the tables of other libraries and our own hold beside hyperparameters.
-_OTHERS = {"number", "round", "state", "score", "num_parameters", "seconds", "error", "trial_id"}
+_OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
 # How Optuna's `trials_dataframe` and Ray's `get_dataframe` mark their hyperparameters.
 _PREFIXES = ("params_", "config/")
 _STATES = {

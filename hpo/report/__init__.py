@@ -11,7 +11,7 @@ from hpo.finalists import choose_winner
 from hpo.folder import write_atomically
 from hpo.record import Record
 from hpo.report.markdown import render
-from hpo.report.summary import summarise
+from hpo.report.summary import describe_fields, summarise
 from hpo.report.trials_table import trials_table, write_trials
 from hpo.study import Study
 from hpo.trials import Trial, training_seed
@@ -36,6 +36,7 @@ def write_report(study: Study, record: Record) -> Report:
     # What the report was written with, so that a reproduction sees a file that was changed.
     hashed = {path.name: _sha256(path) for path in (folder.trials_path, folder.config_path) if path.exists()}
     summary = summarise(study, record) | {"files": hashed}
+    summary["fields"] = describe_fields(summary)
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
     markdown = render(summary)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpo.dimensions import Choices, Range
+from hpo.report.fields import reason_missing
 from hpo.space import Space
 from hpo.trials import Direction, Trial
 
@@ -29,12 +30,12 @@ def cautions(
         trials: all of them.
         winner: the study's.
         metric, direction: the study's.
-        summary: the other figures of the report: `counts`, `test`, `data`, `environment`.
+        summary: the other figures of the report: `test`, `data`, `environment`, `overtuning`, `study`.
     """
     found = [*_about_failures(trials), *_about_budget(space, trials)]
     if winner is not None:
         found += [
-            *_at_the_end(space, winner),
+            *(_end_text(end) for end in at_the_end(space, winner)),
             *_within_noise(trials, winner, metric),
             *_still_improving(winner, metric, direction),
         ]
@@ -54,7 +55,9 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
         yield f"few trials: {len(trials)} for {len(space.dimensions)} hyperparameters; {wanted} would be five for each"
 
 
-def _at_the_end(space: Space, winner: Trial) -> Iterator[str]:
+def at_the_end(space: Space, winner: Trial) -> list[dict[str, Any]]:
+    """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range."""
+    found = []
     for dimension in space.dimensions:
         if isinstance(dimension, Choices) or dimension.key not in winner.point:
             continue
@@ -67,7 +70,12 @@ def _at_the_end(space: Space, winner: Trial) -> Iterator[str]:
             is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
             end = "first" if value == dimension.values[0] else "last"
         if is_end:
-            yield f"the best {dimension.key}, {value}, lies at the {end} end of its range: the best may lie beyond"
+            found.append({"key": dimension.key, "value": value, "end": end})
+    return found
+
+
+def _end_text(end: Mapping[str, Any]) -> str:
+    return f"the best {end['key']}, {end['value']}, lies at the {end['end']} end of its range: the best may lie beyond"
 
 
 def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
@@ -100,13 +108,23 @@ def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterat
 def _about_the_rest(summary: Mapping[str, Any]) -> Iterator[str]:
     test = summary.get("test")
     winner = summary.get("winner") or {}
+    if reason_missing(test) is not None:
+        test = None
     if test and test["trial"] != winner.get("number"):
         yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
     if test and test["openings_of_these_data"] > 1:
         yield f"the test part of these data was opened {test['openings_of_these_data']} times"
+    against = (summary.get("overtuning") or {}).get("default_on_test") or {}
+    if "gain" in against and against["gain"] <= 0:
+        yield (
+            f"overtuned: on the test part the winner ({against['winner']:.4g}) is not better than the default "
+            f"configuration ({against['default']:.4g})"
+        )
     twice = ((summary["data"].get("split") or {}).get("duplicates")) or {}
     for pair, count in twice.items():
         if count:
             yield f"{count} examples stand in two parts ({pair}): scores on them are too good"
-    if summary["environment"].get("is_dirty"):
+    for change in (summary.get("study") or {}).get("allowed_changes") or ():
+        yield f"the study went on although something had changed ({change['time']}): {'; '.join(change['changes'])}"
+    if summary["environment"].get("is_dirty") is True:
         yield "the code had uncommitted changes: the commit alone does not give these results again"

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hpo.report.fields import reason_missing
+
 
 def render(summary: Mapping[str, Any]) -> str:
     """Return the page for a summary made by `hpo.report.summary.summarise`."""
-    sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment)
+    sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment, _missing)
     return "\n".join(line for section in sections for line in [*section(summary), ""])
 
 
@@ -26,13 +28,15 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
     winner, metric = summary["winner"], summary["metric"]["name"]
     yield "## Winner"
     yield ""
-    if winner is None:
+    if reason_missing(winner) is not None:
         yield "No trial finished: every one failed. The reasons stand below."
         return
     spread = ""
     if winner["standard_deviation"] is not None:
-        spread = f" ± {winner['standard_deviation']:.4f} (standard deviation over {len(winner['folds'])} folds)"
-    yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {winner['chosen_by']}."
+        low, high = winner["interval"]
+        spread = f" ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}; 95 % interval "
+        spread += f"{low:.4f} to {high:.4f})"
+    yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
     yield ""
     yield from _table(("hyperparameter", "value"), [(f"`{k}`", _text(v)) for k, v in winner["point"].items()])
     yield ""
@@ -43,11 +47,9 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _test_line(summary: Mapping[str, Any]) -> str:
-    test = summary["test"]
-    if test is None and "test" not in (summary["data"]["split"] or {}).get("parts", {}):
-        return "There is no test part."
-    if test is None:
-        return f"The test part has not been opened. Open it once: `hpo test {summary['study']['name']}`."
+    test, reason = summary["test"], reason_missing(summary["test"])
+    if reason is not None:
+        return f"{reason[0].upper()}{reason[1:]}."
     metric = summary["metric"]["name"]
     times = test["openings_of_these_data"]
     counted = "once" if times == 1 else f"**{times} times**, over all studies of these data"
@@ -70,10 +72,11 @@ def _data(summary: Mapping[str, Any]) -> Iterable[str]:
     data = summary["data"]
     yield "## Data"
     yield ""
-    if data["split"] is None:
-        yield "The objective brings its own data; nothing was split here."
+    if reason_missing(data["split"]) is not None:
+        yield f"Nothing was split here: {reason_missing(data['split'])}."
         return
-    yield f"{data['name']}: {data['size']:,} examples. {data['source']}"
+    source = "" if reason_missing(data["source"]) else f" {data['source']}"
+    yield f"{data['name']}: {data['size']:,} examples.{source}"
     yield ""
     split = data["split"]
     rows = [
@@ -83,7 +86,7 @@ def _data(summary: Mapping[str, Any]) -> Iterable[str]:
     yield from _table(("part", "examples", "share", "fingerprint"), rows)
     yield ""
     folds = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])
-    yield f"Validation: {split['kind'].replace('_', ' ')}, seed {data['split_seed']}; train / validation: {folds}."
+    yield f"Validation: {split['kind'].replace('_', ' ')}, seed {split['seed']}; train / validation: {folds}."
     twice = {pair: count for pair, count in split["duplicates"].items() if count}
     if twice:
         yield f"Examples that stand in two parts: {', '.join(f'{n} of {pair}' for pair, n in twice.items())}."
@@ -143,7 +146,7 @@ def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
     yield from _table(("best trials", summary["metric"]["name"], "point"), rows)
-    if summary["finalists"]:
+    if reason_missing(summary["finalists"]) is None:
         yield ""
         yield from _table(("trained again", "in the search", "on fresh seeds"), map(_finalist, summary["finalists"]))
 
@@ -187,7 +190,10 @@ def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
         f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
     )
     yield ""
-    rows = [(f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}") for step in cost["best_so_far"]]
+    rows = [
+        (f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}")
+        for step in summary["best_so_far"]["seconds"]
+    ]
     yield from _table(("seconds", "trial", "best so far"), rows)
 
 
@@ -197,8 +203,20 @@ def _environment(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     yield f"Python {environment['python']} on {environment['platform']} ({environment['processor']}): {versions}."
-    dirty = " with uncommitted changes" if environment["is_dirty"] else ""
-    yield f"Commit {environment['commit'] or 'unknown (no repository)'}{dirty}."
+    dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""
+    unknown = reason_missing(environment["commit"])
+    yield f"Commit unknown: {unknown}." if unknown else f"Commit {environment['commit']}{dirty}."
+
+
+def _missing(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## What the checklist asks for and is missing"
+    yield ""
+    lines = [
+        f"- **{field['number']} {field['title']}**: `{key}`: {reason}"
+        for field in summary["fields"]
+        for key, reason in field["missing"].items()
+    ]
+    yield from lines or ["Nothing: all 25 fields are filled."]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:

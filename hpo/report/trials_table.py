@@ -7,6 +7,12 @@ import pandas as pd
 
 from hpo.folder import write_atomically
 from hpo.trials import TaskGrid, Trial
+from hpo.trials_file import TIMES
+
+
+def first_start(trials: Sequence[Trial]) -> float:
+    """Return when the first training began, in seconds since the epoch; 0 where none has."""
+    return min((trial.started for trial in trials if trial.started is not None), default=0.0)
 
 
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, grid: TaskGrid) -> pd.DataFrame:
@@ -14,13 +20,15 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, grid
 
     Columns, in order: number, round, state, score, one per hyperparameter (dotted key), amount (how far a trial was
     trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold; with repeats,
-    fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), error. A value that does
+    fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and ended (of its
+    first and last fold, in seconds since the study's first), error. A value that does
     not exist is empty: the score of a failed trial, a hyperparameter whose condition does not hold.
     """
     amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
     columns = ["number", "round", "state", "score", *keys, *amount]
-    columns += [*(grid.name(index) for index in range(grid.size)), "num_parameters", "seconds", "error"]
-    rows = [_row(trial, keys, metric, grid, bool(amount)) for trial in trials]
+    columns += [*(grid.name(index) for index in range(grid.size)), "num_parameters", *TIMES, "error"]
+    start = first_start(trials)
+    rows = [_row(trial, keys, metric, grid, bool(amount), start) for trial in trials]
     # Objects throughout: pandas would turn a column of integers with a gap into floats.
     return pd.DataFrame(rows, columns=columns, dtype=object)
 
@@ -30,7 +38,9 @@ def write_trials(path: Path, table: pd.DataFrame) -> None:
     write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
 
 
-def _row(trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid, has_amount: bool) -> list[object]:
+def _row(
+    trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid, has_amount: bool, start: float
+) -> list[object]:
     folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(grid.size)]
     sizes = trial.values("num_parameters")
     return [
@@ -43,5 +53,6 @@ def _row(trial: Trial, keys: Sequence[str], metric: str, grid: TaskGrid, has_amo
         *folds,
         int(max(sizes)) if sizes else None,
         round(trial.seconds, 3),
+        *(None if time is None else round(time - start, 3) for time in (trial.started, trial.ended)),
         trial.error,
     ]

@@ -12,6 +12,7 @@ def read_digits(config: DigitsConfig) -> Examples:  # noqa: ARG001 -- every read
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository,
     1998 (its test part), https://doi.org/10.24432/C50P49, as shipped with scikit-learn.
     """
+    import sklearn
     import sklearn.datasets  # takes a second: only whoever reads the digits pays for it
 
     bunch = sklearn.datasets.load_digits()
@@ -25,4 +26,5 @@ def read_digits(config: DigitsConfig) -> Examples:  # noqa: ARG001 -- every read
         items=[{"rows": image, "label": label} for image, label in zip(rows, labels, strict=True)],
         labels=labels,
         parts=None,
+        version=f"as in scikit-learn {sklearn.__version__}",
     )

@@ -31,6 +31,7 @@ class Examples:
     Attributes:
         items: one JSON-able dict per example; what its keys mean is between the reader and the task.
         labels: one label per example for stratified splits, or None where examples have none.
+        version: of the data, where they have one.
         parts: number of examples in each predefined part, in the order train, validation, test; None without.
     """
 
@@ -40,6 +41,7 @@ class Examples:
     items: list[dict[str, Any]]
     labels: list[str] | None
     parts: dict[str, int] | None
+    version: str | None = None
 
 
 def digest(item: dict[str, Any]) -> str:

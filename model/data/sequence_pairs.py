@@ -79,7 +79,8 @@ def generate_pairs(config: GeneratedConfig) -> Examples:
 def _generated(sources: list[tuple[int, ...]], config: GeneratedConfig) -> Examples:
     items = [{"source": _text(source), "target": _text(_target(source, config))} for source in sources]
     name = f"generated: {config.task}, seed {config.seed}, by {Path(__file__).name}"
-    return Examples(source=name, licence=None, files=(), items=items, labels=None, parts=None)
+    version = f"seed {config.seed}"
+    return Examples(name, "none needed: generated", (), items, labels=None, parts=None, version=version)
 
 
 def _target(source: tuple[int, ...], config: GeneratedConfig) -> tuple[int, ...]:

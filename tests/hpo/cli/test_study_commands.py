@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.main import main
+from hpo.trials_file import TIMES
 from tests.hpo.cli.commands import QUICK, hpo
 from tests.studies import rows
 
@@ -38,7 +39,7 @@ def test_a_search_leaves_its_files(study):
     with (study / "trials.csv").open() as file:
         header = next(csv.reader(file))
     folds = ["fold_0", "fold_1", "fold_2"]
-    assert header == ["number", "round", "state", "score", "training.lr", *folds, "num_parameters", "seconds", "error"]
+    assert header == ["number", "round", "state", "score", "training.lr", *folds, "num_parameters", *TIMES, "error"]
 
 
 def test_the_report_tells_what_was_done(study):

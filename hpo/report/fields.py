@@ -1,0 +1,114 @@
+"""The 25 fields that a study's report must contain, and which of them could not be filled.
+
+A value that cannot be filled stands in report.json as `{"missing": "reason"}`, never as a gap.
+
+Source: the checklists of Dodge et al. 2019 (arXiv 1909.03004), Dodge et al. 2021 (2110.00613), ACL 2021, the machine
+learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(243)), Bouthillier et al. 2021 (2103.03098) and
+Schneider et al. 2025 (2506.19540), put together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field.
+
+    Attributes:
+        number: 1 to 25.
+        group: which part of the report it belongs to.
+        title: what it holds.
+        keys: dotted keys of report.json at which its values stand.
+    """
+
+    number: int
+    group: str
+    title: str
+    keys: tuple[str, ...]
+
+
+FIELDS = (
+    Field(
+        1,
+        "Study",
+        "Identity, dates, code, versions, determinism",
+        (
+            *("study.id", "study.title", "study.started", "study.ended", "environment.commit", "environment.is_dirty"),
+            *("environment.python", "environment.packages", "environment.cuda", "environment.driver"),
+            "method.determinism",
+        ),
+    ),
+    Field(2, "Study", "Budget fixed in advance; exploratory or confirmatory", ("study.budget", "study.intent")),
+    Field(
+        3,
+        "Data",
+        "Name, version, source, licence, SHA-256 per file",
+        ("data.name", "data.version", "data.source", "data.licence", "data.files"),
+    ),
+    Field(
+        4,
+        "Data",
+        "Preprocessing, exclusions, vocabulary",
+        ("method.preprocessing", "data.exclusions", "method.vocabulary"),
+    ),
+    Field(5, "Data", "Split: kind, seed, fingerprints, sizes, labels, duplicates", ("data.split", "data.labels")),
+    Field(6, "Data", "Folds and their sizes", ("data.folds",)),
+    Field(7, "Model and metric", "Number of parameters", ("num_parameters",)),
+    Field(
+        8,
+        "Model and metric",
+        "Metric, direction, aggregation, checkpoint",
+        ("metric.name", "metric.definition", "metric.direction", "metric.aggregation", "metric.checkpoint"),
+    ),
+    Field(9, "Search", "Every dimension, and what was held fixed", ("space", "space_rules", "fixed")),
+    Field(10, "Search", "Strategy, its settings, seed, rounds", ("strategy", "study.seed")),
+    Field(11, "Search", "Trials proposed, finished, failed, stopped early", ("counts",)),
+    Field(12, "Search", "How the winner is chosen", ("chosen_by",)),
+    Field(13, "Search", "Baselines at equal budget", ("baselines.default", "baselines.random")),
+    Field(14, "Results", "The winner as a configuration that runs", ("winner.config", "winner.run")),
+    Field(15, "Results", "Validation score with its spread", ("winner.score", "winner.values", "winner.interval")),
+    Field(16, "Results", "Test score, and how often the test part was opened", ("test",)),
+    Field(17, "Results", "Best so far; expected validation performance", ("best_so_far", "expected_performance")),
+    Field(18, "Results", "The table of all trials", ("files",)),
+    Field(19, "Results", "Learning curves", ("curves",)),
+    Field(20, "Results", "Importance of hyperparameters", ("importance",)),
+    Field(21, "Results", "Whether the best lies at the end of a range", ("at_the_end",)),
+    Field(
+        22,
+        "Results",
+        "Overtuning",
+        ("overtuning.default_on_test", "overtuning.gap", "finalists"),
+    ),
+    Field(23, "Comparison", "Repeated searches: which strategy is better", ("comparison",)),
+    Field(24, "Cost", "Hardware, time, idle and overhead share", ("cost", "environment.processor", "environment.gpus")),
+    Field(25, "Cost", "Failures, limits, and the command that runs it again", ("cautions", "study.rerun")),
+)
+
+
+def missing(reason: str) -> dict[str, str]:
+    """Return what stands in report.json for a value that cannot be filled."""
+    return {"missing": reason}
+
+
+def reason_missing(value: Any) -> str | None:
+    """Return why a value of report.json is missing; None where it is there."""
+    is_missing = isinstance(value, Mapping) and list(value) == ["missing"]
+    return str(value["missing"]) if is_missing else None
+
+
+def value_at(summary: Mapping[str, Any], key: str) -> Any:
+    """Return the value at a dotted key; where a branch above it is missing, that branch."""
+    value: Any = summary
+    for name in key.split("."):
+        if reason_missing(value) is not None:
+            return value
+        value = value[name]
+    return value
+
+
+def missing_values(summary: Mapping[str, Any], field: Field) -> dict[str, str]:
+    """Return the reason by the key of each value of the field that is missing."""
+    reasons = {key: reason_missing(value_at(summary, key)) for key in field.keys}
+    return {key: reason for key, reason in reasons.items() if reason is not None}

@@ -1,0 +1,61 @@
+"""The figures of a report: each is drawn from a study and its trials, or says in one line why it cannot be."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hpo.report.figures.best_so_far import draw_best_so_far
+from hpo.report.figures.contours import draw_contours
+from hpo.report.figures.expected_performance import draw_expected_performance
+from hpo.report.figures.fold_spread import draw_fold_spread
+from hpo.report.figures.importance import draw_importance, importances
+from hpo.report.figures.learning_curves import draw_learning_curves
+from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
+from hpo.report.figures.slices import draw_slices
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.timeline import draw_timeline
+from hpo.study import Study
+from hpo.trials import Trial
+
+__all__ = ["Drawn", "Drawing", "NotDrawn", "Subject", "draw_figures", "importances"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure in its place of the report.
+
+    Attributes:
+        name: stands for it in the page's addresses; never changes.
+        field: the number of the report's field that it belongs to.
+        title: above it.
+        content: the figure, or why there is none.
+    """
+
+    name: str
+    field: int
+    title: str
+    content: Drawn | NotDrawn
+
+
+_FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | NotDrawn]], ...] = (
+    ("fold-spread", 15, "Scores by fold", draw_fold_spread),
+    ("best-so-far", 17, "Best so far", draw_best_so_far),
+    ("expected-performance", 17, "Expected validation performance", draw_expected_performance),
+    ("learning-curves", 19, "Learning curves", draw_learning_curves),
+    ("importance", 20, "Importance of hyperparameters", draw_importance),
+    ("parallel-coordinates", 20, "Parallel coordinates", draw_parallel_coordinates),
+    ("slices", 20, "Slices", draw_slices),
+    ("contours", 20, "Contours", draw_contours),
+    ("timeline", 24, "Timeline of workers", draw_timeline),
+)
+
+
+def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) -> tuple[Drawing, ...]:
+    """Return all figures of a study in the order of the report; the same study always gives the same ones.
+
+    Args:
+        study: whose report it is.
+        trials: all of them, in the order of their numbers.
+        winner: the study's; None where no trial is complete.
+    """
+    subject = Subject.of(study, trials, winner)
+    return tuple(Drawing(name, field, title, draw(subject)) for name, field, title, draw in _FIGURES)

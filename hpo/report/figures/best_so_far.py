@@ -1,0 +1,117 @@
+"""Best score so far against the number of trials and against time."""
+
+import math
+from typing import Any
+
+from hpo.report.figures.clock import Clock
+from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, styled, time_unit, whole_ticks
+from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject, counted, score_of
+from hpo.trials import Trial
+
+_MOST = 1_000
+
+
+def draw_best_so_far(subject: Subject) -> Drawn | NotDrawn:
+    """Draw the best so far as steps, and the scores of the trials behind it, in two panels of one height.
+
+    Against trials it is in the order of their numbers; against time in the order in which they ended.
+    """
+    if not subject.scored:
+        return NotDrawn("no trial is complete")
+    clock = Clock.of([outcome for _, _, outcome in subject.outcomes])
+    by_number = [(float(trial.number), trial) for trial in subject.scored]
+    by_end = sorted(((clock.at(end), t) for t in subject.scored if (end := _end(t)) is not None), key=_in_time)
+    unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
+    panels = [("trial", by_number), (f"{name} since the start", [(at / unit, t) for at, t in by_end])]
+    panels = [panel for panel in panels if panel[1]]
+    figure = new_figure(len(panels))
+    drawn = best_and_even(subject.scored, _MOST)
+    shown = {trial.number for trial in drawn}
+    for column, (title, places) in enumerate(panels, start=1):
+        _panel(figure, subject, [p for p in places if p[1].number in shown], places, column)
+        figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
+    figure.update_xaxes(dtick=whole_ticks(len(subject.trials)), col=1)
+    if by_end:
+        clock.mark(figure, unit, row=1, col=2)
+    scores = [score_of(trial) for trial in subject.scored]
+    best = min(subject.scored, key=lambda t: t.loss)
+    heights = near_range(scores, [score_of(trial) for trial in (best, subject.ranked[0])])
+    figure.update_yaxes(range=heights)
+    figure.update_yaxes(title_text=f"{subject.metric} ({subject.direction})", row=1, col=1)
+    styled(figure, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    failed = sum(trial.state == "failed" for trial in subject.trials)
+    without = f" {counted(failed, 'trial*')} failed, without a score." if failed else ""
+    far = " Scores far out lie beyond the picture: double-click to see all." if heights else ""
+    caption = f"Best {subject.metric} so far over {subject.which}.{without}"
+    return Drawn(figure, caption + sampled(len(drawn), len(subject.scored)) + far + clock.note)
+
+
+def improvements(places: list[tuple[float, Trial]]) -> list[tuple[float, Trial]]:
+    """Return those of the trials, in their order, that were better than all before them."""
+    found: list[tuple[float, Trial]] = []
+    best = math.inf
+    for place, trial in places:
+        if trial.loss < best:
+            best = trial.loss
+            found.append((place, trial))
+    return found
+
+
+def _panel(
+    figure: Any, subject: Subject, shown: list[tuple[float, Trial]], places: list[tuple[float, Trial]], column: int
+) -> None:
+    is_first = column == 1
+    figure.add_scatter(
+        x=[place for place, _ in shown],
+        y=[trial.score for _, trial in shown],
+        customdata=[trial.number for _, trial in shown],
+        hovertemplate="trial %{customdata}: %{y}<extra></extra>",
+        mode="markers",
+        marker={"color": GREY, "size": 5, "opacity": 0.6},
+        name="trials",
+        legendgroup="trials",
+        showlegend=is_first,
+        row=1,
+        col=column,
+    )
+    steps = improvements(places)
+    # To the end of the axis: the last best holds until then.
+    ends = [*steps, (places[-1][0], steps[-1][1])]
+    figure.add_scatter(
+        x=[place for place, _ in ends],
+        y=[trial.score for _, trial in ends],
+        customdata=[trial.number for _, trial in ends],
+        hovertemplate="best so far %{y} (trial %{customdata})<extra></extra>",
+        mode="lines",
+        line={"color": BLUE, "width": 2.5, "shape": "hv"},
+        name="best so far",
+        legendgroup="best",
+        showlegend=is_first,
+        row=1,
+        col=column,
+    )
+    won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
+    figure.add_scatter(
+        x=[place for place, _ in won],
+        y=[trial.score for _, trial in won],
+        hovertemplate="winner: %{y}<extra></extra>",
+        mode="markers",
+        marker={"color": ORANGE, "size": 12, "symbol": "star"},
+        # Whole, where it lies on an axis.
+        cliponaxis=False,
+        name="winner",
+        legendgroup="winner",
+        showlegend=is_first,
+        row=1,
+        col=column,
+    )
+
+
+def _end(trial: Trial) -> float | None:
+    """Return when the last of its tasks ended; None where no worker ran any."""
+    return max((o.started + o.seconds for o in trial.outcomes.values() if o.worker), default=None)
+
+
+def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:
+    return place[0], place[1].number

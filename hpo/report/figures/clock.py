@@ -1,0 +1,58 @@
+"""The time of a search: seconds since its first task began, without the pauses in which nobody ran it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hpo.trials import Outcome
+
+# A pause is drawn out of the time axis when it is longer than both: a study that was resumed the next day would
+# otherwise be two strips at the ends of an empty picture.
+_SHARE = 0.1  # of the time in which something ran
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Tells the time of a search.
+
+    Attributes:
+        start: of the first task, in seconds since the epoch.
+        pauses: start and end of each, in the same seconds, in order.
+    """
+
+    start: float
+    pauses: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> Self:
+        """Return the clock of these tasks."""
+        gaps: list[tuple[float, float]] = []
+        ordered = sorted(outcomes, key=lambda o: o.started)
+        start = ordered[0].started if ordered else 0.0
+        end, running = start, 0.0
+        for outcome in ordered:
+            if outcome.started > end:
+                gaps.append((end, outcome.started))
+            running += max(0.0, outcome.started + outcome.seconds - max(end, outcome.started))
+            end = max(end, outcome.started + outcome.seconds)
+        return cls(start, tuple(g for g in gaps if g[1] - g[0] > max(_SECONDS, _SHARE * running)))
+
+    def at(self, time: float) -> float:
+        """Return the seconds since the start, pauses not counted."""
+        paused = sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
+        return time - self.start - paused
+
+    @property
+    def note(self) -> str:
+        """What was left out, as a sentence; empty where nothing was."""
+        if not self.pauses:
+            return ""
+        hours = sum(end - begin for begin, end in self.pauses) / 3600
+        times = "pause" if len(self.pauses) == 1 else "pauses"
+        return f" {len(self.pauses)} {times} in which nothing ran ({hours:.1f} hours, dotted) left out."
+
+    def mark(self, figure: Any, unit: float, **place: Any) -> None:
+        """Draw a dotted line where a pause was left out; at most fifty."""
+        for begin, _ in self.pauses[:50]:
+            figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)

@@ -1,0 +1,77 @@
+"""The score over pairs of the most important hyperparameters."""
+
+from typing import Any
+
+from hpo.dimensions import Range
+from hpo.report.figures.importance import FEWEST, too_few
+from hpo.report.figures.look import log_ticks, styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, shown, texts
+from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.slices import by_importance, is_log
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+
+# Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
+_MOST, _STEPS, _MOST_KEYS = 400, 20, 4
+
+
+def draw_contours(subject: Subject) -> Drawn | NotDrawn:
+    """Draw a map a pair, of up to four hyperparameters; each cell is the best score in it."""
+    if len(subject.scored) < FEWEST:
+        # Between fewer, most of a map would be made up.
+        return too_few(subject)
+    from optuna.visualization import plot_contour
+
+    drawn = best_and_even(subject.scored, _MOST)
+    study = optuna_study(subject, drawn, _STEPS)
+    varied = _varied(study)
+    keys = [key for key in by_importance(subject) if shown(key) in varied][:_MOST_KEYS]
+    if len(keys) < 2:
+        return NotDrawn("fewer than two hyperparameters have more than one value among the complete trials")
+    with quiet_optuna():
+        figure = plot_contour(study, params=[shown(key) for key in keys], target_name=subject.metric)
+    figure.update_traces(marker={"size": 3, "line": {"width": 0}, "color": "black"}, selector={"type": "scatter"})
+    _share_colours(figure)
+    _label(figure, subject, sorted(keys, key=shown))
+    styled(figure, 480 if len(keys) == 2 else 230 * len(keys), margin={"t": 20, "r": 30, "b": 70, "l": 90})
+    ranges = any(isinstance(subject.space[key], Range) for key in keys)
+    snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
+    return Drawn(
+        figure,
+        f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial), and between them what "
+        f"the neighbours suggest.{snapped}" + sampled(len(drawn), len(subject.scored)),
+    )
+
+
+def _share_colours(figure: Any) -> None:
+    """Give all maps one scale of colours; Optuna gives each its own, and shows the first's."""
+    first = next(trace for trace in figure.data if trace.type == "contour" and trace.colorscale)
+    scale = {"colorscale": first.colorscale, "reversescale": first.reversescale, "colorbar": first.colorbar}
+    figure.update_traces(selector={"type": "contour"}, coloraxis="coloraxis", showscale=None)
+    figure.update_layout(coloraxis=scale)
+
+
+def _varied(study: Any) -> set[str]:
+    """Return the names of the parameters that have more than one value."""
+    values: dict[str, set[float]] = {}
+    for trial in study.get_trials(deepcopy=False):
+        for name, value in trial.params.items():
+            values.setdefault(name, set()).add(value)
+    return {name for name, found in values.items() if len(found) > 1}
+
+
+def _label(figure: Any, subject: Subject, keys: list[str]) -> None:
+    """Write values where Optuna, given ranks, wrote these, and numbers in full on logarithmic axes."""
+    for place, key in enumerate(keys, start=1):
+        dimension = subject.space[key]
+        if is_log(subject, key):
+            assert isinstance(dimension, Range)
+            ticks = log_ticks([dimension.low, dimension.high])
+        elif isinstance(dimension, Range):
+            continue
+        else:
+            ticks = {"tickvals": list(range(len(dimension.values))), "ticktext": texts(dimension)}
+        if len(keys) == 2:
+            (figure.update_xaxes if place == 1 else figure.update_yaxes)(ticks)
+        else:
+            figure.update_xaxes(ticks, col=place)
+            figure.update_yaxes(ticks, row=place)

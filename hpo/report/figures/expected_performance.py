@@ -1,0 +1,51 @@
+"""What a random search of fewer trials would have found."""
+
+from hpo.report.expected_performance import describe_expected
+from hpo.report.figures.look import BLUE, ORANGE, log_ticks, new_figure, pale, styled
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject, score_of
+
+_LOOK = {
+    "unbiased": ("unbiased (Tang et al. 2020)", BLUE, "solid"),
+    "biased": ("biased (Dodge et al. 2019)", ORANGE, "dash"),
+}
+
+
+def draw_expected_performance(subject: Subject) -> Drawn | NotDrawn:
+    """Draw the expected best score against the budget by both estimators, and its spread as a band."""
+    scores = [score_of(trial) for trial in subject.scored]
+    curves = describe_expected(subject.strategy, scores, subject.direction)
+    if "missing" in curves:
+        return NotDrawn(curves["missing"])
+    figure = new_figure()
+    for name, (title, colour, dash) in _LOOK.items():
+        budgets, means, spreads = (curves[name][key] for key in ("budgets", "means", "spreads"))
+        for sign, fill in ((1, None), (-1, "tonexty")):
+            # The second end of a band is filled up to the first.
+            figure.add_scatter(
+                x=budgets,
+                y=[mean + sign * spread for mean, spread in zip(means, spreads, strict=True)],
+                mode="lines",
+                line={"width": 0},
+                fill=fill,
+                fillcolor=pale(colour, 0.12),
+                hoverinfo="skip",
+                legendgroup=name,
+                showlegend=False,
+            )
+        figure.add_scatter(
+            x=budgets,
+            y=means,
+            mode="lines+markers" if len(budgets) < 3 else "lines",
+            line={"color": colour, "dash": dash, "width": 2.5},
+            name=title,
+            legendgroup=name,
+        )
+    styled(figure, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
+    figure.update_yaxes(title_text=f"expected best {subject.metric}")
+    return Drawn(
+        figure,
+        f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "
+        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on the "
+        f"one best.",
+    )

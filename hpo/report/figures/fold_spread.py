@@ -1,0 +1,41 @@
+"""How far the scores of a configuration lie apart over folds and seeds."""
+
+from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, styled
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+
+_MOST = 15
+
+
+def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
+    """Draw the score of every fold and seed of the best configurations, the winner first."""
+    if not subject.ranked:
+        return NotDrawn("no trial is complete")
+    if subject.grid.size == 1:
+        return NotDrawn("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
+    best = subject.ranked[:_MOST]
+    names = [f"{trial.number}{' (winner)' * subject.is_winner(trial)}" for trial in best]
+    figure = new_figure()
+    for index in range(subject.grid.size):
+        values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
+        # One name for all: with many folds a legend would be longer than the figure.
+        figure.add_scatter(
+            x=names,
+            y=values,
+            mode="markers",
+            marker={"color": [ORANGE if subject.is_winner(trial) else BLUE for trial in best], "size": 7},
+            opacity=0.7,
+            hovertemplate=f"{subject.grid.name(index)}: %{{y}}<extra>trial %{{x}}</extra>",
+        )
+    figure.add_scatter(
+        x=names,
+        y=[trial.score for trial in best],
+        mode="markers",
+        marker={"symbol": "line-ew-open", "size": 22, "color": BLACK, "line": {"width": 2.5}},
+        hovertemplate="mean: %{y}<extra>trial %{x}</extra>",
+    )
+    styled(figure, showlegend=False)
+    figure.update_xaxes(type="category", title_text="trial, from the best")
+    figure.update_yaxes(title_text=subject.metric)
+    parts = f"{subject.grid.folds} folds" if subject.grid.repeats == 1 else f"{subject.grid.size} folds and seeds"
+    count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
+    return Drawn(figure, f"{subject.metric} on each of {parts}, and their mean (bar), for {count}; the winner first.")

@@ -1,0 +1,97 @@
+"""Learning curves of the trials, the winner's before the others'."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, pale, styled, whole_ticks
+from hpo.report.figures.sample import best_and_even, evenly, sampled
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.trials import Outcome, Trial
+
+_MOST_CURVES, _MOST_PLACES = 100, 200
+_AXES = ("epoch", "step")
+# What is in a curve beside measurements.
+_NO_METRICS = {*_AXES, "epochs", "lr"}
+
+Curve = list[tuple[float, float]]
+
+
+def draw_learning_curves(subject: Subject) -> Drawn | NotDrawn:
+    """Draw the mean curve over the tasks of each trial, and of the winner every task's too.
+
+    A mean goes as far as all of the trial's tasks did: beyond, it would jump where one of them ended.
+    """
+    points = [point for _, _, outcome in _tasks(subject.trials) for point in outcome.curve[:1]]
+    if not points:
+        return NotDrawn("the objective yields no learning curves")
+    axis = next((axis for axis in _AXES if all(axis in point for point in points)), None)
+    metric = _metric(subject.metric, points)
+    if axis is None or metric is None:
+        return NotDrawn("the learning curves have no epoch or step, or nothing that was measured, in common")
+    curves = {trial.number: mean_curve(trial, axis, metric) for trial in subject.trials}
+    there = [t for t in subject.trials if curves[t.number] and not subject.is_winner(t)]
+    drawn = best_and_even(there, _MOST_CURVES)
+    figure = new_figure()
+    for trial in sorted(drawn, key=lambda t: -t.loss):
+        _add(figure, curves[trial.number], f"trial {trial.number}", {"color": pale(_colour(trial), 0.6), "width": 1})
+    if subject.winner is not None:
+        for index, outcome in sorted(subject.winner.outcomes.items()):
+            if len(subject.winner.outcomes) > 1:
+                name = f"winner, {subject.grid.name(index)}"
+                _add(figure, curve_of(outcome, axis, metric), name, {"color": pale(ORANGE, 0.6), "dash": "dot"})
+        _add(figure, curves[subject.winner.number], "winner", {"color": ORANGE, "width": 3})
+    if not figure.data:
+        return NotDrawn("no two trainings of a trial have an evaluation at the same place")
+    heights = near_range([y for trace in figure.data for y in trace.y])
+    styled(figure, showlegend=False)
+    figure.update_xaxes(title_text=axis, dtick=whole_ticks(max(x for trace in figure.data for x in trace.x)))
+    figure.update_yaxes(title_text=metric, range=heights)
+    folds = ", dotted its folds and seeds" if subject.winner and len(subject.winner.outcomes) > 1 else ""
+    far = " Values far out lie beyond the picture: double-click to see all." if heights else ""
+    caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."
+    failed = " Trials that failed or were stopped in blue." if any(_colour(t) == BLUE for t in drawn) else ""
+    return Drawn(figure, caption + failed + sampled(len(drawn), len(there)) + far)
+
+
+def mean_curve(trial: Trial, axis: str, metric: str) -> Curve:
+    """Return the mean over the trial's tasks where all of those that have a curve were measured."""
+    curves = [dict(curve) for o in trial.outcomes.values() if (curve := curve_of(o, axis, metric))]
+    if not curves:
+        return []
+    common = sorted(set(curves[0]).intersection(*curves[1:]))
+    return [(place, sum(curve[place] for curve in curves) / len(curves)) for place in evenly(common, _MOST_PLACES)]
+
+
+def curve_of(outcome: Outcome, axis: str, metric: str) -> Curve:
+    """Return what was measured in one training, and where."""
+    return [(point[axis], point[metric]) for point in outcome.curve if axis in point and metric in point]
+
+
+def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
+    """Return the study's metric; where the curves lack it, what most of them have, the first in the alphabet on ties."""
+    counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
+    if wanted in counts:
+        return wanted
+    return min(counts, key=lambda key: (-counts[key], key), default=None)
+
+
+def _tasks(trials: Sequence[Trial]) -> list[tuple[Trial, int, Outcome]]:
+    return [(trial, index, outcome) for trial in trials for index, outcome in sorted(trial.outcomes.items())]
+
+
+def _colour(trial: Trial) -> str:
+    return GREY if trial.state in ("complete", "running") else BLUE
+
+
+def _add(figure: Any, curve: Curve, name: str, line: Mapping[str, Any]) -> None:
+    if curve:
+        figure.add_scatter(
+            x=[place for place, _ in curve],
+            y=[value for _, value in curve],
+            name=name,
+            line=line,
+            # One evaluation makes no line.
+            mode="lines" if len(curve) > 1 else "markers",
+            marker={"color": line["color"]},
+        )

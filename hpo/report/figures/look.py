@@ -1,0 +1,106 @@
+"""How figures look: colours, layout, and ranges that one wild value does not spoil."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision.
+BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
+GREY = "#9AA0A6"
+
+_FAR = 3.0  # times the distance of the quartiles: Tukey's outer fence, beyond which values are far out
+
+
+def new_figure(num_columns: int = 1, titles: Sequence[str] = (), shared_heights: bool = True) -> Any:
+    """Return an empty figure of panels in a row."""
+    from plotly.subplots import make_subplots
+
+    return make_subplots(
+        1, num_columns, shared_yaxes=shared_heights, horizontal_spacing=0.06, subplot_titles=list(titles) or None
+    )
+
+
+def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
+    """Return the figure with the look that all of them have."""
+    figure.update_layout(
+        template="plotly_white",
+        title=None,
+        width=None,
+        height=height,
+        margin={"t": 40, "r": 30, "b": 60, "l": 80},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
+        hoverlabel={"namelength": -1},
+    )
+    figure.update_layout(**layout)
+    return figure
+
+
+def log_ticks(values: Sequence[float]) -> dict[str, Any]:
+    """Return the ticks of a logarithmic axis that spans these values, written out: 20, 50, 100 rather than 2, 5, 100.
+
+    Powers of ten where there are enough of them, at most eight; else 1, 2 and 5 times each.
+    """
+    low, high = math.log10(min(values)), math.log10(max(values))
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    every = math.ceil(len(decades) / 8)
+    factors = (1,) if high - low > 2.5 else (1, 2, 5)
+    ticks = [float(f"{factor}e{decade}") for decade in decades[::every] for factor in factors]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+
+
+def pale(colour: str, opacity: float = 0.15) -> str:
+    """Return a colour that lets others shine through."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {opacity})"
+
+
+def fence(values: Sequence[float]) -> tuple[float, float]:
+    """Return the lowest and the highest value that are not far out.
+
+    Far out is what lies more than three times the distance of the quartiles beyond them.
+
+    Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
+    """
+    known = np.asarray(values, dtype=float)
+    first, third = np.quantile(known, (0.25, 0.75))
+    reach = _FAR * (third - first)
+    near = known[(known >= first - reach) & (known <= third + reach)]
+    return float(near.min()), float(near.max())
+
+
+def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[float] | None:
+    """Return the ends of an axis on which all values but those far out are seen; None where none is.
+
+    Args:
+        values: that are drawn.
+        always: values that are seen in any case.
+    """
+    if not values:
+        return None
+    low, high = fence(values)
+    if (low, high) == (min(values), max(values)):
+        return None
+    low, high = min(low, *always), max(high, *always)
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+    return [low - margin, high + margin]
+
+
+def whole_ticks(most: float) -> int | None:
+    """Return the distance of ticks on an axis of whole numbers; None where plotly's own have no fractions."""
+    return 1 if most < 10 else None
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the unit in which a duration is best told: its seconds, and its name."""
+    units = ((3600.0, "hours"), (60.0, "minutes"))
+    return next(((size, name) for size, name in units if seconds >= 2 * size), (1.0, "seconds"))

@@ -1,0 +1,120 @@
+"""The trials as Optuna's figures and importances take them: in a study in memory."""
+
+import html
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hpo.dimensions import Dimension, Range, Value
+from hpo.report.figures.look import fence
+from hpo.report.figures.subject import Subject, score_of
+from hpo.trials import Trial
+
+
+class Rank(int):
+    """A value of a finite dimension: its place among them, which figures order it by, and read as the value itself.
+
+    Optuna puts texts and truths in the order of the alphabet or of their first appearance, and takes true for 1.
+    """
+
+    text: str
+
+    def __new__(cls, place: int, text: str) -> "Rank":
+        rank = super().__new__(cls, place)
+        rank.text = text
+        return rank
+
+    def __repr__(self) -> str:
+        return self.text
+
+    __str__ = __repr__
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> "Rank":
+        # Optuna copies every trial that it is given; a value that never changes need not be.
+        return self
+
+
+def optuna_study(subject: Subject, trials: Sequence[Trial], steps: int | None = None, keeps_wild: bool = False) -> Any:
+    """Return an Optuna study in memory of these trials.
+
+    Args:
+        subject: whose trials they are.
+        trials: with scores.
+        steps: where given, numbers of ranges are moved to the nearest of so many places on their own scale.
+        keeps_wild: whether scores far out keep their value; else they are moved to the nearest that is not, since they
+            would leave one colour for all others.
+    """
+    import optuna
+
+    low, high = fence([score_of(trial) for trial in trials])
+    ranks = {d.key: _ranks(d) for d in subject.space.dimensions if not isinstance(d, Range)}
+    kinds = {d.key: _distribution(d, ranks) for d in subject.space.dimensions}
+    with quiet_optuna():
+        study = optuna.create_study(direction=subject.direction)
+        study.add_trials(
+            [
+                optuna.create_trial(
+                    params={shown(k): _parameter(subject.space[k], v, ranks, steps) for k, v in trial.point.items()},
+                    distributions={shown(k): kinds[k] for k in trial.point},
+                    value=score_of(trial) if keeps_wild else min(max(score_of(trial), low), high),
+                )
+                for trial in trials
+            ]
+        )
+    return study
+
+
+def shown(text: str) -> str:
+    """Return a name or value as a figure takes it: plotly reads some tags as style."""
+    return html.escape(text, quote=False)
+
+
+def texts(dimension: Dimension) -> list[str]:
+    """Return the values of a finite dimension as figures show them, no two alike."""
+    plain = [f"{value:g}" if type(value) is float else str(value) for value in dimension.values]
+    exact = [repr(value) for value in dimension.values]
+    return [shown(text) for text in (plain if len(set(plain)) == len(plain) else exact)]
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Silence what Optuna says of studies that have nothing to show: the report tells it in its own words."""
+    import optuna
+
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            # Too few trials in a part of a conditional space; two hyperparameters that never exist together.
+            warnings.filterwarnings("ignore", category=UserWarning, message="Some regimes|Contour plot|Target and")
+            yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+
+
+# True equals 1 in Python, and both may be among the values.
+_Ranks = Mapping[tuple[bool, Value], Rank]
+
+
+def _ranks(dimension: Dimension) -> _Ranks:
+    names = texts(dimension)
+    return {(isinstance(v, bool), v): Rank(place, names[place]) for place, v in enumerate(dimension.values)}
+
+
+def _distribution(dimension: Dimension, ranks: Mapping[str, _Ranks]) -> Any:
+    from optuna.distributions import CategoricalDistribution
+
+    from hpo.record_storage import distribution
+
+    if isinstance(dimension, Range):
+        return distribution(dimension)
+    return CategoricalDistribution(list(ranks[dimension.key].values()))
+
+
+def _parameter(dimension: Dimension, value: Value, ranks: Mapping[str, _Ranks], steps: int | None) -> Any:
+    if not isinstance(dimension, Range):
+        return ranks[dimension.key][isinstance(value, bool), value]
+    assert isinstance(value, int | float)
+    return value if steps is None else dimension.from_unit(round(dimension.to_unit(value) * steps) / steps)

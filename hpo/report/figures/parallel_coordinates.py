@@ -1,0 +1,29 @@
+"""Each trial as a line over its hyperparameters."""
+
+from hpo.report.figures.look import styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
+from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+
+_MOST = 150
+
+
+def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
+    """Draw a line a trial, darker for better ones."""
+    if not subject.scored:
+        return NotDrawn("no trial is complete")
+    from optuna.visualization import plot_parallel_coordinate
+
+    drawn = best_and_even(subject.scored, _MOST)
+    # Later lines lie on top.
+    drawn.sort(key=lambda trial: (-trial.loss, trial.number))
+    with quiet_optuna():
+        figure = plot_parallel_coordinate(optuna_study(subject, drawn), target_name=subject.metric)
+    styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
+    return Drawn(
+        figure,
+        f"A line is a trial, dark is good: {subject.which}."
+        + sampled(len(drawn), len(subject.scored))
+        + " None marks a hyperparameter that did not exist beside the trial's other values."
+        * any(len(trial.point) < len(subject.space.keys) for trial in drawn),
+    )

@@ -1,0 +1,66 @@
+"""The score against each hyperparameter by itself."""
+
+import math
+from typing import Any
+
+from hpo.dimensions import Range
+from hpo.report.figures.importance import importances
+from hpo.report.figures.look import log_ticks, styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, shown
+from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+
+_MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
+
+
+def draw_slices(subject: Subject) -> Drawn | NotDrawn:
+    """Draw a panel a hyperparameter, the most important first; the later a trial, the darker it is."""
+    if not subject.scored:
+        return NotDrawn("no trial is complete")
+    from optuna.visualization import plot_slice
+    from plotly.subplots import make_subplots
+
+    drawn = best_and_even(subject.scored, _MOST)
+    study = optuna_study(subject, drawn)
+    there = {key for trial in drawn for key in trial.point}
+    keys = [key for key in by_importance(subject) if key in there][:_MOST_PANELS]
+    columns = min(_COLUMNS, len(keys))
+    rows = math.ceil(len(keys) / columns)
+    figure = make_subplots(rows, columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.25 / rows)
+    for place, key in enumerate(keys):
+        row, column = place // columns + 1, place % columns + 1
+        with quiet_optuna():
+            panel = plot_slice(study, params=[shown(key)], target_name=subject.metric)
+        _add(figure, panel, row, column)
+        figure.update_xaxes(title_text=shown(key), row=row, col=column)
+        if is_log(subject, key):
+            ticks = log_ticks([float(trial.point[key] or 0) for trial in drawn if key in trial.point])
+            figure.update_xaxes(title_text=f"{shown(key)} (log)", **ticks, row=row, col=column)
+    figure.update_yaxes(title_text=subject.metric, col=1)
+    styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
+    caption = f"{subject.which}; the darker, the later."
+    more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
+    return Drawn(figure, caption + more + sampled(len(drawn), len(subject.scored)))
+
+
+def by_importance(subject: Subject) -> list[str]:
+    """Return the keys of the dimensions, the most important first; as they were written where that is not known."""
+    known = importances(subject)
+    return list(subject.space.keys) if isinstance(known, NotDrawn) else list(known)
+
+
+def _add(figure: Any, panel: Any, row: int, column: int) -> None:
+    for trace in panel.data:
+        # One scale of colours for all panels would have to be as high as the page; the caption says what it means.
+        trace.marker.showscale = False
+        figure.add_trace(trace, row=row, col=column)
+    axis = panel.layout.xaxis
+    figure.update_xaxes(
+        type=axis.type, categoryorder=axis.categoryorder, categoryarray=axis.categoryarray, row=row, col=column
+    )
+
+
+def is_log(subject: Subject, key: str) -> bool:
+    """Return whether a dimension is a range on a logarithmic scale."""
+    dimension = subject.space[key]
+    return isinstance(dimension, Range) and dimension.log

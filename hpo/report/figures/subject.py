@@ -1,0 +1,115 @@
+"""What the figures of a report are drawn from: a study's space, metric and trials, and what several of them need."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hpo.space import Space
+from hpo.study import Study
+from hpo.trials import Direction, Outcome, TaskGrid, Trial
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure.
+
+    Attributes:
+        figure: a plotly Figure.
+        caption: what it shows, and what was left out of it.
+    """
+
+    figure: Any
+    caption: str
+
+
+@dataclass(frozen=True)
+class NotDrawn:
+    """Stands where there is no figure.
+
+    Attributes:
+        reason: why not, in one line.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A study as its figures see it.
+
+    Attributes:
+        space, metric, direction, grid: the study's.
+        strategy: its name.
+        workers: how many were asked for; None = as many as fit.
+        trials: all of them, in the order of their numbers.
+        winner: the study's; None where no trial is complete.
+    """
+
+    space: Space
+    metric: str
+    direction: Direction
+    grid: TaskGrid
+    strategy: str
+    workers: int | None
+    trials: Sequence[Trial]
+    winner: Trial | None
+
+    @classmethod
+    def of(cls, study: Study, trials: Sequence[Trial], winner: Trial | None) -> "Subject":
+        """Return what the figures of a study are drawn from."""
+        config = study.config
+        return cls(
+            study.space,
+            config.study.metric,
+            config.study.direction,
+            study.grid,
+            config.strategy["name"],
+            config.dispatch.workers,
+            trials,
+            winner,
+        )
+
+    @cached_property
+    def scored(self) -> list[Trial]:
+        """The complete trials whose scores compare: where some were trained for less, those trained for longest."""
+        complete = [t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)]
+        longest = max((t.amount or 0 for t in complete), default=0)
+        return [t for t in complete if (t.amount or 0) == longest]
+
+    @cached_property
+    def ranked(self) -> list[Trial]:
+        """The same from best to worst, ties to the earlier one; the winner first, whatever it was chosen on."""
+        ranked = sorted(self.scored, key=lambda t: (t.loss, t.number))
+        if self.winner is None:
+            return ranked
+        return [self.winner, *(t for t in ranked if t.number != self.winner.number)]
+
+    @cached_property
+    def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
+        """Every task that a worker ran, with its trial and its index, in the order in which they began."""
+        ran = [(t, index, o) for t in self.trials for index, o in t.outcomes.items() if o.worker]
+        return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
+
+    @property
+    def which(self) -> str:
+        """Which trials `scored` are, in words."""
+        amounts = {t.amount for t in self.trials if t.amount is not None}
+        kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
+        return counted(len(self.scored), kind)
+
+    def is_winner(self, trial: Trial) -> bool:
+        """Return whether the trial is the winner."""
+        return self.winner is not None and trial.number == self.winner.number
+
+
+def counted(number: int, thing: str) -> str:
+    """Return how many there are of a thing; a star stands where its plural has an s."""
+    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
+
+
+def score_of(trial: Trial) -> float:
+    """Return the score of a trial that has one."""
+    assert trial.score is not None
+    return trial.score

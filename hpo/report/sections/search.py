@@ -1,0 +1,96 @@
+"""Fields 7 and 9 to 13: what was searched, by what, how many trials there were, and what they stand beside."""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.keys import flatten
+from hpo.report.fields import missing
+from hpo.space import point_key
+from hpo.study import Study
+from hpo.trials import Trial
+
+_CHOSEN_BY = {
+    False: "the best mean score over the folds; the earlier trial on ties",
+    True: "of the best trials of the search, the best mean score on fresh seeds",
+}
+
+
+def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> dict[str, Any]:
+    """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
+    config, space = study.config, study.space
+    return {
+        "num_parameters": _num_parameters(trials),
+        "space": space.to_dict(),
+        "space_size": space.size,
+        "space_rules": [constraint.text for constraint in space.constraints],
+        "first": [dict(point) for point in space.first],
+        "fixed": {key: v for key, v in flatten(config.trial).items() if key not in space.keys},
+        "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
+        "counts": _counts(trials, config.study.trials, study.grid.size),
+        "imported": num_imported,
+        "chosen_by": _CHOSEN_BY[config.study.finalists > 0],
+    }
+
+
+def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default configuration's trial, and random search at equal budget, where they exist."""
+    fixed = flatten(study.config.trial)
+    default = {d.key: fixed[d.key] for d in study.space.dimensions if d.key in fixed}
+    wanted = point_key(default)
+    found = next((trial for trial in trials if trial.key == wanted), None)
+    if study.config.strategy["name"] == "random":
+        random: Any = {"this_study": True}
+    else:
+        scores = [s for s in comparison.get("standings", ()) if s["label"] == "random" and s["unit"] == "trials"]
+        random = (
+            {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
+            if scores
+            else missing(f"no random search stands beside it: {comparison_command(study)}")
+        )
+    return {
+        "default": {"number": found.number, "score": found.score, "state": found.state}
+        if found
+        else missing("the default configuration is not among the trials: write `first: [default]` into the space"),
+        "random": random,
+    }
+
+
+def comparison_command(study: Study) -> str:
+    """Return the command that repeats this search and random search at equal budget."""
+    name = study.config.strategy["name"]
+    others = "random" if name != "random" else "shifting_window"
+    return f"hpo compare --strategies {others},{name} --config {study.folder.config_path}"
+
+
+def _counts(trials: Sequence[Trial], budget: int, size: int) -> dict[str, Any]:
+    states = Counter(trial.state for trial in trials)
+    reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
+    return {
+        "budget": budget,
+        "proposed": len(trials),
+        "complete": states["complete"],
+        "failed": states["failed"],
+        "stopped": states["stopped"],
+        "tasks_saved": sum(size - len(t.outcomes) for t in trials if t.state == "stopped"),
+        "running": states["running"],
+        "failures": dict(reasons.most_common()),
+    }
+
+
+def _reason(trial: Trial) -> str:
+    """Return why the trial failed, without the fold, so that equal reasons count together."""
+    return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
+
+
+def _num_parameters(trials: Sequence[Trial]) -> dict[str, Any]:
+    sizes = [int(max(values)) for trial in trials if (values := trial.values("num_parameters"))]
+    if not sizes:
+        return missing("the objective returns no num_parameters")
+    return {
+        "column": "num_parameters of trials.csv",
+        "smallest": min(sizes),
+        "median": statistics.median_low(sizes),
+        "largest": max(sizes),
+    }
