@@ -188,6 +188,18 @@ class StudyConfig(Section):
         tree = self.model_dump(mode="json")
         return {**tree.pop("trial"), **tree}
 
+    def with_report(self, said: Mapping[str, str | None]) -> Self:
+        """Return the configuration with these values of its section `report`.
+
+        Raises:
+            ConfigError: one line with the key at fault.
+        """
+        try:
+            report = ReportSection.model_validate({**self.report.model_dump(), **said})
+        except ValidationError as error:
+            raise ConfigError(explain(error, "report.")) from error
+        return self.model_copy(update={"report": report})
+
     def trial_config(self, point: Point) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it."""
         return replaced(self.trial, point)

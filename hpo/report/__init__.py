@@ -1,22 +1,27 @@
 """The report of a study: the table of trials, the figures, the page, and the winner's configuration."""
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from hpo.final import noted_final_model
 from hpo.finalists import choose_winner
 from hpo.folder import write_atomically
 from hpo.record import Record
+from hpo.report.checklist import render_checklist
+from hpo.report.latex import render_latex
 from hpo.report.markdown import render
 from hpo.report.summary import describe_fields, summarise
 from hpo.report.trials_table import trials_table, write_trials
 from hpo.study import Study
 from hpo.trials import Trial, training_seed
 
-__all__ = ["Report", "write_report"]
+__all__ = ["Report", "write_checklist", "write_latex", "write_report"]
 
 
 @dataclass(frozen=True)
@@ -33,26 +38,53 @@ def write_report(study: Study, record: Record) -> Report:
     folder = study.folder
     trials = record.trials()
     write_trials(folder.trials_path, trials_table(trials, study.space.keys, study.config.study.metric, study.grid))
-    # What the report was written with, so that a reproduction sees a file that was changed.
-    hashed = {path.name: _sha256(path) for path in (folder.trials_path, folder.config_path) if path.exists()}
-    summary = summarise(study, record) | {"files": hashed}
+    winner = choose_winner(study, record)
+    if winner is not None:
+        text = yaml.safe_dump(best_config(study, winner), sort_keys=False, allow_unicode=True)
+        write_atomically(folder.best_path, text)
+    summary = summarise(study, record) | {"files": _hashes(study, record)}
     summary["fields"] = describe_fields(summary)
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
     markdown = render(summary)
     write_atomically(markdown_path, markdown)
     paths = [markdown_path, json_path, folder.trials_path, folder.config_path, folder.environment_path]
-    winner = choose_winner(study, record)
     metrics: dict[str, float] = {
         f"trials_{state}": float(summary["counts"][state]) for state in ("proposed", "complete", "failed")
     }
     if winner is not None:
-        text = yaml.safe_dump(best_config(study, winner), sort_keys=False, allow_unicode=True)
-        write_atomically(folder.best_path, text)
         paths.append(folder.best_path)
         assert winner.score is not None
         metrics |= {"best_score": winner.score, "best_trial": float(winner.number)}
     return Report(tuple(paths), markdown, metrics)
+
+
+def write_checklist(study: Study) -> Path:
+    """Write checklist.md from report.json, and return its path."""
+    return _write_from_report(study, "checklist.md", render_checklist)
+
+
+def write_latex(study: Study) -> Path:
+    """Write tables.tex from report.json, and return its path."""
+    return _write_from_report(study, "tables.tex", render_latex)
+
+
+def _write_from_report(study: Study, name: str, render_text: Callable[[Mapping[str, Any]], str]) -> Path:
+    path = study.folder.path / name
+    write_atomically(path, render_text(json.loads((study.folder.path / "report.json").read_text(encoding="utf-8"))))
+    return path
+
+
+def _hashes(study: Study, record: Record) -> dict[str, str]:
+    """Return the SHA-256 of what the report was written with, by the path within the study's folder.
+
+    So a reproduction sees a file that was changed. The report itself is not among them, nor what a publication leaves
+    out but for the winner's model.
+    """
+    folder, model = study.folder, noted_final_model(record)
+    paths = [folder.trials_path, folder.config_path, folder.environment_path]
+    paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []
+    return {path.relative_to(folder.path).as_posix(): _sha256(path) for path in paths if path.is_file()}
 
 
 def _sha256(path: Path) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpo.report.fields import reason_missing
+from hpo.report.ranges import describe_range, value_text
 
 
 def render(summary: Mapping[str, Any]) -> str:
@@ -38,7 +39,7 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
         spread += f"{low:.4f} to {high:.4f})"
     yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
     yield ""
-    yield from _table(("hyperparameter", "value"), [(f"`{k}`", _text(v)) for k, v in winner["point"].items()])
+    yield from _table(("hyperparameter", "value"), [(f"`{k}`", value_text(v)) for k, v in winner["point"].items()])
     yield ""
     yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['folds'])}."
     yield f"Train it: `hpo train --config {winner['config']}`."
@@ -95,7 +96,7 @@ def _data(summary: Mapping[str, Any]) -> Iterable[str]:
 def _space(summary: Mapping[str, Any]) -> Iterable[str]:
     yield "## Space"
     yield ""
-    yield from _table(("hyperparameter", "kind", "range"), [_dimension(d) for d in summary["space"]])
+    yield from _table(("hyperparameter", "kind", "range"), _ranges(summary))
     yield ""
     yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
     yield ""
@@ -103,27 +104,19 @@ def _space(summary: Mapping[str, Any]) -> Iterable[str]:
         yield f"- rule: `{rule}`"
     for point in summary["first"]:
         yield f"- tried first: {_point(point)}"
-    fixed = ", ".join(f"`{key}={_text(value)}`" for key, value in summary["fixed"].items())
+    fixed = ", ".join(f"`{key}={value_text(value)}`" for key, value in summary["fixed"].items())
     yield f"Fixed: {fixed}."
 
 
-def _dimension(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
-    if dimension["kind"] == "range":
-        scale = " (log)" if dimension["log"] else ""
-        number = "whole numbers " if dimension["integer"] else ""
-        text = f"{number}{_text(dimension['low'])} to {_text(dimension['high'])}{scale}"
-    else:
-        text = ", ".join(_text(value) for value in dimension["values"])
-    conditions = dimension.get("when", {}).items()
-    when = "".join(f"; when {key} is {' or '.join(map(_text, values))}" for key, values in conditions)
-    default = f"; default {_text(dimension['default'])}" if "default" in dimension else ""
-    return f"`{dimension['key']}`", dimension["kind"], text + when + default
+def _ranges(summary: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    for key, kind, text in map(describe_range, summary["space"]):
+        yield f"`{key}`", kind, text
 
 
 def _strategy(summary: Mapping[str, Any]) -> Iterable[str]:
     yield "## Strategy"
     yield ""
-    yield from _table(("setting", "value"), [(f"`{k}`", _text(v)) for k, v in summary["strategy"].items()])
+    yield from _table(("setting", "value"), [(f"`{k}`", value_text(v)) for k, v in summary["strategy"].items()])
 
 
 def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -227,8 +220,4 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
 
 
 def _point(point: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={_text(value)}" for key, value in point.items())
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{key}={value_text(value)}" for key, value in point.items())

@@ -1,0 +1,23 @@
+"""How dimensions and values are written for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key of a dimension of report.json, its kind, and its range with condition and default."""
+    if dimension["kind"] == "range":
+        scale = " (log)" if dimension["log"] else ""
+        number = "whole numbers " if dimension["integer"] else ""
+        text = f"{number}{value_text(dimension['low'])} to {value_text(dimension['high'])}{scale}"
+    else:
+        text = ", ".join(value_text(value) for value in dimension["values"])
+    conditions = dimension.get("when", {}).items()
+    when = "".join(f"; when {key} is {' or '.join(map(value_text, values))}" for key, values in conditions)
+    default = f"; default {value_text(dimension['default'])}" if "default" in dimension else ""
+    return dimension["key"], dimension["kind"], text + when + default
+
+
+def value_text(value: Any) -> str:
+    """Return a value, a float in six digits."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
