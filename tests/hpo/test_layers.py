@@ -25,6 +25,7 @@ BASE = {
 LAW = {
     "errors": set(),
     "keys": set(),
+    "page": set(),
     "dimensions": set(),
     "constraints": {"errors", "dimensions"},
     "space": {"constraints", "dimensions"},
@@ -76,7 +77,9 @@ LAW = {
         "finalists",
         "folder",
         "keys",
+        "page",
         "record",
+        "record_storage",
         "space",
         "study",
         "trials",
@@ -130,7 +133,7 @@ ONLY_IN = {
     "ray": {"hpo/dispatch", "hpo/integrations/ray_tune.py"},
     "mlflow": {"hpo/track"},
     "matplotlib": {"hpo/report"},
-    "plotly": {"hpo/compare", "hpo/report"},
+    "plotly": {"hpo/compare", "hpo/page.py", "hpo/report"},
     "optuna": {
         "hpo/report/figures",
         "hpo/exchange",

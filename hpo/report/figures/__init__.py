@@ -16,7 +16,7 @@ from hpo.report.figures.timeline import draw_timeline
 from hpo.study import Study
 from hpo.trials import Trial
 
-__all__ = ["Drawn", "Drawing", "NotDrawn", "Subject", "draw_figures", "importances"]
+__all__ = ["Drawing", "Drawn", "NotDrawn", "Subject", "draw_figures", "importances"]
 
 
 @dataclass(frozen=True)

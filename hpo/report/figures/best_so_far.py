@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from hpo.report.figures.clock import Clock
-from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, styled, time_unit, whole_ticks
+from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, shown, styled, time_unit, whole_ticks
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject, counted, score_of
 from hpo.trials import Trial
@@ -27,9 +27,9 @@ def draw_best_so_far(subject: Subject) -> Drawn | NotDrawn:
     panels = [panel for panel in panels if panel[1]]
     figure = new_figure(len(panels))
     drawn = best_and_even(subject.scored, _MOST)
-    shown = {trial.number for trial in drawn}
+    visible = {trial.number for trial in drawn}
     for column, (title, places) in enumerate(panels, start=1):
-        _panel(figure, subject, [p for p in places if p[1].number in shown], places, column)
+        _panel(figure, subject, [p for p in places if p[1].number in visible], places, column)
         figure.update_xaxes(title_text=title, rangemode="tozero", row=1, col=column)
     figure.update_xaxes(dtick=whole_ticks(len(subject.trials)), col=1)
     if by_end:
@@ -38,7 +38,7 @@ def draw_best_so_far(subject: Subject) -> Drawn | NotDrawn:
     best = min(subject.scored, key=lambda t: t.loss)
     heights = near_range(scores, [score_of(trial) for trial in (best, subject.ranked[0])])
     figure.update_yaxes(range=heights)
-    figure.update_yaxes(title_text=f"{subject.metric} ({subject.direction})", row=1, col=1)
+    figure.update_yaxes(title_text=f"{shown(subject.metric)} ({subject.direction})", row=1, col=1)
     styled(figure, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {counted(failed, 'trial*')} failed, without a score." if failed else ""

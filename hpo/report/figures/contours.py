@@ -4,8 +4,8 @@ from typing import Any
 
 from hpo.dimensions import Range
 from hpo.report.figures.importance import FEWEST, too_few
-from hpo.report.figures.look import log_ticks, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, shown, texts
+from hpo.report.figures.look import log_ticks, shown, styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, texts
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.slices import by_importance, is_log
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject
@@ -28,9 +28,9 @@ def draw_contours(subject: Subject) -> Drawn | NotDrawn:
     if len(keys) < 2:
         return NotDrawn("fewer than two hyperparameters have more than one value among the complete trials")
     with quiet_optuna():
-        figure = plot_contour(study, params=[shown(key) for key in keys], target_name=subject.metric)
+        figure = plot_contour(study, params=[shown(key) for key in keys], target_name=shown(subject.metric))
     figure.update_traces(marker={"size": 3, "line": {"width": 0}, "color": "black"}, selector={"type": "scatter"})
-    _share_colours(figure)
+    _share_colours(figure, shown(subject.metric))
     _label(figure, subject, sorted(keys, key=shown))
     styled(figure, 480 if len(keys) == 2 else 230 * len(keys), margin={"t": 20, "r": 30, "b": 70, "l": 90})
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
@@ -42,12 +42,13 @@ def draw_contours(subject: Subject) -> Drawn | NotDrawn:
     )
 
 
-def _share_colours(figure: Any) -> None:
+def _share_colours(figure: Any, title: str) -> None:
     """Give all maps one scale of colours; Optuna gives each its own, and shows the first's."""
-    first = next(trace for trace in figure.data if trace.type == "contour" and trace.colorscale)
-    scale = {"colorscale": first.colorscale, "reversescale": first.reversescale, "colorbar": first.colorbar}
+    for trace in figure.select_traces({"type": "contour"}):
+        if trace.colorscale:
+            scale = {"colorscale": trace.colorscale, "reversescale": trace.reversescale}
+            figure.update_layout(coloraxis={**scale, "colorbar": {"title": {"text": title}}})
     figure.update_traces(selector={"type": "contour"}, coloraxis="coloraxis", showscale=None)
-    figure.update_layout(coloraxis=scale)
 
 
 def _varied(study: Any) -> set[str]:

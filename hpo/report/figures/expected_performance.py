@@ -1,7 +1,7 @@
 """What a random search of fewer trials would have found."""
 
 from hpo.report.expected_performance import describe_expected
-from hpo.report.figures.look import BLUE, ORANGE, log_ticks, new_figure, pale, styled
+from hpo.report.figures.look import BLUE, ORANGE, log_ticks, new_figure, pale, shown, styled
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject, score_of
 
 _LOOK = {
@@ -42,10 +42,10 @@ def draw_expected_performance(subject: Subject) -> Drawn | NotDrawn:
         )
     styled(figure, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
-    figure.update_yaxes(title_text=f"expected best {subject.metric}")
+    figure.update_yaxes(title_text=f"expected best {shown(subject.metric)}")
     return Drawn(
         figure,
         f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "
-        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on the "
-        f"one best.",
+        f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on "
+        f"the one best.",
     )

@@ -1,6 +1,6 @@
 """How far the scores of a configuration lie apart over folds and seeds."""
 
-from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, styled
+from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, shown, styled
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject
 
 _MOST = 15
@@ -35,7 +35,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
     )
     styled(figure, showlegend=False)
     figure.update_xaxes(type="category", title_text="trial, from the best")
-    figure.update_yaxes(title_text=subject.metric)
+    figure.update_yaxes(title_text=shown(subject.metric))
     parts = f"{subject.grid.folds} folds" if subject.grid.repeats == 1 else f"{subject.grid.size} folds and seeds"
     count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
     return Drawn(figure, f"{subject.metric} on each of {parts}, and their mean (bar), for {count}; the winner first.")

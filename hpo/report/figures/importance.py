@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.report.figures.look import BLUE, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, shown
+from hpo.report.figures.look import BLUE, shown, styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import evenly
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject
 
@@ -42,7 +42,7 @@ def importances(subject: Subject) -> dict[str, float] | NotDrawn:
 
 def too_few(subject: Subject) -> NotDrawn:
     """Return why little can be said of hyperparameters."""
-    return NotDrawn(f"too few trials: there are {subject.which}, it takes {FEWEST}")
+    return NotDrawn(f"{subject.which}; it takes {FEWEST} to say anything")
 
 
 def draw_importance(subject: Subject) -> Drawn | NotDrawn:

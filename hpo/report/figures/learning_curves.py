@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, pale, styled, whole_ticks
+from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, pale, shown, styled, whole_ticks
 from hpo.report.figures.sample import best_and_even, evenly, sampled
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject
 from hpo.trials import Outcome, Trial
@@ -46,7 +46,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | NotDrawn:
     heights = near_range([y for trace in figure.data for y in trace.y])
     styled(figure, showlegend=False)
     figure.update_xaxes(title_text=axis, dtick=whole_ticks(max(x for trace in figure.data for x in trace.x)))
-    figure.update_yaxes(title_text=metric, range=heights)
+    figure.update_yaxes(title_text=shown(metric), range=heights)
     folds = ", dotted its folds and seeds" if subject.winner and len(subject.winner.outcomes) > 1 else ""
     far = " Values far out lie beyond the picture: double-click to see all." if heights else ""
     caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."
@@ -69,7 +69,7 @@ def curve_of(outcome: Outcome, axis: str, metric: str) -> Curve:
 
 
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
-    """Return the study's metric; where the curves lack it, what most of them have, the first in the alphabet on ties."""
+    """Return the study's metric; where the curves lack it, what most of them have, on ties the first by name."""
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     if wanted in counts:
         return wanted

@@ -1,5 +1,6 @@
 """How figures look: colours, layout, and ranges that one wild value does not spoil."""
 
+import html
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -43,6 +44,11 @@ def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
     )
     figure.update_layout(**layout)
     return figure
+
+
+def shown(text: str) -> str:
+    """Return a name or value as a figure takes it: plotly reads some tags as style."""
+    return html.escape(text, quote=False)
 
 
 def log_ticks(values: Sequence[float]) -> dict[str, Any]:

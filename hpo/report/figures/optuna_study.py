@@ -1,13 +1,12 @@
 """The trials as Optuna's figures and importances take them: in a study in memory."""
 
-import html
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from hpo.dimensions import Dimension, Range, Value
-from hpo.report.figures.look import fence
+from hpo.report.figures.look import fence, shown
 from hpo.report.figures.subject import Subject, score_of
 from hpo.trials import Trial
 
@@ -21,6 +20,7 @@ class Rank(int):
     text: str
 
     def __new__(cls, place: int, text: str) -> "Rank":
+        """Return the rank of a value that reads so."""
         rank = super().__new__(cls, place)
         rank.text = text
         return rank
@@ -63,11 +63,6 @@ def optuna_study(subject: Subject, trials: Sequence[Trial], steps: int | None = 
             ]
         )
     return study
-
-
-def shown(text: str) -> str:
-    """Return a name or value as a figure takes it: plotly reads some tags as style."""
-    return html.escape(text, quote=False)
 
 
 def texts(dimension: Dimension) -> list[str]:

@@ -1,6 +1,6 @@
 """Each trial as a line over its hyperparameters."""
 
-from hpo.report.figures.look import styled
+from hpo.report.figures.look import shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject
@@ -18,7 +18,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     # Later lines lie on top.
     drawn.sort(key=lambda trial: (-trial.loss, trial.number))
     with quiet_optuna():
-        figure = plot_parallel_coordinate(optuna_study(subject, drawn), target_name=subject.metric)
+        figure = plot_parallel_coordinate(optuna_study(subject, drawn), target_name=shown(subject.metric))
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(
         figure,

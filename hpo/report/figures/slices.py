@@ -5,8 +5,8 @@ from typing import Any
 
 from hpo.dimensions import Range
 from hpo.report.figures.importance import importances
-from hpo.report.figures.look import log_ticks, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, shown
+from hpo.report.figures.look import log_ticks, shown, styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject
 
@@ -30,13 +30,13 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
     for place, key in enumerate(keys):
         row, column = place // columns + 1, place % columns + 1
         with quiet_optuna():
-            panel = plot_slice(study, params=[shown(key)], target_name=subject.metric)
+            panel = plot_slice(study, params=[shown(key)], target_name=shown(subject.metric))
         _add(figure, panel, row, column)
         figure.update_xaxes(title_text=shown(key), row=row, col=column)
         if is_log(subject, key):
             ticks = log_ticks([float(trial.point[key] or 0) for trial in drawn if key in trial.point])
             figure.update_xaxes(title_text=f"{shown(key)} (log)", **ticks, row=row, col=column)
-    figure.update_yaxes(title_text=subject.metric, col=1)
+    figure.update_yaxes(title_text=shown(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     caption = f"{subject.which}; the darker, the later."
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""

@@ -7,6 +7,7 @@ from typing import Any
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
 from hpo.report.figures.subject import Drawn, NotDrawn, Subject, counted
+from hpo.report.sections.cost import describe_cost
 from hpo.trials import Outcome
 
 _MOST = 3_000
@@ -70,26 +71,13 @@ def draw_timeline(subject: Subject) -> Drawn | NotDrawn:
     figure.update_yaxes(tickvals=list(range(len(ticks))), ticktext=ticks, autorange="reversed", automargin=True)
     close = f" Tasks less than {gap:.2g} s apart are one bar." if len(merged) < len(bars) else ""
     replaced = " Workers that never ran at the same time share a lane." if len(lanes) > len(idle) else ""
-    return Drawn(figure, f"{counted(len(bars), 'task*')}. {_idle_text(subject, outcomes)}{close}{replaced}{clock.note}")
+    return Drawn(figure, f"{counted(len(bars), 'task*')}. {_idle_text(subject)}{close}{replaced}{clock.note}")
 
 
-def idle_share(outcomes: Sequence[Outcome], workers: int | None) -> float | None:
-    """Return the idle share of the workers from the first start to the last end, 0 to 1; None where no time passed.
-
-    Args:
-        outcomes: of all tasks that a worker ran.
-        workers: that were asked for; None = as many as fit, and then of those seen.
-    """
-    if not outcomes:
-        return None
-    wall = max(o.started + o.seconds for o in outcomes) - min(o.started for o in outcomes)
-    number = workers or len({o.worker for o in outcomes})
-    return max(0.0, 1 - sum(o.seconds for o in outcomes) / (wall * number)) if wall else None
-
-
-def _idle_text(subject: Subject, outcomes: Sequence[Outcome]) -> str:
-    share = idle_share(outcomes, subject.workers)
-    seen = len({o.worker for o in outcomes})
+def _idle_text(subject: Subject) -> str:
+    # The same figure as report.json's. GPUs play no part in it.
+    cost = describe_cost(subject.trials, subject.workers, 0.0)
+    share, seen = cost["idle_share"], cost["workers_seen"]
     number = f"{subject.workers} asked for, {seen} seen" if subject.workers else f"{seen} seen"
     return "" if share is None else f"Idle share of the workers ({number}), first start to last end: {share:.1%}."
 
