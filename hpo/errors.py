@@ -24,6 +24,10 @@ class StudyError(HpoError):
     """The study on disk cannot do what is asked of it (missing, changed, unfinished, in use)."""
 
 
+class DocumentError(HpoError):
+    """A file cannot be read as the YAML or JSON that it should be."""
+
+
 class DispatchError(HpoError):
     """The workers cannot be started as asked."""
 

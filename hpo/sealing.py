@@ -1,0 +1,166 @@
+"""Values that a study keeps by name: what comes from the environment, and what looks like a secret.
+
+A configuration is frozen, reported, sent to MLflow and published, so no value of the environment and no password may
+ever stand in it. The decision: such a value is *sealed* when the configuration is read. In its place stands
+`${oc.env:NAME}`, the variable that has it, everywhere: in memory, in the record, in every file. It is *opened* in one
+place for each use: where the objective is called (`hpo.objective`, `hpo.worker`) and where an address is connected to.
+
+- Written as `${oc.env:NAME}` by the user, it stays as written.
+- Written out, under a key that looks like a secret (`my.api_key=...`) or as a password in an address, it is kept by a
+  name of our own (`HPO_MY_API_KEY`), and the value lives in this process alone.
+- Whoever resumes, tests or reproduces opens it again from the environment, and is told which variable is missing.
+  Whether it still has the value it had then is not known, and cannot be: a hash of a password can be guessed at.
+- What decides the study itself (`study`, `space`, `strategy`, `split`, `dispatch`) has to be written down to be
+  repeated, so there nothing is taken from the environment; only addresses are.
+
+An error's text may quote a value; it is put back behind its name there too.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from hpo.documents import parse_yaml
+from hpo.errors import ConfigError
+
+# The values of sealed names, where they are known to this process and not to its environment.
+Secrets = Mapping[str, str]
+
+_SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
+_DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
+# user:password@ in an address.
+_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*:)([^/@\s]+)(?=@)")
+
+# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The former anywhere in a key; the latter at its
+# end, since `key_width` and `tokens` are none.
+_SECRET_ANYWHERE = frozenset(
+    ("secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey")
+)
+_SECRET_AT_THE_END = frozenset(("token", "key", "auth"))
+# Anything shorter cannot be told from other text.
+_SHORTEST = 4
+
+
+def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the tree with names in place of secrets that are written out, and those secrets by name."""
+    secrets: dict[str, str] = {}
+
+    def sealed(value: Any, key: str, is_secret: bool) -> Any:
+        is_secret = is_secret or looks_secret(key)
+        if isinstance(value, Mapping):
+            return {
+                name: sealed(inner, f"{key}.{name}" if key else str(name), is_secret) for name, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [sealed(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
+        if not isinstance(value, str) or not value or _SEALED.search(value):
+            return value
+        if is_secret:
+            secrets[_variable(key)] = value
+            return f"${{oc.env:{_variable(key)}}}"
+        found = _PASSWORD.search(value)
+        if found is None:
+            return value
+        variable = _variable(f"{key}.password")
+        secrets[variable] = found[2]
+        return f"{value[: found.start(2)]}${{oc.env:{variable}}}{value[found.end(2) :]}"
+
+    return cast("dict[str, Any]", sealed(tree, prefix, False)), secrets
+
+
+def is_sealed(value: Any) -> bool:
+    """Return whether a value is kept by name, or holds something that is."""
+    return isinstance(value, str) and _SEALED.search(value) is not None
+
+
+def sealed_keys(tree: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of the sealed values."""
+    if isinstance(tree, Mapping | list):
+        items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+        for name, inner in items:
+            yield from sealed_keys(inner, f"{prefix}.{name}" if prefix else str(name))
+    elif is_sealed(tree):
+        yield prefix
+
+
+def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
+    """Return, by name, the values of everything that is sealed in the tree.
+
+    Args:
+        tree: a configuration, a part of one, or a text.
+        secrets: those that this process knows; the environment has the others.
+        prefix: the tree's own key, for messages.
+
+    Raises:
+        ConfigError: naming a key and the variable that is not set.
+    """
+    found: dict[str, str] = {}
+    if isinstance(tree, Mapping | list):
+        for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            found |= values_of(inner, secrets, f"{prefix}.{name}" if prefix else str(name))
+    elif isinstance(tree, str) and "${oc.env:" in tree:
+        for name in _SEALED.findall(tree):
+            value = secrets.get(name, os.environ.get(name))
+            if value is None:
+                raise ConfigError(
+                    f"{prefix}: the environment variable {name} is not set, and a study keeps the names of such values "
+                    f"only; set it, or give {prefix}=... again"
+                )
+            found[name] = value
+    return found
+
+
+def opened(tree: Any, values: Secrets) -> Any:
+    """Return the tree, or the text, with the values in place of their names; names without a value stay."""
+    if isinstance(tree, Mapping):
+        return {name: opened(inner, values) for name, inner in tree.items()}
+    if isinstance(tree, list):
+        return [opened(inner, values) for inner in tree]
+    if not isinstance(tree, str) or "${oc." not in tree:
+        return tree
+    whole = _DECODED.fullmatch(tree)
+    if whole and whole[1] in values:
+        return parse_yaml(values[whole[1]], f"the environment variable {whole[1]}")
+    return _SEALED.sub(lambda found: values.get(found[1], found[0]), tree)
+
+
+def hidden(text: str, values: Secrets) -> str:
+    """Return the text with the names in place of these values, and of variables that are called like a secret."""
+    named = {**{name: value for name, value in os.environ.items() if looks_secret(name.lower())}, **values}
+    for name, value in sorted(named.items(), key=lambda item: -len(item[1])):
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, f"${{oc.env:{name}}}")
+    return _PASSWORD.sub(r"\1***", text)
+
+
+def hidden_tree(tree: Any, values: Secrets) -> Any:
+    """Return the tree with every text as `hidden` has it."""
+    if isinstance(tree, Mapping):
+        return {name: hidden_tree(inner, values) for name, inner in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [hidden_tree(inner, values) for inner in tree]
+    return hidden(tree, values) if isinstance(tree, str) else tree
+
+
+def hidden_argument(argument: str) -> str:
+    """Return an argument of the command line as it may be shown: `my.api_key=***`."""
+    key, equals, value = argument.partition("=")
+    if equals and value and looks_secret(key.lstrip("+~-")) and not _SEALED.fullmatch(value):
+        return f"{key}=***"
+    return hidden(argument, {})
+
+
+def looks_secret(key: str) -> bool:
+    """Return whether a dotted key is called like something that must not be shown."""
+    *_, last = key.split(".")
+    words = [word.lower() for part in key.split(".") for word in _words(part)]
+    return not _SECRET_ANYWHERE.isdisjoint(words) or (_words(last) or [""])[-1].lower() in _SECRET_AT_THE_END
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
+
+
+def _variable(key: str) -> str:
+    return "HPO_" + re.sub(r"\W", "_", key).upper()
