@@ -3,9 +3,11 @@
 import datetime
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from hpo.default_model import DEFAULT, DefaultModel, default_model
 from hpo.errors import StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.finalists import are_finalists_done, choose_winner
@@ -18,10 +20,10 @@ from hpo.trials import Trial, training_seed
 from hpo.worker import run_task
 
 
-def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
-    """Score the winner on the test part; return what is written to test.json.
+def open_test(study: Study, record: Record, again: bool, with_default: bool = True) -> dict[str, Any]:
+    """Score the winner and the default configuration on the test part; return what is written to test.json.
 
-    The opening is counted before the part is read, so that a crash cannot hide it.
+    The opening is counted before the part is read, so that a crash cannot hide it. The default is trained before that.
 
     Raises:
         StudyError: when the search is not finished, nothing can be scored, or the part was opened before and
@@ -49,11 +51,14 @@ def open_test(study: Study, record: Record, again: bool) -> dict[str, Any]:
         "trial": winner.number,
         "fingerprint": fingerprint,
     }
-    with ledger_path(study).open("a", encoding="utf-8") as ledger:
-        ledger.write(json.dumps(opening) + "\n")
-    metrics = _score(study, record, winner, list(test))
+    with default_model(study) if with_default else nullcontext() as default:
+        with ledger_path(study).open("a", encoding="utf-8") as ledger:
+            ledger.write(json.dumps(opening) + "\n")
+        metrics = _score(study, winner, _kept(study, record), list(test))
+        of_default = None if default is None else _score_default(study, default, list(test))
     result = opening | {
         "metrics": dict(metrics),
+        "default": of_default,
         "size": len(test),
         "validation_score": winner.score,
         "openings_of_these_data": len(earlier) + 1,
@@ -93,29 +98,43 @@ def _winner(study: Study, record: Record) -> Trial:
     return winner
 
 
-def _score(study: Study, record: Record, winner: Trial, test: list[int]) -> Mapping[str, float]:
-    """Return the metrics of the kept model, or of one trained now where the objective keeps none."""
+def _kept(study: Study, record: Record) -> str | None:
+    """Return the folder of the winner's model; None where the objective keeps none."""
+    model = noted_final_model(record)
+    return str((study.folder.path / model.checkpoint_dir).absolute()) if study.keeps_models and model else None
+
+
+def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:
+    """Return the metrics of the default configuration, or why it has none: that must not spoil the opening."""
+    if default.error:
+        return {"error": default.error}
+    try:
+        return {"metrics": dict(_score(study, DEFAULT, default.checkpoint_dir, test))}
+    except StudyError as error:
+        return {"error": str(error)}
+
+
+def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
+    """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
     config = study.config
     task: dict[str, Any] = {
         "study": config.study.name,
-        "trial": winner.number,
+        "trial": trial.number,
         "fold": FINAL_FOLD,
         "objective": config.objective,
-        "config": config.trial_config(winner.point),
+        "config": config.trial_config(trial.point),
         "metric": config.study.metric,
         "direction": config.study.direction,
-        "seed": training_seed(config.study.seed, winner.key, FINAL_FOLD),
+        "seed": training_seed(config.study.seed, trial.key, FINAL_FOLD),
         "threads": config.dispatch.threads,
         "data_dir": None,
         "checkpoint_dir": None,
         "repeat": 0,
-        "epochs": winner.amount,
+        "epochs": trial.amount,
         "trained": 0,
         "resume_dir": None,
     }
-    model = noted_final_model(record)
-    if study.keeps_models and model is not None:
-        checkpoint_dir = str((study.folder.path / model.checkpoint_dir).absolute())
+    if checkpoint_dir is not None:
         module = config.objective.partition(":")[0]
         task |= {"objective": f"{module}:run_test", "test": test, "checkpoint_dir": checkpoint_dir}
     else:
@@ -124,6 +143,7 @@ def _score(study: Study, record: Record, winner: Trial, test: list[int]) -> Mapp
     *_, last = run_task(task)
     outcome = last["outcome"]
     if outcome["error"]:
-        raise StudyError(f"test: scoring trial {winner.number} on the test part failed: {outcome['error']}")
+        what = "the default configuration" if trial is DEFAULT else f"trial {trial.number}"
+        raise StudyError(f"test: scoring {what} on the test part failed: {outcome['error']}")
     metrics: Mapping[str, float] = outcome["metrics"]
     return metrics

@@ -90,12 +90,10 @@ def _metric(summary: Summary) -> str:
 
 
 def _runs(summary: Summary) -> str:
-    counts, folds = summary["counts"], summary["data"]["folds"]
-    number = len(folds) if isinstance(folds, list) else folds if isinstance(folds, int) else 1
-    each = number * summary["study"]["budget"]["repeats"]
+    counts = summary["counts"]
     return (
-        f"{counts['proposed']} configurations, {each} training(s) each: {counts['complete']} complete, "
-        f"{counts['failed']} failed, {counts['stopped']} stopped early, budget {counts['budget']}."
+        f"{counts['proposed']} configurations, {counts['tasks_per_trial']} training(s) each: "
+        f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, budget {counts['budget']}."
     )
 
 
@@ -135,27 +133,29 @@ def _statistics(summary: Summary) -> str:
 
 def _data(summary: Summary) -> str:
     data = summary["data"]
-    name, labels = _or_missing(data["name"], str), data["labels"]
+    name = _or_missing(data["name"], str)
     size = "" if data["size"] is None else f", {data['size']:,} examples"
-    counts = labels if isinstance(labels, str) else _or_missing(labels, _labels)
-    return f"{name}{size}; {counts}."
+    return f"{name}{size}; {_or_missing(data['split'], _labels)}."
 
 
-def _labels(labels: Mapping[str, Mapping[str, int]]) -> str:
-    parts = (f"{part}: {', '.join(f'{n:,} {label}' for label, n in found.items())}" for part, found in labels.items())
-    return f"labels: {'; '.join(parts)}"
+def _labels(split: Mapping[str, Any]) -> str:
+    labels = {name: part.get("labels") for name, part in split["parts"].items()}
+    if not all(labels.values()):
+        return "the examples have no classes"
+    told = (f"{name}: {', '.join(f'{label} ({n:,})' for label, n in found.items())}" for name, found in labels.items())
+    return f"labels: {'; '.join(told)}"
 
 
 def _splits(summary: Summary) -> str:
     def told(split: Mapping[str, Any]) -> str:
         parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
-        return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}: {parts}; {_folds(summary)}."
+        return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}: {parts}; {_folds(split)}."
 
     return _or_missing(summary["data"]["split"], told)
 
 
-def _folds(summary: Summary) -> str:
-    folds = summary["data"]["folds"]
+def _folds(split: Mapping[str, Any]) -> str:
+    folds = split["folds"]
     sizes = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in folds)
     return f"{len(folds)} fold(s), training / validation examples: {sizes}"
 

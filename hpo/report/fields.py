@@ -53,8 +53,8 @@ FIELDS = (
         "Preprocessing, exclusions, vocabulary",
         ("method.preprocessing", "data.exclusions", "method.vocabulary"),
     ),
-    Field(5, "Data", "Split: kind, seed, fingerprints, sizes, labels, duplicates", ("data.split", "data.labels")),
-    Field(6, "Data", "Folds and their sizes", ("data.folds",)),
+    Field(5, "Data", "Split: kind, seed, fingerprints, sizes, labels, duplicates", ("data.split",)),
+    Field(6, "Data", "Folds and their sizes", ("data.split.folds",)),
     Field(7, "Model and metric", "Number of parameters", ("num_parameters",)),
     Field(
         8,

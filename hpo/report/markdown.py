@@ -41,7 +41,7 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     yield from _table(("hyperparameter", "value"), [(f"`{k}`", value_text(v)) for k, v in winner["point"].items()])
     yield ""
-    yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['folds'])}."
+    yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['values'].values())}."
     yield f"Train it: `hpo train --config {winner['config']}`."
     yield ""
     yield _test_line(summary)

@@ -80,9 +80,10 @@ class DataPart(Part):
     exclusions: Text
     files: list[dict[str, Any]] | Text = Field(description="path, sha256 and bytes of each")
     size: int | None = Field(description="examples")
-    split: dict[str, Any] | Missing = Field(description="kind, seed, parts (size, share, fingerprint), duplicates")
-    labels: dict[str, Any] | Text = Field(description="count of each label by part")
-    folds: list[dict[str, int]] | int | Missing = Field(description="training and validation examples of each")
+    split: dict[str, Any] | Missing = Field(
+        description="kind, seed, folds (training and validation examples of each), duplicates between parts, and "
+        "parts: size, fraction of all examples, fingerprint, labels (count of each)"
+    )
 
 
 class MethodPart(Part):
@@ -118,6 +119,7 @@ class Counts(Part):
     """Field 11."""
 
     budget: Count
+    tasks_per_trial: int = Field(ge=1, description="folds times repeats")
     proposed: Count
     complete: Count
     failed: Count
@@ -141,7 +143,6 @@ class Winner(Part):
     round: Count
     point: Point
     score: float = Field(description="mean of `values`")
-    folds: list[float]
     values: dict[str, float] = Field(description="score of each fold and seed, by its column in trials.csv")
     n: int = Field(ge=1)
     standard_deviation: float | None = Field(description="of `values`, with n - 1; null for one value")

@@ -85,7 +85,9 @@ LAW = {
         "trials",
         "trials_file",
     },
+    "default_model": {"study", "trials", "worker"},
     "final_test": {
+        "default_model",
         "errors",
         "final",
         "finalists",

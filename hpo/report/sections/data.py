@@ -14,7 +14,6 @@ def describe_data(study: Study) -> dict[str, Any]:
     name = study.reference
     own_files = [dict(file) for file in study.own.get("files", ())]
     if examples is None or plan is None:
-        no_split = missing(_OWN)
         return {
             "name": missing(_OWN),
             "version": given.data_version or _ask(name, "data_version"),
@@ -23,12 +22,8 @@ def describe_data(study: Study) -> dict[str, Any]:
             "exclusions": given.exclusions or _ask(name, "exclusions"),
             "files": own_files or missing(_OWN),
             "size": None,
-            "split": no_split,
-            "labels": no_split,
-            "folds": study.num_folds if study.num_folds > 1 else no_split,
+            "split": missing(_OWN),
         }
-    split = plan.to_dict()
-    has_labels = examples.labels is not None
     return {
         "name": examples.name,
         "version": given.data_version or examples.version or _ask(name, "data_version"),
@@ -37,11 +32,7 @@ def describe_data(study: Study) -> dict[str, Any]:
         "exclusions": given.exclusions or _ask(name, "exclusions"),
         "files": [dict(file) for file in examples.files] or "none: the data comes with a library, or is generated",
         "size": examples.size,
-        "split": {**split, "seed": study.config.split.seed},
-        "labels": {part: figures.get("labels") for part, figures in split["parts"].items()}
-        if has_labels
-        else "none: the examples have no classes",
-        "folds": split["folds"],
+        "split": {**plan.to_dict(), "seed": study.config.split.seed},
     }
 
 

@@ -27,7 +27,6 @@ def describe_winner(study: Study, record: Record, winner: Trial) -> dict[str, An
         "round": winner.round,
         "point": dict(winner.point),
         "score": winner.score,
-        "folds": values,
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
@@ -87,11 +86,14 @@ def describe_overtuning(study: Study, winner: Mapping[str, Any] | None, test: An
     default = test.get("default")
     return {
         "gap": sign * (test["validation_score"] - test["metrics"][metric]),
-        "default_on_test": missing("the default configuration was not scored in the same opening")
-        if not default
-        else {
-            "default": default["metrics"][metric],
-            "winner": test["metrics"][metric],
-            "gain": sign * (test["metrics"][metric] - default["metrics"][metric]),
-        },
+        "default_on_test": _against(default, test["metrics"][metric], metric, sign),
     }
+
+
+def _against(default: Mapping[str, Any] | None, winner: float, metric: str, sign: float) -> dict[str, Any]:
+    if not default:
+        return missing("the default configuration was not scored in the same opening")
+    if "error" in default:
+        return missing(f"the default configuration has no score: {default['error']}")
+    score = default["metrics"][metric]
+    return {"default": score, "winner": winner, "gain": sign * (winner - score)}

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.errors import SpaceError
+from hpo.first_points import first_points
 from hpo.keys import flatten
 from hpo.report.fields import missing
 from hpo.space import point_key
@@ -36,10 +38,6 @@ def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) ->
 
 def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mapping[str, Any]) -> dict[str, Any]:
     """Return the default configuration's trial, and random search at equal budget, where they exist."""
-    fixed = flatten(study.config.trial)
-    default = {d.key: fixed[d.key] for d in study.space.dimensions if d.key in fixed}
-    wanted = point_key(default)
-    found = next((trial for trial in trials if trial.key == wanted), None)
     if study.config.strategy["name"] == "random":
         random: Any = {"this_study": True}
     else:
@@ -50,11 +48,21 @@ def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mappin
             else missing(f"no random search stands beside it: {comparison_command(study)}")
         )
     return {
-        "default": {"number": found.number, "score": found.score, "state": found.state}
-        if found
-        else missing("the default configuration is not among the trials: write `first: [default]` into the space"),
+        "default": _default(study, trials),
         "random": random,
     }
+
+
+def _default(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
+    try:
+        (point,) = first_points("default", study.space, flatten(study.config.trial))
+    except SpaceError as error:
+        return missing(f"the default configuration lies outside of the space: {error}")
+    key = point_key(point)
+    found = next((trial for trial in trials if trial.key == key), None)
+    if found is None:
+        return missing("the default configuration is not among the trials: write `first: [default]` into the space")
+    return {"number": found.number, "score": found.score, "state": found.state}
 
 
 def comparison_command(study: Study) -> str:
@@ -69,6 +77,7 @@ def _counts(trials: Sequence[Trial], budget: int, size: int) -> dict[str, Any]:
     reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
     return {
         "budget": budget,
+        "tasks_per_trial": size,
         "proposed": len(trials),
         "complete": states["complete"],
         "failed": states["failed"],
