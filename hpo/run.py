@@ -68,7 +68,7 @@ def run_study(
             study.race,
         )
         # Before what comes after the search too: should that fail, what was searched is still reported.
-        write_report(study, record)
+        write_report(study, record, has_page=False)
         # Only the last rung, and the one before where the budget cut the last, may still be continued later.
         recent = [trial for trial in history if trial.round >= history[-1].round - 1]
         study.folder.remove_states(study.task_builder().state_names(recent))

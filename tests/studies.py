@@ -149,7 +149,7 @@ def run_toy(folder, config, dispatcher=None):
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
     tasks_of, trials = study.task_builder().tasks_of, study.config.study.trials
     search(study.strategy, record, dispatcher, tasks_of, trials, (), study.imported(record), study.race)
-    write_report(study, record)
+    write_report(study, record, has_page=False)
     record.close()
     return rows(study.folder.trials_path)
 

@@ -14,8 +14,10 @@ from hpo.finalists import choose_winner
 from hpo.folder import write_atomically
 from hpo.record import Record
 from hpo.report.checklist import render_checklist
+from hpo.report.figures import draw_figures
 from hpo.report.latex import render_latex
 from hpo.report.markdown import render
+from hpo.report.page import render_page
 from hpo.report.summary import describe_fields, summarise
 from hpo.report.trials_table import trials_table, write_trials
 from hpo.study import Study
@@ -33,11 +35,19 @@ class Report:
     metrics: Mapping[str, float]
 
 
-def write_report(study: Study, record: Record) -> Report:
-    """Write trials.csv, report.json, report.md and, where there is a winner, best.yaml into the study's folder."""
+def write_report(study: Study, record: Record, has_page: bool = True) -> Report:
+    """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
+
+    Args:
+        study: whose report it is.
+        record: the study's.
+        has_page: whether report.html is written, which takes seconds; else an older one, which would tell another
+            story, is removed.
+    """
     folder = study.folder
     trials = record.trials()
-    write_trials(folder.trials_path, trials_table(trials, study.space.keys, study.config.study.metric, study.grid))
+    table = trials_table(trials, study.space.keys, study.config.study.metric, study.grid)
+    write_trials(folder.trials_path, table)
     winner = choose_winner(study, record)
     if winner is not None:
         text = yaml.safe_dump(best_config(study, winner), sort_keys=False, allow_unicode=True)
@@ -48,7 +58,19 @@ def write_report(study: Study, record: Record) -> Report:
     folder.write_json(json_path, summary)
     markdown = render(summary)
     write_atomically(markdown_path, markdown)
-    paths = [markdown_path, json_path, folder.trials_path, folder.config_path, folder.environment_path]
+    page_path = folder.path / "report.html"
+    if has_page:
+        write_atomically(page_path, render_page(summary, draw_figures(study, trials, winner), table))
+    else:
+        page_path.unlink(missing_ok=True)
+    paths = [
+        markdown_path,
+        *([page_path] if has_page else ()),
+        json_path,
+        folder.trials_path,
+        folder.config_path,
+        folder.environment_path,
+    ]
     metrics: dict[str, float] = {
         f"trials_{state}": float(summary["counts"][state]) for state in ("proposed", "complete", "failed")
     }
