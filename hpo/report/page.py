@@ -14,8 +14,8 @@ from hpo.report.figures import Drawing, Drawn
 from hpo.report.values import missing_note, pairs, plain_text, shown_value
 
 _MOST_TRIALS = 500
-# Where the values of a field are drawn or listed below, these say nothing more.
-_DRAWN = {"curves", "importance"}
+# What figures show is folded away.
+_DRAWN = {"best_so_far", "expected_performance", "curves", "importance"}
 
 
 def render_page(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
@@ -46,7 +46,7 @@ def _verdict(summary: Mapping[str, Any]) -> str:
     winner, metric = summary["winner"], html.escape(summary["metric"]["name"])
     reason = reason_missing(winner)
     if reason is not None:
-        return f"<div class='verdict'><p class='missing'>No winner: {html.escape(reason)}.</p></div>"
+        return f"<div class='verdict'><p class='missing'>{html.escape(reason[0].upper() + reason[1:])}.</p></div>"
     values = [(key, html.escape(plain_text(value))) for key, value in winner["point"].items()]
     spread = ""
     if winner["standard_deviation"] is not None:
@@ -107,17 +107,19 @@ def _fields(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials: pd.
                 yield _trials(summary, trials)
             for drawing in drawings:
                 if drawing.field == field.number:
+                    yield "" if drawing.title == field.title else f"<h4>{html.escape(drawing.title)}</h4>"
                     yield _figure(drawing)
             yield "</section>"
 
 
 def _values(summary: Mapping[str, Any], field: Field) -> str:
-    values = {key: value_at(summary, key) for key in field.keys}
-    named = [
-        (key.rpartition(".")[2].replace("_", " "), shown_value(value))
-        for key, value in values.items()
-        if key not in _DRAWN or reason_missing(value) is not None
-    ]
+    named = []
+    for key in field.keys:
+        value = value_at(summary, key)
+        text = shown_value(value)
+        if key in _DRAWN and reason_missing(value) is None:
+            text = f"<details><summary>in numbers</summary>{text}</details>"
+        named.append((key.rpartition(".")[2].replace("_", " "), text))
     if len(field.keys) == 1:
         # The field's title is its name.
         return "".join(f"<div>{value}</div>" for _, value in named)
@@ -125,13 +127,10 @@ def _values(summary: Mapping[str, Any], field: Field) -> str:
 
 
 def _figure(drawing: Drawing) -> str:
-    title = f"<h4>{html.escape(drawing.title)}</h4>"
     content = drawing.content
-    if isinstance(content, Drawn):
-        return (
-            f"{title}{figure_place(drawing.name, content.figure)}<p class='caption'>{html.escape(content.caption)}</p>"
-        )
-    return f"{title}<p>{missing_note(content.reason)}</p>"
+    if not isinstance(content, Drawn):
+        return f"<p>{missing_note(content.reason)}</p>"
+    return f"{figure_place(drawing.name, content.figure)}<p class='caption'>{html.escape(content.caption)}</p>"
 
 
 def _trials(summary: Mapping[str, Any], trials: pd.DataFrame) -> str:
@@ -181,7 +180,9 @@ code { background: #f3f3f3; padding: 0.1rem 0.3rem; overflow-wrap: anywhere; }
 dl.pairs { display: grid; grid-template-columns: minmax(7rem, max-content) minmax(0, 1fr); gap: 0.2rem 1.2rem; }
 dl.pairs { margin: 0.4rem 0; }
 dl.pairs dt { font-weight: 400; color: #666; margin: 0; }
+dl.pairs dl.pairs { margin: 0; }
 dl.pairs dd { color: #222; overflow-wrap: anywhere; }
+table { width: auto; min-width: 50%; }
 .tall .wide { max-height: 36rem; overflow: auto; }
 .tall th { position: sticky; top: 0; background: #fff; cursor: pointer; box-shadow: 0 2px 0 #888; }
 .tall td { max-width: 30rem; overflow: hidden; text-overflow: ellipsis; }
