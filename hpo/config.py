@@ -10,10 +10,15 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from hpo.errors import ConfigError, nearest
 from hpo.keys import replaced
+from hpo.sealing import seal, sealed_keys
 from hpo.space import Point
 
 # What belongs to the search and is never sent to a worker; everything else is the trial's own tree.
 SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
+
+# Where the value of an environment variable may stand in these: addresses, which may hold passwords. The others decide
+# the study, and are written down.
+_ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
 # Keys that may change between a study and its resumption because no trial depends on them. The number of
 # threads is not among them: it changes the order of additions and with it the last digits of a score.
@@ -171,6 +176,8 @@ class StudyConfig(Section):
         objective: dotted path `package.module:function` of what trains one task.
         space, strategy: read by `hpo.space_reader` and `hpo.strategies`.
         trial: everything else: the tree that the objective gets, with a trial's point written into it.
+        secrets: the values, by name, that were written out in what this was read from; they stand nowhere else. See
+            `hpo.sealing`.
     """
 
     study: StudySection
@@ -182,6 +189,7 @@ class StudyConfig(Section):
     track: TrackSection
     report: ReportSection = ReportSection()
     trial: dict[str, Any]
+    secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plain tree that `config_from_dict` reads back, the trial's own keys at the top again."""
@@ -211,13 +219,25 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     Raises:
         ConfigError: one line with the full key, what was given and what is allowed.
     """
+    tree, secrets = seal(tree)
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     trial = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
-    with_explanation = sections | {"trial": trial}
+    refuse_sealed(sections)
+    with_explanation = sections | {"trial": trial, "secrets": secrets}
     try:
         return StudyConfig.model_validate(with_explanation)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
+
+
+def refuse_sealed(sections: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a section that decides the study takes a value from the environment."""
+    for key in sealed_keys(sections):
+        if key not in _ADDRESSES:
+            raise ConfigError(
+                f"{key}: decides the study and is written down, so it cannot be taken from the environment, as only "
+                f"{', '.join(_ADDRESSES)} and the objective's own keys can; let the shell write it: {key}=$NAME"
+            )
 
 
 def explain(error: ValidationError, prefix: str = "") -> str:

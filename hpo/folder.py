@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from hpo.config import FREE_KEYS, StudyConfig, config_from_dict
+from hpo.documents import read_json, read_yaml
 from hpo.errors import StudyError
 from hpo.keys import differences
 
@@ -19,7 +20,10 @@ RUNS = Path("runs")
 
 
 class StudyFolder:
-    """Paths inside one study's folder, and the files that belong to no other room."""
+    """Paths inside one study's folder, and the files that belong to no other room.
+
+    Nothing in it may lead out of it: a folder from someone else could otherwise have files of ours read or overwritten.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,10 +68,42 @@ class StudyFolder:
         """
         if not self.exists:
             raise StudyError(f"study: there is none at {self.path}; see `ls {RUNS}`, or start one with `hpo search`")
+        self.refuse_links()
+        return config_from_dict(read_yaml(self.config_path))
+
+    def refuse_links(self) -> None:
+        """Raise StudyError where a link inside the folder leads out of it."""
+        root = self.path.resolve()
+        for folder, folders, files in os.walk(root):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                if path.is_symlink() and not path.resolve().is_relative_to(root):
+                    raise StudyError(f"{path}: is a link that leads out of the study's folder; put the file there")
+
+    def inside(self, name: str) -> Path:
+        """Return the path of a file in the folder that a record or report names.
+
+        Raises:
+            StudyError: when it lies elsewhere.
+        """
+        path = self.path / name
+        if not path.resolve().is_relative_to(self.path.resolve()):
+            raise StudyError(f"{self.path}: names '{name}', which lies outside of the folder; put back what was there")
+        return path
+
+    def make(self) -> None:
+        """Make the folder, for this user alone: what is in it is state.
+
+        Raises:
+            StudyError: when something else is there, or a link that leads elsewhere.
+        """
+        refuse_link(self.path)
         try:
-            return config_from_dict(yaml.safe_load(self.config_path.read_text()))
-        except yaml.YAMLError as error:
-            raise StudyError(f"{self.config_path}: is not valid YAML: {' '.join(str(error).split())}") from error
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StudyError(f"{self.path}: cannot be made: {error.strerror}; make room for it, or move it") from error
+        if self.path.stat().st_mode & 0o077:
+            self.path.chmod(0o700)
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
         """Write a JSON file in one step."""
@@ -77,8 +113,7 @@ class StudyFolder:
         """Return what `hpo test` wrote down; None while the test part is closed."""
         if not self.test_path.exists():
             return None
-        result: dict[str, Any] = json.loads(self.test_path.read_text(encoding="utf-8"))
-        return result
+        return read_json(self.test_path)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -87,8 +122,9 @@ class StudyFolder:
         Raises:
             StudyError: when another process holds it, naming that process.
         """
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._lock_path.open("a+") as file:
+        self.make()
+        # A link in the lock's place would have the file that it leads to emptied.
+        with os.fdopen(os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -115,11 +151,27 @@ def find_study(name: str) -> StudyFolder:
     """
     for path in (RUNS / name, Path(name)):
         folder = StudyFolder(path)
-        if folder.exists:
+        if _exists(folder):
+            if path.parent == RUNS:
+                refuse_link(path)
             return folder
     known = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
     there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
+
+
+def refuse_link(path: Path) -> None:
+    """Raise StudyError where a study's folder under `runs/` is a link: a name stands for what lies there."""
+    if path.is_symlink():
+        raise StudyError(f"{path}: is a link; put the folder itself there, or name the folder that it leads to")
+
+
+def _exists(folder: StudyFolder) -> bool:
+    try:
+        return folder.exists
+    except (OSError, ValueError):
+        # A name that no file can have: too long, or with a NUL.
+        return False
 
 
 def refuse_changes(frozen: StudyConfig, given: StudyConfig) -> None:
@@ -140,5 +192,8 @@ def refuse_changes(frozen: StudyConfig, given: StudyConfig) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that a reader finds the old text or the new one, never half of it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
+    # Anew, for a link may lie in wait under any name that can be told beforehand.
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+        file.write(text)
     aside.replace(path)

@@ -1,13 +1,11 @@
 """Finished trials of another study, for a strategy to learn from."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from hpo.documents import read_json, read_yaml
 from hpo.errors import ConfigError
 from hpo.folder import RUNS
 from hpo.space import Point, Space, point_key
@@ -85,13 +83,10 @@ def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
 def _origin(path: Path) -> Mapping[str, Any]:
     """Return what the files beside a table tell of its study: a frozen configuration, or what `hpo import` wrote."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
-    for beside, read in ((config_path, yaml.safe_load), (import_path, json.loads)):
+    for beside, read in ((config_path, read_yaml), (import_path, read_json)):
         if beside.exists():
-            try:
-                found = read(beside.read_text(encoding="utf-8"))
-            except (yaml.YAMLError, ValueError) as error:
-                raise ConfigError(f"study.imports: {beside} cannot be read: {' '.join(str(error).split())}") from error
-            found = found.get("study", found) if isinstance(found, Mapping) else {}
+            content = read(beside, "study.imports")
+            found = content.get("study", content)
             return found if isinstance(found, Mapping) else {}
     return {}
 

@@ -1,5 +1,6 @@
 """The one seam to what is trained: an objective, and the companions that its module may offer."""
 
+import functools
 import importlib
 import os
 import shutil
@@ -12,15 +13,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpo.config import explain
-from hpo.errors import ConfigError, DataError
+from hpo.errors import ConfigError, DataError, HpoError
 from hpo.examples import Examples
+from hpo.sealing import Secrets, hidden, hidden_tree, opened, values_of
 
 TaskDict = Mapping[str, Any]
 
 _COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
-    *("predict", "attention"),
+    *("predict", "describe_prediction", "attention"),
 )
+
+
+_TAKE_CONFIG = ("check", "describe_data", "describe_method", "describe_search", "prepare_data", "describe_prediction")
+# What of their answers is shown to people; the rest (labels, hashes, a space) is not looked through.
+_SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,9 @@ class Objective:
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; what the kept model makes of each input text.
             `options` holds what the user gave of `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
+        describe_prediction: `(config) -> dict` with what `predict` reads: `inputs`, which is "text" or, for models that
+            read a row of numbers an input instead, "rows"; and `options`, by name `{"type": "integer" or "number",
+            "default": ...}`. Without it, texts and no options.
         attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
@@ -49,6 +59,9 @@ class Objective:
             itself), `files` (that it reads: `path`, `sha256`, `bytes`) and `notes` (lines for people).
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["epochs"]` and goes on from the state that it left in `task["resume_dir"]`.
+
+    A configuration is given to all of them as a study has it, sealed: `resolve` wraps the module's own functions so
+    that they get it opened (`hpo.sealing`). `run_fold` and `run_test` are its own: the worker opens what they get.
     """
 
     path: str
@@ -58,7 +71,8 @@ class Objective:
     describe_method: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     prepare_data: Callable[[Mapping[str, Any], Sequence[int], str], None] | None = None
     run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
-    predict: Callable[[str, Sequence[str], Mapping[str, Any]], list[str]] | None = None
+    predict: Callable[[str, Sequence[Any], Mapping[str, Any]], list[str]] | None = None
+    describe_prediction: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
     describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     continues: bool = False
@@ -69,10 +83,14 @@ class Objective:
             return
         try:
             self.check(config)
+        except HpoError:
+            raise
         except ValidationError as error:
             raise ConfigError(explain(error)) from error
         except ValueError as error:
             raise ConfigError(str(error)) from error
+        except Exception as error:
+            raise ConfigError(self._failed("check", error)) from error
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
         """Return what there is to split, or None for an objective that brings its own data.
@@ -84,8 +102,10 @@ class Objective:
             return None
         try:
             return Examples(**self.describe_data(config))
+        except HpoError:
+            raise
         except OSError as error:
-            raise DataError(f"data: {error.filename}: {error.strerror}") from error
+            raise DataError(f"data: {error.filename}: {error.strerror}; give a readable file") from error
         except ValueError as error:
             raise DataError(str(error)) from error
         except TypeError as error:
@@ -93,6 +113,12 @@ class Objective:
             raise DataError(
                 f"objective: {module}.describe_data returns something else than Examples: {error}"
             ) from error
+        except Exception as error:
+            raise DataError(self._failed("describe_data", error)) from error
+
+    def _failed(self, function: str, error: Exception) -> str:
+        module, text = self.path.partition(":")[0], " ".join(str(error).split())
+        return f"objective: {module}.{function} raised {type(error).__name__}: {text[:200]}; --debug shows where"
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples for the workers; return whether the objective reads them from there."""
@@ -106,22 +132,23 @@ class Objective:
         return True
 
 
-def resolve(path: str, import_from: str | None = None) -> Objective:
+def resolve(path: str, import_from: str | None = None, secrets: Secrets | None = None) -> Objective:
     """Import the objective's module and return it with its companions.
 
     Args:
         path: `package.module:function`.
         import_from: a folder to import from besides the installed packages, such as the working directory.
+        secrets: what configurations are opened with besides the environment.
 
     Raises:
-        ConfigError: when the module or the function does not exist.
+        ConfigError: when the module or the function does not exist, or belongs to Python itself.
     """
     if import_from and import_from not in sys.path:
         sys.path.insert(0, import_from)
     module_name, _, function = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except (ImportError, SyntaxError) as error:
+    except (ImportError, SyntaxError, ValueError) as error:
         raise ConfigError(
             f"objective: cannot import '{module_name}': {error}; allowed is package.module:function, importable from "
             f"the working directory or installed"
@@ -129,5 +156,36 @@ def resolve(path: str, import_from: str | None = None) -> Objective:
     run_fold = getattr(module, function, None)
     if not callable(run_fold):
         raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
+    if module_name.partition(".")[0] in sys.stdlib_module_names:
+        # A stranger's configuration may name any function: none of those that run programs or delete files.
+        raise ConfigError(f"objective: '{module_name}' is part of Python; name a module of yours")
     companions = {name: getattr(module, name, None) for name in _COMPANIONS}
+    for name in _TAKE_CONFIG:
+        if companions[name] is not None:
+            companions[name] = _opening(companions[name], secrets or {})
     return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))
+
+
+def _opening(companion: Callable[..., Any], secrets: Secrets) -> Callable[..., Any]:
+    """Return the function as it is called with a sealed configuration; what it says quotes no opened value."""
+
+    @functools.wraps(companion)
+    def call(config: Mapping[str, Any], *arguments: Any) -> Any:
+        values = values_of(config, secrets)
+        if not values:
+            return companion(config, *arguments)
+        try:
+            answer = companion(opened(config, values), *arguments)
+        except ValidationError as error:
+            raise ConfigError(hidden(explain(error), values)) from error
+        except OSError as error:
+            raise DataError(
+                hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values)
+            ) from error
+        except Exception as error:
+            raise ConfigError(hidden(f"objective: {' '.join(str(error).split())}", values)) from error
+        if not isinstance(answer, Mapping):
+            return answer
+        return {key: hidden_tree(part, values) if key in _SHOWN else part for key, part in answer.items()}
+
+    return call

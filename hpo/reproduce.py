@@ -1,7 +1,6 @@
 """Trains recorded trials again, from a study's folder or a published copy of it, and compares."""
 
 import hashlib
-import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.dispatch.local import LocalDispatcher
+from hpo.documents import read_json
 from hpo.environment import describe_environment
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder
@@ -104,12 +104,12 @@ def read_recorded(folder: StudyFolder) -> Recorded:
     """
     config = folder.config()
     report_path = folder.path / "report.json"
-    report = json.loads(report_path.read_text(encoding="utf-8")) if report_path.exists() else {}
+    report = read_json(report_path) if report_path.exists() else {}
     _refuse_tampered(folder, report.get("files") or {})
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.grid.name(index) for index in range(study.grid.size)]
     rows = read_rows(folder.trials_path, ("number", "state", "score", *study.space.keys, *names))
-    environment = json.loads(folder.environment_path.read_text()) if folder.environment_path.exists() else {}
+    environment = read_json(folder.environment_path) if folder.environment_path.exists() else {}
     different = list(_environment_changes(environment, describe_environment()))
     data = list(_data_changes(report, study))
     decisive = [change for change in different if change.startswith(_DECISIVE)]
@@ -177,7 +177,7 @@ def _amount(row: Row) -> int | None:
 
 def _refuse_tampered(folder: StudyFolder, hashes: Mapping[str, str]) -> None:
     for name, digest in hashes.items():
-        path = folder.path / name
+        path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:
             continue  # the winner's model, which is not published
         if not path.exists():

@@ -1,6 +1,5 @@
 """A study, put together and checked before anything is created: configuration, space, strategy, objective, split."""
 
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpo.config import StudyConfig, explain
+from hpo.documents import read_json
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError, StudyError
 from hpo.examples import Examples
@@ -19,7 +19,7 @@ from hpo.keys import flatten, replaced
 from hpo.objective import Objective, resolve
 from hpo.race import Race
 from hpo.record import Record
-from hpo.record_storage import create_record, open_record, sqlite_url
+from hpo.sealing import opened, values_of
 from hpo.space import Space
 from hpo.space_reader import overridden, space_from_dict
 from hpo.splits import Plan, make_plan
@@ -92,8 +92,7 @@ class Study:
 
     def environment(self) -> dict[str, Any]:
         """Return what the study was started on."""
-        values: dict[str, Any] = json.loads(self.folder.environment_path.read_text())
-        return values
+        return read_json(self.folder.environment_path)
 
     def open(self) -> Record:
         """Create the study's files, or go on with what is there, and return the record.
@@ -106,9 +105,12 @@ class Study:
             record = self.read()
             self._refuse_smaller_budget(record)
         else:
-            self.folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.make()
             # The record first and the configuration last: a study exists once its configuration is there.
             self.folder.remove_unfinished()
+            # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.
+            from hpo.record_storage import create_record
+
             record = create_record(*self._record_arguments())
             record.note("id", uuid.uuid4().hex)
             record.note("imports", to_notes(self.imports))
@@ -125,6 +127,8 @@ class Study:
         Raises:
             StudyError: when the record is missing or damaged, or the data is not what the study was started with.
         """
+        from hpo.record_storage import open_record
+
         record = open_record(*self._record_arguments())
         self._refuse_other_data(record)
         return record
@@ -141,7 +145,8 @@ class Study:
 
     def _record_arguments(self) -> tuple[str, str, Space, str, Direction, TaskGrid]:
         study = self.config.study
-        url = study.storage or sqlite_url(self.folder.database_path)
+        values = values_of(study.storage, self.config.secrets, "study.storage")
+        url = opened(study.storage, values) or f"sqlite:///{self.folder.database_path.absolute()}"
         return url, study.name, self.space, study.metric, study.direction, self.grid
 
     def _data(self) -> dict[str, Any] | None:
@@ -177,7 +182,7 @@ def prepare_study(config: StudyConfig) -> Study:
     Raises:
         HpoError: the first fault, in one line.
     """
-    objective = resolve(config.objective, str(Path.cwd()))
+    objective = resolve(config.objective, str(Path.cwd()), config.secrets)
     objective.refuse_bad_config(config.trial)
     own = dict(objective.describe_search(config.trial)) if objective.describe_search else {}
     config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})

@@ -9,6 +9,7 @@ from typing import Any
 from hpo.config import StudyConfig
 from hpo.examples import Indices
 from hpo.keys import flatten, replaced
+from hpo.sealing import values_of
 from hpo.splits import Plan
 from hpo.trials import Task, TaskGrid, Trial, training_seed
 
@@ -85,6 +86,7 @@ class TaskBuilder:
             "metric": study.metric,
             "direction": study.direction,
             "threads": self.config.dispatch.threads,
+            "secrets": values_of(config, self.config.secrets),
             "epochs": trial.amount,
             "trained": trial.trained,
             "checkpoint_dir": None,

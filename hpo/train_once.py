@@ -9,11 +9,12 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from hpo.config import ObjectivePath, Section, SplitSection, StudyName, explain
+from hpo.config import ObjectivePath, Section, SplitSection, StudyName, explain, refuse_sealed
 from hpo.environment import describe_environment
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, StudyError
 from hpo.folder import RUNS, write_atomically
 from hpo.objective import resolve
+from hpo.sealing import seal, values_of
 from hpo.splits import make_plan
 from hpo.tasks import without_sources
 from hpo.trials import Outcome
@@ -51,12 +52,14 @@ def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) 
     Raises:
         HpoError: when the configuration or the data is refused; nothing has been created then.
     """
+    tree, secrets = seal(tree)
+    refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
     config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
     try:
         training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
-    objective = resolve(training.objective, str(Path.cwd()))
+    objective = resolve(training.objective, str(Path.cwd()), secrets)
     objective.refuse_bad_config(config)
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
@@ -89,6 +92,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) 
             "validation": validation,
             "config": without_sources(config, task["data_dir"] is not None),
         }
+    task["secrets"] = values_of(task["config"], secrets)
     outcome = Outcome()
     for message in run_task(task):
         if "point" in message:
@@ -111,5 +115,8 @@ def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 def _new_folder(name: str) -> Path:
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
     folder = RUNS / f"train-{name}-{stamp}"
-    folder.mkdir(parents=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise StudyError(f"{folder}: cannot be made: {error.strerror}; make room for it, or move it") from error
     return folder

@@ -20,10 +20,13 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.exchange.optuna_storage import export_study, shown
     from hpo.folder import find_study
     from hpo.record_storage import sqlite_url
+    from hpo.sealing import opened, values_of
 
     folder = find_study(given.study)
-    study = folder.config().study
-    source = study.storage or sqlite_url(folder.database_path)
+    config = folder.config()
+    study = config.study
+    storage = opened(study.storage, values_of(study.storage, config.secrets, "study.storage"))
+    source = storage or sqlite_url(folder.database_path)
     name = given.name or study.name
     copied, left_out = export_study(source, study.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""

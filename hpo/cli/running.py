@@ -1,6 +1,5 @@
 """Runs a checked study in front of a person: workers, record, tracker, progress, signals, and what to type next."""
 
-import json
 import signal
 import sys
 from contextlib import ExitStack
@@ -9,6 +8,7 @@ from types import FrameType
 from hpo.cli.progress import Progress
 from hpo.dispatch import make_dispatcher
 from hpo.dispatch.local import LocalDispatcher
+from hpo.documents import read_json
 from hpo.final import has_final_model
 from hpo.finalists import are_finalists_done
 from hpo.record import Record
@@ -116,7 +116,7 @@ def _conclude(study: Study, result: Result) -> None:
 
 def _tell_workers(study: Study) -> None:
     """Say how long simulated workers took, and that workers stood idle for want of points to try."""
-    cost = json.loads((study.folder.path / "report.json").read_text(encoding="utf-8"))["cost"]
+    cost = read_json(study.folder.path / "report.json")["cost"]
     dispatch = study.config.dispatch
     if dispatch.name == "simulated":
         print(

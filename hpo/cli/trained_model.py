@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from hpo.documents import read_yaml
 from hpo.errors import DataError, StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.folder import find_study, write_atomically
@@ -56,8 +55,10 @@ def find_model(name: str) -> TrainedModel:
     trained = Path(name) / "checkpoint"
     if trained.is_dir():
         # What `hpo train` leaves: one training, with the configuration that says whose it is.
-        config = yaml.safe_load((Path(name) / "config.yaml").read_text(encoding="utf-8"))
-        return TrainedModel(resolve(config["objective"], str(Path.cwd())), str(trained.absolute()))
+        objective = read_yaml(Path(name) / "config.yaml", "MODEL").get("objective")
+        if not isinstance(objective, str):
+            raise StudyError(f"MODEL: {name}/config.yaml names no objective; put back what `hpo train` wrote")
+        return TrainedModel(resolve(objective, str(Path.cwd())), str(trained.absolute()))
     try:
         find_study(name)
     except StudyError as error:
@@ -73,7 +74,7 @@ def find_model(name: str) -> TrainedModel:
         raise StudyError(f"MODEL: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
     if model is None or not is_current:
         raise StudyError(f"MODEL: study '{name}' has no final model yet; `hpo resume {name}` finishes it")
-    return TrainedModel(study.objective, str((study.folder.path / model.checkpoint_dir).absolute()))
+    return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir).absolute()))
 
 
 def refuse_bad_output(path: Path) -> None:

@@ -9,6 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from hpo.config import FREE_KEYS, StudyConfig, config_from_dict, explain
+from hpo.documents import read_yaml
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.folder import write_atomically
@@ -92,7 +93,7 @@ class Comparison:
         elif (self.path / "searches.csv").exists():
             raise StudyError(f"{frozen_path}: is missing beside searches.csv; choose another --name")
         else:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.make()
             folder.write_json(folder.environment_path, describe_environment())
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
@@ -183,10 +184,7 @@ def _fingerprints(study: Study) -> dict[str, str]:
 
 
 def _read_frozen(path: Path) -> Mapping[str, Any]:
-    try:
-        frozen = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise StudyError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(frozen, dict) or frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
+    frozen = read_yaml(path)
+    if frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
         raise StudyError(f"{path}: is no comparison of format {_FORMAT}; choose another --name")
     return frozen

@@ -1,7 +1,6 @@
 """Compares studies that exist, one search each: their curves, and their winners fold by fold."""
 
 import csv
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, cast
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
 from hpo.config import StudyConfig
+from hpo.documents import read_json
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder, find_study
 
@@ -123,7 +123,7 @@ def _folds(row: Mapping[str, str]) -> dict[str, float]:
 def _data(folder: StudyFolder, config: StudyConfig) -> dict[str, Any]:
     """Return the fingerprints of the split's parts; where there is none, what the objective was told of its data."""
     report_path = folder.path / "report.json"
-    report = json.loads(report_path.read_text(encoding="utf-8")) if report_path.exists() else {}
+    report = read_json(report_path) if report_path.exists() else {}
     split = (report.get("data") or {}).get("split") or {}
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
     if parts:
