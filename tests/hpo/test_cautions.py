@@ -75,6 +75,18 @@ def test_the_test_part_duplicates_and_a_dirty_tree():
     assert [line[:20] for line in lines] == ["the test part of the", "4 examples stand in ", "the code had uncommi"]
 
 
+def test_a_winner_no_better_than_the_default_on_the_test_part():
+    for gain, number in ((-0.1, 1), (0.0, 1), (0.1, 0)):
+        against = {"default": 0.5, "winner": 0.5 + gain, "gain": gain}
+        assert sum("overtuned" in line for line in said(many(), overtuning={"default_on_test": against})) == number
+
+
+def test_what_had_changed_when_the_study_was_resumed_all_the_same():
+    changes = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3.11"]}]
+    (line,) = said(many(), study={"allowed_changes": changes})
+    assert "data: part train; python: was 3.11" in line
+
+
 def test_a_test_score_of_an_earlier_winner_is_told():
     lines = said(many(), test={"openings_of_these_data": 1, "trial": 7})
     assert lines == ["the test score is that of trial 7, which was the winner when the test part was opened"]

@@ -48,7 +48,7 @@ def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
     assert (code, out.count("trial 2  fold_1_repeat_")) == (0, 2)
 
 
-@pytest.mark.parametrize("name", ["trials.csv", "config.yaml"])
+@pytest.mark.parametrize("name", ["trials.csv", "config.yaml", "environment.json"])
 def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name):
     path = study / name
     path.write_text(path.read_text().replace("1", "2", 1))
@@ -78,6 +78,8 @@ def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study
     environment = json.loads(path.read_text())
     environment["packages"]["numpy"] = "1.0.0"
     path.write_text(json.dumps(environment))
+    # As it would have been written there.
+    assert hpo(capsys, "report", "made")[0] == 0
     code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "0")
     lines = out.splitlines()
     assert code == 0

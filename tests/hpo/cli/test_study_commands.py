@@ -53,10 +53,11 @@ def test_the_report_tells_what_was_done(study):
         "stopped": 0,
         "tasks_saved": 0,
         "failures": {},
+        "tasks_per_trial": 3,
     }
     parts = report["data"]["split"]["parts"]
     assert (parts["development"]["size"], parts["test"]["size"]) == (1617, 180)
-    assert report["winner"]["score"] == pytest.approx(sum(report["winner"]["folds"]) / 3)
+    assert report["winner"]["score"] == pytest.approx(sum(report["winner"]["values"].values()) / 3)
     page = (study / "report.md").read_text()
     for text in ("1,617 | 90.0%", "`training.lr`", "`round_size`", "hpo search --config", "torch 2."):
         assert text in page
@@ -179,6 +180,41 @@ def test_with_folds_the_winner_is_trained_once_more_on_all_of_them(study):
     assert [path.name for path in (study / "checkpoints").iterdir()] == ["final"]
     model = json.loads((study / "report.json").read_text())["winner"]["model"]
     assert (model["checkpoint_dir"], model["epochs"]) == ("checkpoints/final", 2)
+
+
+def test_a_changed_model_is_no_longer_the_studys(capsys, study):
+    weights = study / "checkpoints" / "final" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    code, _, err = hpo(capsys, "reproduce", "digits")
+    assert (code, "weights.safetensors: is not the file that the report was written with" in err) == (2, True)
+
+
+def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsys, study):
+    code, out, _ = hpo(capsys, "test", "digits")
+    report = json.loads((study / "report.json").read_text())
+    default, winner = (report["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
+    assert f"the default configuration, in the same opening: accuracy = {default:.4f}" in out
+    assert report["test"]["openings_of_these_data"] == 1
+    assert any("overtuned" in caution for caution in report["cautions"]) == (winner <= default)
+    assert hpo(capsys, "test", "digits", "--again", "--no-default")[0] == 0
+    report = json.loads((study / "report.json").read_text())
+    assert "not scored" in report["overtuning"]["default_on_test"]["missing"]
+
+
+def test_what_only_a_person_knows_is_kept_and_changes_no_trial(capsys, study):
+    before = (study / "trials.csv").read_text()
+    assert (
+        hpo(capsys, "report", "digits", "report.title=Is one layer enough, or not?", "report.exclusions=none")[0] == 0
+    )
+    report = json.loads((study / "report.json").read_text())
+    assert (report["study"]["title"], report["data"]["exclusions"]) == ("Is one layer enough, or not?", "none")
+    assert hpo(capsys, "report", "digits", "report.title=null", "--checklist", "--latex")[0] == 0
+    report = json.loads((study / "report.json").read_text())
+    assert "report.title" in report["study"]["title"]["missing"]
+    assert hpo(capsys, "resume", "digits")[0] == 0
+    assert (study / "trials.csv").read_text() == before
+    assert "Excluded: none" in (study / "checklist.md").read_text()
+    assert r"\texttt{training.lr}" in (study / "tables.tex").read_text()
 
 
 CSV = ["data=text_classification", "data.path=texts.csv", "data.min_count=1", "study.name=texts", *QUICK]

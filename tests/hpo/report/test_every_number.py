@@ -48,9 +48,9 @@ def leaves(value, path=""):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A random search over folds with failures and a default, whose test part was opened."""
-    tree = toy_config("random", SPACE, trials=26, objective="tests.toy_data:score")
+    tree = toy_config("random", SPACE, trials=26, objective="tests.toy_data:paced")
     path = tmp_path_factory.mktemp("runs") / "toy"
-    tree |= {"split": tree["split"] | {"folds": 3}, "study": tree["study"] | {"finalists": 2}}
+    tree |= {"split": tree["split"] | {"folds": 3}, "study": tree["study"] | {"finalists": 2, "seed": 1}}
     study = prepared(path, tree)
     record = study.open()
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
@@ -67,7 +67,7 @@ def report(folder):
 
 @pytest.fixture(scope="module")
 def trials(folder):
-    return pd.read_csv(folder / "trials.csv", float_precision="round_trip")
+    return pd.read_csv(folder / "trials.csv")
 
 
 def test_the_report_keeps_its_schema(report):
@@ -104,9 +104,9 @@ def test_what_is_copied_is_what_was_given(folder, report):
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert report["study"]["seed"] == config["study"]["seed"]
     assert report["study"]["budget"] == {"trials": 26, "repeats": 1, "hours": "not limited"}
-    assert {**json.loads((folder / "environment.json").read_text()), **report["environment"]} == report["environment"] | {
-        key: report["environment"][key] for key in ("cuda", "driver", "gpus")
-    }
+    for key, value in json.loads((folder / "environment.json").read_text()).items():
+        # What does not exist is said in words.
+        assert report["environment"][key] == value or (not value and isinstance(report["environment"][key], str))
     assert {key: report["strategy"][key] for key in config["strategy"]} == config["strategy"]
     assert report["strategy"]["rounds_run"] == 1 + pd.read_csv(folder / "trials.csv")["round"].max()
     assert report["fixed"] == {f"toy.{key}": config["toy"][key] for key in ("momentum", "always")}
@@ -151,7 +151,11 @@ def of_trials(trials):
         "num_parameters.smallest": sizes[0],
         "num_parameters.median": sizes[(len(sizes) - 1) // 2],
         "num_parameters.largest": sizes[-1],
-        **{f"top[{k}].{name}": getattr(row, name) for k, row in enumerate(top.itertuples()) for name in ("number", "score")},
+        **{
+            f"top[{k}].{name}": getattr(row, name)
+            for k, row in enumerate(top.itertuples())
+            for name in ("number", "score")
+        },
         **{
             f"top[{k}].point.{key}": value
             for k, row in enumerate(top[keys].to_dict("records"))
