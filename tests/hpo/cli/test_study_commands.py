@@ -190,7 +190,7 @@ def test_a_changed_model_is_no_longer_the_studys(capsys, study):
 
 
 def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsys, study):
-    code, out, _ = hpo(capsys, "test", "digits")
+    _, out, _ = hpo(capsys, "test", "digits")
     report = json.loads((study / "report.json").read_text())
     default, winner = (report["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
     assert f"the default configuration, in the same opening: accuracy = {default:.4f}" in out
