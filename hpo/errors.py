@@ -5,7 +5,9 @@ from collections.abc import Iterable
 
 
 class HpoError(Exception):
-    """A fault that the command shows as one line, without a traceback; the exit code is 2."""
+    """A fault that the command shows as one line, without a traceback, and its exit code."""
+
+    exit_code = 2
 
 
 class ConfigError(HpoError):
@@ -18,6 +20,12 @@ class SpaceError(HpoError):
 
 class DataError(HpoError):
     """The data cannot be read or cannot be split as asked."""
+
+
+class MachineError(HpoError):
+    """The machine stopped what was right in itself: a full disk, say. Once it is put right, `hpo resume` goes on."""
+
+    exit_code = 1
 
 
 class StudyError(HpoError):

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from hpo.dispatch.protocol import Dispatcher, Report
+from hpo.errors import MachineError
 from hpo.observer import Observer
 from hpo.race import Race
 from hpo.record import Record
@@ -90,6 +91,8 @@ class Round:
 
     def _take(self, report: Report) -> None:
         """Write an outcome down first, then tell whoever watches."""
+        if report.machine_fault is not None:
+            raise MachineError(f"search: trial {report.task.trial} cannot be trained: {report.machine_fault}")
         trial = self._trials[report.task.trial]
         if report.outcome is not None:
             trial = self._record.add_outcome(trial.number, report.task.index, report.outcome)

@@ -6,12 +6,18 @@ import os
 import time
 import traceback
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
+from hpo.machine import machine_fault
+from hpo.memory import figures, held
 from hpo.objective import resolve
+from hpo.sealing import hidden, opened, values_of
 from hpo.trials import Outcome
 
 Message = dict[str, Any]
+# With one of these a task ends.
+LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
 Points = Generator[Mapping[str, float], None, Any]
 
 
@@ -25,33 +31,51 @@ def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iter
             them, or None), `metric`, `direction`, `seed`, `threads`, `epochs` (None, or where to stop), `trained`
             (epochs that are trained already), `resume_dir` (None, or where the state of the training is kept),
             `checkpoint_dir` (None, or where the best model is kept), and for messages `study`, `trial`, `fold`,
-            `repeat`.
+            `repeat`. Perhaps also `secrets`, the values by name that the config is opened with (see `hpo.sealing`),
+            which the objective gets in their places.
         import_from: a folder to import the objective from besides the installed packages.
 
     Yields:
-        `{"point": {...}}` for each step of the curve, then once `{"outcome": {...}}`, the fields of `Outcome`.
-        Nothing the objective does is raised: a failure is an outcome.
+        `{"point": {...}}` for each step of the curve, `{"warning": text}` for what people should know, then once
+        `{"outcome": {...}}`, the fields of `Outcome`. Nothing the objective does is raised: a failure is an outcome.
+        Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`.
     """
     started, clock = time.time(), time.perf_counter()
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
     error = details = None
+    values: Mapping[str, str] = payload.get("secrets", {})
     try:
+        values = values_of(payload["config"], values)
+        task = {key: value for key, value in payload.items() if key != "secrets"}
+        task["config"] = opened(payload["config"], values)
         run_fold = resolve(payload["objective"], import_from).run_fold
-        for message in _steps(run_fold(payload)):
-            if "point" in message:
-                curve.append(message["point"])
+        for message in _steps(run_fold(task)):
+            if "result" not in message:
+                curve += [message["point"]] if "point" in message else []
                 yield message
             else:
                 # The final training has no validation part, and so no score.
                 metrics = _checked(message["result"], payload["metric"], is_scored=payload.get("validation") != [])
     # SystemExit too: an objective that calls sys.exit() must not take the worker with it.
     except (Exception, SystemExit) as caught:  # noqa: BLE001
-        error, details = _one_line(caught), traceback.format_exc()
+        fault = machine_fault(caught, _study_folder(payload))
+        if fault is not None:
+            yield {"machine_fault": hidden(fault, values)}
+            return
+        error, details = (hidden(text, values) for text in (_one_line(caught), traceback.format_exc()))
     # An objective that only looks its score up tells what the training took.
     seconds = metrics.pop("seconds", time.perf_counter() - clock)
     outcome = Outcome(metrics, curve, seconds, error, started=started, worker=os.getpid(), details=details)
     yield {"outcome": outcome.to_dict()}
+
+
+def _study_folder(payload: Mapping[str, Any]) -> Path | None:
+    """Return the folder that the study's own files lie in, as far as the task knows of one."""
+    if payload.get("data_dir"):
+        return Path(payload["data_dir"]).parent
+    inner = payload.get("checkpoint_dir") or payload.get("resume_dir")
+    return Path(inner).parent.parent if inner else None
 
 
 def _steps(result: Any) -> Iterator[Message]:
@@ -69,7 +93,10 @@ def _points(generator: Points) -> Generator[Message, None, Any]:
             point = next(generator)
         except StopIteration as stop:
             return stop.value
-        yield {"point": {name: _number(value) for name, value in point.items()}}
+        if set(point) == {"warning"}:
+            yield {"warning": " ".join(str(point["warning"]).split())}
+        else:
+            yield {"point": {name: _number(value) for name, value in point.items()}}
 
 
 def _checked(result: Any, metric: str, is_scored: bool) -> dict[str, float]:
@@ -103,4 +130,7 @@ def _number(value: Any) -> Any:
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        # Its own text is empty as a rule.
+        text = f"{text or 'out of memory'}; {figures(held())}"
     return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__

@@ -30,6 +30,9 @@ COMMANDS = {
     "ui": "open the MLflow UI on this project's runs, on the loopback address",
 }
 
+# What these write is state, for this user alone. What the others write goes where, and for whom, the user says.
+_PRIVATE = ("search", "resume", "report", "reproduce", "test", "compare", "train", "sync", "import")
+
 _EXAMPLES = """examples:
   hpo search                                          the default study: a Transformer on handwritten digits
   hpo search strategy=shifting_window study.name=windows study.trials=24
@@ -46,6 +49,28 @@ exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 int
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    before = os.umask(0o077)
+    os.umask(0o077 if given and given[0] in _PRIVATE else before)
+    try:
+        code = _run(given)
+        if sys.stdout is not None:
+            # Here, where a reader that is gone can still be noticed quietly.
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader of our output is gone, as with `| head`: nothing more to say, and nothing to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    finally:
+        os.umask(before)
+
+
+def _run(given: Sequence[str]) -> int:
+    for place, argument in enumerate(given, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            return _fault(f"command line: argument {place} is not UTF-8: {argument.encode(errors='surrogateescape')!r}")
     if not given or given[0] in ("-h", "--help", "help"):
         _say(usage())
         return 0 if given else 2
@@ -65,13 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HpoError as error:
         if debug:
             raise
-        return _fault(str(error))
+        return _fault(str(error), error.exit_code)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The reader of our output is gone, as with `| head`: nothing more to say, and nothing to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
 
 
 def usage() -> str:
@@ -85,9 +106,13 @@ def _say(text: str) -> None:
     print(text)
 
 
-def _fault(text: str) -> int:
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
-    return 2
+def _fault(text: str, code: int = 2) -> int:
+    from hpo.sealing import hidden
+
+    # Whatever was given may hold what a terminal takes for orders.
+    line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(hidden(text, {}).split()))
+    print(f"error: {line}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from hpo.dispatch.protocol import Report
-from hpo.trials import Outcome, Task
-from hpo.worker import Message, run_task
+from hpo.dispatch.protocol import Report, report_of
+from hpo.trials import Task
+from hpo.worker import LAST_MESSAGES, Message, run_task
 
 
 class LocalDispatcher:
@@ -31,10 +31,9 @@ class LocalDispatcher:
             self._running = task, run_task(task.payload, self._import_from)
         task, messages = self._running
         message = next(messages)
-        if "outcome" not in message:
-            return (Report(task, point=message["point"]),)
-        self._running = None
-        return (Report(task, outcome=Outcome.from_dict(message["outcome"])),)
+        if not LAST_MESSAGES.isdisjoint(message):
+            self._running = None
+        return (report_of(task, message),)
 
     def close(self) -> None:
         """Drop what is waiting."""

@@ -5,15 +5,34 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hpo.trials import Outcome, Task
+from hpo.worker import Message
 
 
 @dataclass(frozen=True)
 class Report:
-    """One message from a worker: a point of a task's learning curve, or the task's outcome."""
+    """One message from a worker: a point of a task's learning curve, a warning, or how the task ended.
+
+    Attributes:
+        task: whose message it is.
+        point: a step of its learning curve.
+        warning: a line for people; the task goes on.
+        outcome: what it gave back.
+        machine_fault: why the machine could not run it (a full disk, say): no outcome, and nothing of the task's doing.
+        is_lost: whether the outcome is the dispatcher's own, because the worker died or fell silent.
+    """
 
     task: Task
     point: Mapping[str, Any] | None = None
+    warning: str | None = None
     outcome: Outcome | None = None
+    machine_fault: str | None = None
+    is_lost: bool = False
+
+
+def report_of(task: Task, message: Message) -> Report:
+    """Return a message of `hpo.worker.run_task` as a report."""
+    outcome = Outcome.from_dict(message["outcome"]) if "outcome" in message else None
+    return Report(task, message.get("point"), message.get("warning"), outcome, message.get("machine_fault"))
 
 
 class Dispatcher(Protocol):
@@ -31,7 +50,8 @@ class Dispatcher(Protocol):
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
         """Block until a worker reports, and return all reports at hand in the order they were made.
 
-        Returns an empty sequence when nothing was reported within `timeout` seconds, or nothing runs.
+        Returns an empty sequence when nothing was reported within `timeout` seconds, or nothing runs; a dispatcher
+        may also do so while it replaces a worker.
         """
         ...
 

@@ -3,15 +3,21 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.worker import Message, run_task
+from hpo.dispatch.child import Child
+from hpo.worker import Message
 
 
 class RayWorker:
-    """Runs tasks one after another, so that torch and the data are loaded once a worker and not once a trial."""
+    """Has a child process train, so that it survives what tasks do to theirs and can tell how they died."""
 
     def __init__(self, import_from: str | None) -> None:
-        self._import_from = import_from
+        self._child = Child(import_from)
 
-    def run(self, payload: Mapping[str, Any]) -> Iterator[Message]:
-        """Yield the messages of `hpo.worker.run_task`."""
-        yield from run_task(payload, self._import_from)
+    def start(self) -> None:
+        """Start the child; whoever waits for this call knows that the worker is there."""
+        self._child.start()
+
+    def run(self, payload: Mapping[str, Any], attempt: int) -> Iterator[Message]:
+        """Yield the messages of `hpo.dispatch.child.Child.run`, each with the number of the attempt."""
+        for message in self._child.run(payload):
+            yield message | {"attempt": attempt}

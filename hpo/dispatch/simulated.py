@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpo.dispatch.protocol import Report
-from hpo.trials import Outcome, Task
+from hpo.dispatch.protocol import Report, report_of
+from hpo.trials import Task
 from hpo.worker import run_task
 
 
@@ -51,11 +51,11 @@ class SimulatedDispatcher:
         while self._waiting and self._free:
             task = self._waiting.popleft()
             _, worker = heapq.heappop(self._free)
-            messages = list(run_task(task.payload, self._import_from))
-            outcome = replace(Outcome.from_dict(messages[-1]["outcome"]), started=self.clock, worker=worker)
-            reports = [Report(task, point=message["point"]) for message in messages[:-1]]
+            reports = [report_of(task, message) for message in run_task(task.payload, self._import_from)]
+            ended = self.clock
+            if (outcome := reports[-1].outcome) is not None:
+                reports[-1] = Report(task, outcome=replace(outcome, started=self.clock, worker=worker))
+                ended += outcome.seconds
             # The count keeps tasks that end together in the order of their start.
             self._num_started += 1
-            ended = self.clock + outcome.seconds
-            reports.append(Report(task, outcome=outcome))
             heapq.heappush(self._running, (ended, self._num_started, worker, reports))

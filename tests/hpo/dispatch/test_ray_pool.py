@@ -33,7 +33,7 @@ def test_workers_that_die_or_hang(pool, tmp_path):
     assert {n: (o.error, o.attempt) for n, o in outcomes.items()} == dict.fromkeys((1, 2, 3), (None, 2))
 
     outcomes, _ = run(pool, [task(1, "dies"), task(2, "constant")])
-    assert outcomes[1].error == "worker died, attempt 3 of 3"
+    assert outcomes[1].error == "worker died (signal 9), attempt 3 of 3"
     assert outcomes[2].error is None
 
     outcomes, _ = run(pool, [task(0, "hangs"), task(1, "constant"), task(2, "constant")])

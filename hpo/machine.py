@@ -1,0 +1,102 @@
+"""Faults of the machine: a disk without room, a folder that cannot be written, no file descriptors left."""
+
+import errno
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpo.errors import MachineError
+
+# What no point of a space is to blame for: with any of them a trial has not failed, it has not been tried.
+_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+# How libraries write them whose errors are not Python's: safetensors and tokenizers end in the number.
+_IN_TEXTS = re.compile(rf"os error ({'|'.join(str(number) for number in _FAULTS)})\b")
+_IN_SQLITE = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+)
+
+
+def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
+    """Return one line with the path and its free bytes where the machine is at fault; None for every other error.
+
+    Args:
+        error: what was raised; those that it was raised from count too.
+        folder: the study's own; that a file in it may not be written is the machine's fault as well.
+    """
+    for cause in _chain(error):
+        if isinstance(cause, OSError):
+            inside = folder is not None and Path(_text(cause.filename)).absolute().is_relative_to(folder.absolute())
+            if cause.errno in _FAULTS or (isinstance(cause, PermissionError) and inside):
+                return _line(cause.errno or errno.EIO, cause.filename or folder)
+        elif found := _IN_TEXTS.search(str(cause)):
+            return _line(int(found[1]), folder)
+    return None
+
+
+@contextmanager
+def machine_faults(what: str, path: Path) -> Iterator[None]:
+    """Raise MachineError in place of what was raised inside, where the machine is at fault.
+
+    Args:
+        what: could not be done, as the start of the line: `record: cannot be written`.
+        path: the file or folder that it was about.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MachineError):
+            raise
+        fault = machine_fault(error, path) or _database_fault(error, path)
+        if fault is None and isinstance(error, PermissionError):
+            fault = _line(error.errno or errno.EACCES, error.filename or path)
+        if fault is None:
+            raise
+        raise MachineError(f"{what}: {fault}") from error
+
+
+def _database_fault(error: BaseException, path: Path) -> str | None:
+    for cause in _chain(error):
+        # The lowest byte is the kind; the others say more of it.
+        if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_SQLITE:
+            return f"{cause}: {path}, {_free(path)}"
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _line(number: int, path: str | bytes | int | Path | None) -> str:
+    """Return the reason, the path, and what there is left: descriptors where those have run out, else bytes."""
+    shown = f"{_text(path)}, " if _text(path) else ""
+    if number in (errno.EMFILE, errno.ENFILE):
+        import resource  # There is none on Windows, where this module can be imported all the same.
+
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return f"{os.strerror(number)}: {shown}this process may have {limit} files open (`ulimit -n`)"
+    return f"{os.strerror(number)}: {shown}{_free(Path(_text(path) or '.'))}"
+
+
+def _free(path: Path) -> str:
+    there = path.absolute()
+    try:
+        while not there.exists():
+            there = there.parent
+        return f"{shutil.disk_usage(there).free:,} bytes free"
+    except OSError as error:
+        return f"bytes free unknown ({error.strerror})"
+
+
+def _text(path: str | bytes | int | Path | None) -> str:
+    return "" if path is None or isinstance(path, int) else os.fsdecode(path)
