@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
 from model.checkpoint import Checkpoint, load_checkpoint
-from model.predict import CPU, predict_texts, refuse_rows
+from model.predict import CPU, predict_inputs, refuse_rows
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
@@ -32,7 +32,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
     if target is not None and not target.strip():
         raise ValueError("target: is empty; must hold some text, or be left out")
     if target is None and isinstance(checkpoint.task, SequenceToSequence):
-        target = predict_texts(checkpoint_dir, [text], {})[0]
+        target = predict_inputs(checkpoint_dir, [text], {})[0]
     with keep_weights(checkpoint.network):
         axes = _read(checkpoint, text, target or "")
         return list(_maps(checkpoint.network, axes))

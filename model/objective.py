@@ -10,6 +10,7 @@ from model.config import parse
 from model.data.examples import digest
 from model.data.source import read_examples
 from model.data.store import write_store
+from model.sampling import OPTIONS as SAMPLING_OPTIONS
 
 # A training can be stopped after some epochs and continued later, from the state in `resume_dir`.
 CONTINUES = True
@@ -32,8 +33,9 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     """Reads all of the data and says what it is.
 
     Returns:
-        `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`, `labels`
-        (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined parts).
+        `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`,
+        `labels` (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined
+        parts).
         Examples are numbered train first, then validation, then test.
 
     Raises:
@@ -109,13 +111,24 @@ def run_test(task: dict[str, Any]) -> dict[str, float]:
     return score_test(task)
 
 
-def predict(checkpoint_dir: str, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
+    """What `predict` reads of a configuration's model.
+
+    Returns:
+        `inputs`: "text", or "rows" for models of numbers; `options`: `{"type", "default"}` by name.
+    """
+    name = parse(config).data.name
+    options = SAMPLING_OPTIONS if name == "language_modelling" else {}
+    return {"inputs": "rows" if name == "digits" else "text", "options": options}
+
+
+def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
     """What a trained network makes of each input, in batches.
 
     Args:
         checkpoint_dir: what a training kept.
-        inputs: one text each.
-        options: for language models the fields of `model.sample.Sampling`: `temperature`, `top_k`, `top_p`,
+        inputs: one text each; for a model of numbers, one example each, as nested rows or all numbers in a row.
+        options: for language models the fields of `model.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
             `max_tokens`, `seed`; for all others, none.
 
     Returns:
@@ -125,9 +138,9 @@ def predict(checkpoint_dir: str, inputs: Sequence[str], options: Mapping[str, An
     Raises:
         ValueError: an input or option cannot be used, or the checkpoint; one line that says which and why.
     """
-    from model.predict import predict_texts  # here for the same reason as in run_fold
+    from model.predict import predict_inputs  # here for the same reason as in run_fold
 
-    return predict_texts(checkpoint_dir, inputs, options)
+    return predict_inputs(checkpoint_dir, inputs, options)
 
 
 def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from model.data.batches import batches_by_length
 from model.data.vocabulary import SPECIAL
 from model.encoder_decoder import EncoderDecoder
 from model.language_model import LanguageModel
-from model.sample import Sampling, sample, uniform_draws
+from model.sample import sample, uniform_draws
+from model.sampling import Sampling
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
@@ -23,10 +24,12 @@ CPU = torch.device("cpu")
 
 
 @torch.no_grad()
-def predict_texts(checkpoint_dir: str, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
     """See `model.objective.predict`."""
     checkpoint = load_checkpoint(checkpoint_dir)
     task = type(checkpoint.task)
+    if any(not isinstance(given, str) for given in inputs):
+        return _labels_of_rows(checkpoint, inputs, options)
     refuse_rows(checkpoint)
     known = {field.name for field in fields(Sampling)} if task is LanguageModelling else set()
     for name in options:
@@ -53,7 +56,30 @@ def refuse_rows(checkpoint: Checkpoint) -> None:
 def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, Any]) -> list[str]:
     task = checkpoint.task
     assert isinstance(task, Classification)
-    encoded = task.encode([{"text": text, "label": ""} for text in inputs])
+    return _likeliest(checkpoint, task, [{"text": text, "label": ""} for text in inputs])
+
+
+def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
+    """The label of each input that is numbers: `max_length` rows of `features`, nested or one after the other."""
+    task = checkpoint.task
+    if not isinstance(task, Classification) or task.features is None:
+        raise ValueError(f"a model of '{checkpoint.config.data.name}' reads texts; numbers cannot be given")
+    if options:
+        raise ValueError(f"{next(iter(options))}: has no effect on a model of '{checkpoint.config.data.name}'")
+    shape = (task.max_length, task.features)
+    images = []
+    for number, given in enumerate(inputs, start=1):
+        try:
+            images.append(torch.tensor(given, dtype=torch.float32).reshape(shape).tolist())
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ValueError(
+                f"input {number}: must be {shape[0] * shape[1]} numbers, {shape[0]} rows of {shape[1]}"
+            ) from error
+    return _likeliest(checkpoint, task, [{"rows": image, "label": ""} for image in images])
+
+
+def _likeliest(checkpoint: Checkpoint, task: Classification, items: Sequence[dict[str, Any]]) -> list[str]:
+    encoded = task.encode(items)
 
     def predict(indices: Tensor) -> list[str]:
         batch = task.batch(encoded, indices, CPU)

@@ -1,7 +1,6 @@
 """From the beginning of a text to a continuation: sampling from a language model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,38 +8,7 @@ from torch import Tensor
 
 from model.data.vocabulary import SPECIAL
 from model.language_model import LanguageModel
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How the next token is drawn.
-
-    Attributes:
-        temperature: the logits are divided by it: below 1 bolder, above 1 more even; 0 = always the likeliest token.
-        top_k: only so many of the likeliest tokens may be drawn; None = all.
-        top_p: only the fewest likeliest tokens that together reach this probability, 0 < p <= 1; None = all.
-        max_tokens: how many tokens are drawn.
-        seed: of the draws; 0 or more.
-
-    Source: top_k: Fan et al. 2018, section 5.2; top_p: Holtzman et al. 2020, "The curious case of neural text
-    degeneration", section 3.1. Where both are given, top_k goes first, and top_p counts what it leaves as the whole.
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
-    max_tokens: int = 200
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a value out of bounds."""
-        _check("temperature", self.temperature, "0 or more", 0 <= self.temperature < float("inf"))
-        _check("top_k", self.top_k, "1 or more", self.top_k is None or self.top_k >= 1)
-        _check("top_p", self.top_p, "above 0 and at most 1", self.top_p is None or 0 < self.top_p <= 1)
-        _check("max_tokens", self.max_tokens, "1 or more", self.max_tokens >= 1)
-        _check("seed", self.seed, "0 or more", self.seed >= 0)
-        if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
-            raise ValueError("temperature: 0 always takes the likeliest token, so that top_k and top_p have no effect")
+from model.sampling import Sampling
 
 
 @torch.no_grad()
@@ -112,8 +80,3 @@ def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
 def uniform_draws(seed: int, number: int, max_tokens: int) -> Tensor:
     """(max_tokens,) in 0 .. 1 for input `number`: more tokens only go on, and no other input matters."""
     return torch.from_numpy(np.random.default_rng((seed, number)).random(max_tokens))
-
-
-def _check(name: str, value: object, allowed: str, holds: bool) -> None:
-    if not holds:
-        raise ValueError(f"{name}: must be {allowed}, given {value}")

@@ -10,7 +10,8 @@ from model.data.vocabulary import SPECIAL
 from model.errors import CheckpointError
 from model.positions import Rotation
 from model.predict import BATCH_SIZE
-from model.sample import Sampling, draw_token
+from model.sample import draw_token
+from model.sampling import Sampling
 from tests.model.conftest import run, small
 
 TAGGED = "The\tDET\ndog\tNOUN\nruns\tVERB\n\nA\tDET\ncat\tNOUN\n\n"
