@@ -25,11 +25,20 @@ def point_key(point: Point) -> str:
 
 
 def short_text(point: Point) -> str:
-    """Return a point for people, in short: `lr=0.0003 num_layers=2`."""
-    return " ".join(
-        f"{key.rpartition('.')[2]}={value:.3g}" if isinstance(value, float) else f"{key.rpartition('.')[2]}={value}"
-        for key, value in point.items()
-    )
+    """Return a point for people, in short: `lr=3e-4 num_layers=2`; whole keys where their last parts are the same."""
+    lasts = [key.rpartition(".")[2] for key in point]
+    names = lasts if len(set(lasts)) == len(lasts) else list(point)
+    return " ".join(f"{name}={short_value(value)}" for name, value in zip(names, point.values(), strict=True))
+
+
+def short_value(value: Value) -> str:
+    """Return a value in short, numbers with three digits and in the shorter of both notations: 0.01, 3e-4, 5.57e-5."""
+    if not isinstance(value, float):
+        return str(value)
+    plain = f"{value:.3g}"
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    scientific = f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}" if exponent else plain
+    return min(plain, scientific, key=len)
 
 
 # Draws in a row that may break the rules before the points that keep them are listed. Where a share f of all points
