@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.contours import draw_contours
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.expected_performance import draw_expected_performance
 from hpo.report.figures.fold_spread import draw_fold_spread
-from hpo.report.figures.importance import draw_importance, importances
+from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.subject import Subject
 from hpo.report.figures.timeline import draw_timeline
 from hpo.study import Study
 from hpo.trials import Trial
@@ -59,3 +60,8 @@ def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) ->
     """
     subject = Subject.of(study, trials, winner)
     return tuple(Drawing(name, field, title, draw(subject)) for name, field, title, draw in _FIGURES)
+
+
+def importances(subject: Subject) -> dict[str, float] | NotDrawn:
+    """Return the share of each hyperparameter that was searched, the most important first; see `Subject`."""
+    return subject.importances

@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from hpo.report.figures.clock import Clock
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, shown, styled, time_unit, whole_ticks
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject, counted, score_of
+from hpo.report.figures.subject import Subject, counted, score_of
 from hpo.trials import Trial
 
 _MOST = 1_000

@@ -3,12 +3,13 @@
 from typing import Any
 
 from hpo.dimensions import Range
-from hpo.report.figures.importance import FEWEST, too_few
+from hpo.report.figures.drawn import Drawn, NotDrawn
+from hpo.report.figures.importances import FEWEST, too_few
 from hpo.report.figures.look import log_ticks, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, texts
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.slices import by_importance, is_log
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.subject import Subject
 
 # Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
@@ -18,11 +19,11 @@ def draw_contours(subject: Subject) -> Drawn | NotDrawn:
     """Draw a map a pair, of up to four hyperparameters; each cell is the best score in it."""
     if len(subject.scored) < FEWEST:
         # Between fewer, most of a map would be made up.
-        return too_few(subject)
+        return too_few(len(subject.scored))
     from optuna.visualization import plot_contour
 
     drawn = best_and_even(subject.scored, _MOST)
-    study = optuna_study(subject, drawn, _STEPS)
+    study = optuna_study(subject.space, subject.direction, drawn, _STEPS)
     varied = _varied(study)
     keys = [key for key in by_importance(subject) if shown(key) in varied][:_MOST_KEYS]
     if len(keys) < 2:

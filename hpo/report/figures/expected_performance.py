@@ -1,8 +1,9 @@
 """What a random search of fewer trials would have found."""
 
 from hpo.report.expected_performance import describe_expected
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLUE, ORANGE, log_ticks, new_figure, pale, shown, styled
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject, score_of
+from hpo.report.figures.subject import Subject, score_of
 
 _LOOK = {
     "unbiased": ("unbiased (Tang et al. 2020)", BLUE, "solid"),

@@ -1,7 +1,8 @@
 """How far the scores of a configuration lie apart over folds and seeds."""
 
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, shown, styled
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.subject import Subject
 
 _MOST = 15
 

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, pale, shown, styled, whole_ticks
 from hpo.report.figures.sample import best_and_even, evenly, sampled
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.subject import Subject
 from hpo.trials import Outcome, Trial
 
 _MOST_CURVES, _MOST_PLACES = 100, 200

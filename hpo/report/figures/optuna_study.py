@@ -7,8 +7,8 @@ from typing import Any
 
 from hpo.dimensions import Dimension, Range, Value
 from hpo.report.figures.look import fence, shown
-from hpo.report.figures.subject import Subject, score_of
-from hpo.trials import Trial
+from hpo.space import Space
+from hpo.trials import Direction, Trial
 
 
 class Rank(int):
@@ -35,11 +35,14 @@ class Rank(int):
         return self
 
 
-def optuna_study(subject: Subject, trials: Sequence[Trial], steps: int | None = None, keeps_wild: bool = False) -> Any:
+def optuna_study(
+    space: Space, direction: Direction, trials: Sequence[Trial], steps: int | None = None, keeps_wild: bool = False
+) -> Any:
     """Return an Optuna study in memory of these trials.
 
     Args:
-        subject: whose trials they are.
+        space: that they lie in.
+        direction: which scores are better.
         trials: with scores.
         steps: where given, numbers of ranges are moved to the nearest of so many places on their own scale.
         keeps_wild: whether scores far out keep their value; else they are moved to the nearest that is not, since they
@@ -47,17 +50,17 @@ def optuna_study(subject: Subject, trials: Sequence[Trial], steps: int | None = 
     """
     import optuna
 
-    low, high = fence([score_of(trial) for trial in trials])
-    ranks = {d.key: _ranks(d) for d in subject.space.dimensions if not isinstance(d, Range)}
-    kinds = {d.key: _distribution(d, ranks) for d in subject.space.dimensions}
+    low, high = fence([trial.score for trial in trials if trial.score is not None])
+    ranks = {d.key: _ranks(d) for d in space.dimensions if not isinstance(d, Range)}
+    kinds = {d.key: _distribution(d, ranks) for d in space.dimensions}
     with quiet_optuna():
-        study = optuna.create_study(direction=subject.direction)
+        study = optuna.create_study(direction=direction)
         study.add_trials(
             [
                 optuna.create_trial(
-                    params={shown(k): _parameter(subject.space[k], v, ranks, steps) for k, v in trial.point.items()},
+                    params={shown(k): _parameter(space[k], v, ranks, steps) for k, v in trial.point.items()},
                     distributions={shown(k): kinds[k] for k in trial.point},
-                    value=score_of(trial) if keeps_wild else min(max(score_of(trial), low), high),
+                    value=trial.score if keeps_wild or trial.score is None else min(max(trial.score, low), high),
                 )
                 for trial in trials
             ]

@@ -1,9 +1,10 @@
 """Each trial as a line over its hyperparameters."""
 
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.subject import Subject
 
 _MOST = 150
 
@@ -18,7 +19,9 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     # Later lines lie on top.
     drawn.sort(key=lambda trial: (-trial.loss, trial.number))
     with quiet_optuna():
-        figure = plot_parallel_coordinate(optuna_study(subject, drawn), target_name=shown(subject.metric))
+        figure = plot_parallel_coordinate(
+            optuna_study(subject.space, subject.direction, drawn), target_name=shown(subject.metric)
+        )
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(
         figure,

@@ -4,11 +4,11 @@ import math
 from typing import Any
 
 from hpo.dimensions import Range
-from hpo.report.figures.importance import importances
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import log_ticks, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject
+from hpo.report.figures.subject import Subject
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
 
@@ -21,7 +21,7 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
     from plotly.subplots import make_subplots
 
     drawn = best_and_even(subject.scored, _MOST)
-    study = optuna_study(subject, drawn)
+    study = optuna_study(subject.space, subject.direction, drawn)
     there = {key for trial in drawn for key in trial.point}
     keys = [key for key in by_importance(subject) if key in there][:_MOST_PANELS]
     columns = min(_COLUMNS, len(keys))
@@ -45,7 +45,7 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
 
 def by_importance(subject: Subject) -> list[str]:
     """Return the keys of the dimensions, the most important first; as they were written where that is not known."""
-    known = importances(subject)
+    known = subject.importances
     return list(subject.space.keys) if isinstance(known, NotDrawn) else list(known)
 
 

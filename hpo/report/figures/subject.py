@@ -4,35 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from hpo.report.figures.drawn import NotDrawn
+from hpo.report.figures.importances import importances
 from hpo.space import Space
 from hpo.study import Study
 from hpo.trials import Direction, Outcome, TaskGrid, Trial
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure.
-
-    Attributes:
-        figure: a plotly Figure.
-        caption: what it shows, and what was left out of it.
-    """
-
-    figure: Any
-    caption: str
-
-
-@dataclass(frozen=True)
-class NotDrawn:
-    """Stands where there is no figure.
-
-    Attributes:
-        reason: why not, in one line.
-    """
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -85,6 +62,11 @@ class Subject:
         if self.winner is None:
             return ranked
         return [self.winner, *(t for t in ranked if t.number != self.winner.number)]
+
+    @cached_property
+    def importances(self) -> dict[str, float] | NotDrawn:
+        """The share of each hyperparameter that was searched, the most important first; see `importances`."""
+        return importances(self.space, self.direction, self.scored)
 
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:

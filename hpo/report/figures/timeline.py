@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.report.figures.clock import Clock
+from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
-from hpo.report.figures.subject import Drawn, NotDrawn, Subject, counted
+from hpo.report.figures.subject import Subject, counted
 from hpo.report.sections.cost import describe_cost
 from hpo.trials import Outcome
 

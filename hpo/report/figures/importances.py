@@ -1,0 +1,55 @@
+"""How much each hyperparameter mattered for reaching the best trials, in numbers."""
+
+from collections.abc import Sequence
+
+from hpo.report.figures.drawn import NotDrawn
+from hpo.report.figures.look import shown
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
+from hpo.space import Space
+from hpo.trials import Direction, Trial
+
+# Optuna's PED-ANOVA wants five trials among the best; with ten, these are half.
+FEWEST, _AMONG_BEST = 10, 5
+
+
+def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> dict[str, float] | NotDrawn:
+    """Return the share of each hyperparameter that was searched, the most important first; they sum to 1.
+
+    The share tells how far the values among the best trials (see `best_share`) differ from those among all of them,
+    for one hyperparameter at a time. A dimension with one value has none.
+
+    Args:
+        space: that was searched.
+        direction: which scores are better.
+        trials: complete ones, whose scores compare.
+
+    Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), as `optuna.importance` computes it, with
+    conditional hyperparameters as in arXiv 2601.20800.
+    """
+    if len(trials) < FEWEST:
+        return too_few(len(trials))
+    if len({trial.loss for trial in trials}) == 1:
+        return NotDrawn("all complete trials have the same score")
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    keys = sorted({key for trial in trials for key in trial.point})
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=best_share(len(trials)))
+    study = optuna_study(space, direction, trials, keeps_wild=True)
+    with quiet_optuna():
+        # The names in order: Optuna's own come from a set, whose order changes from process to process.
+        raw = get_param_importances(study, evaluator=evaluator, params=[shown(k) for k in keys], normalize=False)
+    total = sum(raw.values())
+    if not total:
+        return NotDrawn("the best trials have the same values as all the others")
+    shares = {key: float(raw[shown(key)] / total) for key in keys}
+    return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
+
+
+def best_share(number: int) -> float:
+    """Return which share of so many trials count as the best: a tenth, but five of them at least."""
+    return max(0.1, _AMONG_BEST / number)
+
+
+def too_few(number: int) -> NotDrawn:
+    """Return why nothing is said of hyperparameters."""
+    return NotDrawn(f"it takes {FEWEST} complete trials to say anything; there are {number}")
