@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.cli.arguments import make_parser
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--at-seconds", metavar="S,S", help="and after so many seconds of training; shortest = of the shortest search")
     add("--optimum", metavar="SCORE", help="the best score there is, for regret; a table's own is known")
     add("--name", help="folder under runs/ (compare- and the study's name)")
+    add("--publish", action="store_true", help="copy what others need into studies/<name>/")
     add("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
     add("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
     return parser
@@ -67,7 +69,16 @@ def _compare_strategies(given: argparse.Namespace) -> int:
     # `shortest` stands for the length of the shortest search, which is known once all are finished.
     texts = _items(given.at_seconds)
     seconds = [_number("--at-seconds", text) for text in texts if text != "shortest"]
-    return run_comparison(comparison, budgets, seconds, "shortest" in texts, optimum)
+    code = run_comparison(comparison, budgets, seconds, "shortest" in texts, optimum)
+    _publish(given, comparison.path)
+    return code
+
+
+def _publish(given: argparse.Namespace, folder: Path) -> None:
+    from hpo.compare.files import publish_comparison
+
+    for path in publish_comparison(folder, folder.name) if given.publish else ():
+        print(path)
 
 
 def _compose(
@@ -129,6 +140,7 @@ def _compare_studies(given: argparse.Namespace) -> int:
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     show(result, write_comparison(folder.path, result))
+    _publish(given, folder.path)
     return 0
 
 

@@ -93,7 +93,8 @@ def _runs(summary: Summary) -> str:
     counts = summary["counts"]
     return (
         f"{counts['proposed']} configurations, {counts['tasks_per_trial']} training(s) each: "
-        f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, budget {counts['budget']}."
+        f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
+        f"budget {counts['budget']}."
     )
 
 

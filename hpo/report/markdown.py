@@ -1,8 +1,9 @@
 """The report as a page of Markdown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hpo.markdown import markdown_table
 from hpo.report.fields import reason_missing
 from hpo.report.ranges import describe_range, value_text
 
@@ -39,7 +40,8 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
         spread += f"{low:.4f} to {high:.4f})"
     yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
     yield ""
-    yield from _table(("hyperparameter", "value"), [(f"`{k}`", value_text(v)) for k, v in winner["point"].items()])
+    values = [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
+    yield from markdown_table(("hyperparameter", "value"), values)
     yield ""
     yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['values'].values())}."
     yield f"Train it: `hpo train --config {winner['config']}`."
@@ -84,7 +86,7 @@ def _data(summary: Mapping[str, Any]) -> Iterable[str]:
         (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
         for name, part in split["parts"].items()
     ]
-    yield from _table(("part", "examples", "share", "fingerprint"), rows)
+    yield from markdown_table(("part", "examples", "share", "fingerprint"), rows)
     yield ""
     folds = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])
     yield f"Validation: {split['kind'].replace('_', ' ')}, seed {split['seed']}; train / validation: {folds}."
@@ -96,7 +98,7 @@ def _data(summary: Mapping[str, Any]) -> Iterable[str]:
 def _space(summary: Mapping[str, Any]) -> Iterable[str]:
     yield "## Space"
     yield ""
-    yield from _table(("hyperparameter", "kind", "range"), _ranges(summary))
+    yield from markdown_table(("hyperparameter", "kind", "range"), _ranges(summary))
     yield ""
     yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
     yield ""
@@ -116,7 +118,7 @@ def _ranges(summary: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
 def _strategy(summary: Mapping[str, Any]) -> Iterable[str]:
     yield "## Strategy"
     yield ""
-    yield from _table(("setting", "value"), [(f"`{k}`", value_text(v)) for k, v in summary["strategy"].items()])
+    yield from markdown_table(("setting", "value"), [(f"`{k}`", value_text(v)) for k, v in summary["strategy"].items()])
 
 
 def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -138,10 +140,11 @@ def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
         yield f"- {count} failed: {reason}"
     yield ""
     rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
-    yield from _table(("best trials", summary["metric"]["name"], "point"), rows)
+    yield from markdown_table(("best trials", summary["metric"]["name"], "point"), rows)
     if reason_missing(summary["finalists"]) is None:
         yield ""
-        yield from _table(("trained again", "in the search", "on fresh seeds"), map(_finalist, summary["finalists"]))
+        head = ("trained again", "in the search", "on fresh seeds")
+        yield from markdown_table(head, map(_finalist, summary["finalists"]))
 
 
 def _finalist(finalist: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -167,7 +170,7 @@ def _expected(summary: Mapping[str, Any]) -> Iterable[str]:
             biased["budgets"], unbiased["means"], unbiased["spreads"], biased["means"], biased["spreads"], strict=True
         )
     ]
-    yield from _table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)
+    yield from markdown_table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)
 
 
 def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -187,7 +190,7 @@ def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
         (f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}")
         for step in summary["best_so_far"]["seconds"]
     ]
-    yield from _table(("seconds", "trial", "best so far"), rows)
+    yield from markdown_table(("seconds", "trial", "best so far"), rows)
 
 
 def _environment(summary: Mapping[str, Any]) -> Iterable[str]:
@@ -210,13 +213,6 @@ def _missing(summary: Mapping[str, Any]) -> Iterable[str]:
         for key, reason in field["missing"].items()
     ]
     yield from lines or ["Nothing: all 25 fields are filled."]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
 def _point(point: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ BASE = {
 }
 LAW = {
     "errors": set(),
+    "markdown": set(),
     "keys": set(),
     "page": set(),
     "dimensions": set(),
@@ -83,6 +84,7 @@ LAW = {
         "finalists",
         "folder",
         "keys",
+        "markdown",
         "page",
         "record",
         "record_storage",
@@ -121,7 +123,8 @@ LAW = {
         "trials",
     },
     "compare": BASE
-    | {"dispatch", "documents", "environment", "folder", "history", "observer", "record", "search", "strategies", "study"},
+    | {"dispatch", "documents", "environment", "folder", "history", "markdown", "observer", "record", "search", "strategies"}
+    | {"study"},
     "train_once": {
         "config",
         "environment",

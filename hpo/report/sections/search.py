@@ -15,7 +15,7 @@ from hpo.trials import Trial
 
 _CHOSEN_BY = {
     False: "the best mean score over the folds; the earlier trial on ties",
-    True: "of the best trials of the search, the best mean score on fresh seeds",
+    True: "the best mean score on fresh seeds among the best trials of the search",
 }
 
 

@@ -52,6 +52,17 @@ def test_the_files_of_a_comparison(capsys):
         table = list(csv.DictReader(file))
     assert [float(row["p_holm"]) for row in table] == [pair["p_holm"] for pair in result["pairs"]]
     assert {"comparison.html", "comparison.yaml", "environment.json"} < set(files())
+    page = (FOLDER / "comparison.md").read_text()
+    for pair in result["pairs"]:
+        assert f"| {pair['budget']} trials | random | evolutionary |" in page
+
+
+def test_a_published_comparison_has_all_but_the_large_page(capsys):
+    code, out, _ = hpo(capsys, *COMPARE, "--publish", "study.trials=3")
+    published = {path.name for path in Path("studies", FOLDER.name).iterdir()}
+    assert code == 0
+    assert published == set(files()) - {"comparison.html", "driver.lock"}
+    assert all(str(Path("studies", FOLDER.name, name)) in out for name in published)
 
 
 def accuracies():
