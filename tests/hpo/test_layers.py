@@ -82,6 +82,7 @@ LAW = {
         "errors",
         "final",
         "finalists",
+        "first_points",
         "folder",
         "keys",
         "markdown",
