@@ -14,14 +14,12 @@ from hpo.compare.cells import (
     standing_head,
     standing_rows,
 )
+from hpo.page import figure_place, page, table
 
 # Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision. Their yellow is too pale for
 # lines on white. A dash pattern tells curves apart in print, and beyond seven of them.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("solid", "dash", "dot", "dashdot")
-
-# The others would send the figure elsewhere, or do nothing for lines.
-_BUTTONS = {"displaylogo": False, "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]]}
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
@@ -45,37 +43,20 @@ def render_page(result: Mapping[str, Any]) -> str:
         *_section("Standings", standing_rows(result), standing_head(result), result["standings"]),
         _method(result),
     ]
-    return _PAGE.replace("%TITLE%", html.escape(result["name"])).replace("%BODY%", "\n".join(parts), 1)
+    return page(result["name"], parts, bool(figures), _STYLE)
 
 
 def _section(title: str, rows: Sequence[Sequence[str]], head: Sequence[str], items: Sequence[Any]) -> list[str]:
     if not rows:
         return []
-    lines = [f"<h2>{title}</h2>", "<div class='wide'><table><thead><tr>"]
-    lines += [f"<th>{html.escape(cell)}</th>" for cell in head]
-    lines.append("</tr></thead><tbody>")
-    for cells, item in zip(rows, items, strict=True):
-        mark = " class='decided'" if item.get("better") else ""
-        lines.append(f"<tr{mark}>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>")
-    return [*lines, "</tbody></table></div>"]
+    marks = ("decided" if item.get("better") else "" for item in items)
+    return [f"<h2>{title}</h2>", table(head, rows, marks)]
 
 
 def _curve_sections(figures: Sequence[Any], result: Mapping[str, Any]) -> list[str]:
-    from plotly import io  # Half a second to load: only where a page is written.
-
     band = "" if result["repeats"] < 2 else " Lines are means over the searches, bands their 95 % bootstrap intervals."
     lines = [f"<h2>Best so far</h2><p>{band.strip()} Click a name to hide it; double-click to see all of the axis.</p>"]
-    for place, figure in enumerate(figures):
-        # The library once, in the page itself, so that it opens without a network.
-        lines.append(
-            io.to_html(
-                figure,
-                full_html=False,
-                include_plotlyjs=place == 0,
-                config=_BUTTONS,
-                div_id=f"curves-{place}",
-            )
-        )
+    lines += [figure_place(f"curves-{place}", figure) for place, figure in enumerate(figures)]
     return lines if figures else []
 
 
@@ -163,29 +144,4 @@ def _method(result: Mapping[str, Any]) -> str:
     return f"<h2>Method</h2><dl>{items}</dl><h2>Settings</h2><dl>{settings}</dl>"
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>%TITLE%</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { margin-bottom: 0.2rem; }
-h2 { margin-top: 2.2rem; font-size: 1.2rem; }
-.lead { margin-top: 0; color: #444; }
-.note { background: #fff6e0; border-left: 4px solid #e69f00; padding: 0.5rem 0.8rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 0.35rem 0.7rem; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th { border-bottom: 2px solid #888; }
-tr.decided td:last-child { font-weight: 600; }
-dt { font-weight: 600; margin-top: 0.4rem; }
-dd { margin: 0; color: #444; }
-</style>
-</head>
-<body>
-%BODY%
-</body>
-</html>
-"""
+_STYLE = "tr.decided td:last-child { font-weight: 600; }"

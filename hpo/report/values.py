@@ -41,7 +41,7 @@ def plain_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:,.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Mapping):

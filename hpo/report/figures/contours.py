@@ -67,7 +67,7 @@ def _label(figure: Any, subject: Subject, keys: list[str]) -> None:
         dimension = subject.space[key]
         if is_log(subject, key):
             assert isinstance(dimension, Range)
-            ticks = log_ticks([dimension.low, dimension.high])
+            ticks = log_ticks([dimension.low, dimension.high], 4)
         elif isinstance(dimension, Range):
             continue
         else:

@@ -8,13 +8,13 @@ _MOST = 15
 
 
 def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
-    """Draw the score of every fold and seed of the best configurations, the winner first."""
+    """Draw the score of every fold and seed of the best configurations, the winner first (★)."""
     if not subject.ranked:
         return NotDrawn("no trial is complete")
     if subject.grid.size == 1:
         return NotDrawn("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
-    names = [f"{trial.number}{' (winner)' * subject.is_winner(trial)}" for trial in best]
+    names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     figure = new_figure()
     for index in range(subject.grid.size):
         values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
@@ -39,4 +39,6 @@ def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
     figure.update_yaxes(title_text=shown(subject.metric))
     parts = f"{subject.grid.folds} folds" if subject.grid.repeats == 1 else f"{subject.grid.size} folds and seeds"
     count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
-    return Drawn(figure, f"{subject.metric} on each of {parts}, and their mean (bar), for {count}; the winner first.")
+    return Drawn(
+        figure, f"{subject.metric} on each of {parts}, and their mean (bar), for {count}; the winner first (★)."
+    )

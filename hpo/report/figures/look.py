@@ -51,14 +51,14 @@ def shown(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def log_ticks(values: Sequence[float]) -> dict[str, Any]:
+def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
     """Return the ticks of a logarithmic axis that spans these values, written out: 20, 50, 100 rather than 2, 5, 100.
 
-    Powers of ten where there are enough of them, at most eight; else 1, 2 and 5 times each.
+    Powers of ten where there are enough of them, `most` of them at most; else 1, 2 and 5 times each.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = range(math.floor(low), math.ceil(high) + 1)
-    every = math.ceil(len(decades) / 8)
+    every = math.ceil(len(decades) / most)
     factors = (1,) if high - low > 2.5 else (1, 2, 5)
     ticks = [float(f"{factor}e{decade}") for decade in decades[::every] for factor in factors]
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}

@@ -22,6 +22,8 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
         figure = plot_parallel_coordinate(
             optuna_study(subject.space, subject.direction, drawn), target_name=shown(subject.metric)
         )
+    # Else the lines would strike the values out.
+    figure.update_annotations(bgcolor="rgba(255, 255, 255, 0.8)", borderpad=0)
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(
         figure,

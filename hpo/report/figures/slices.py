@@ -34,7 +34,7 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
         _add(figure, panel, row, column)
         figure.update_xaxes(title_text=shown(key), row=row, col=column)
         if is_log(subject, key):
-            ticks = log_ticks([float(trial.point[key] or 0) for trial in drawn if key in trial.point])
+            ticks = log_ticks([float(trial.point[key] or 0) for trial in drawn if key in trial.point], 4)
             figure.update_xaxes(title_text=f"{shown(key)} (log)", **ticks, row=row, col=column)
     figure.update_yaxes(title_text=shown(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)

@@ -127,5 +127,5 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     assert "src=" not in page.partition("<script")[0]
     assert not [tag for tag in ('src="http', "src='http", "<link", "@import") if tag in page]
     assert page.count("plotly.js v") == 1
-    assert page.count("Plotly.newPlot(") >= 2
+    assert page.count("class='figure'") == page.count("type='application/json'") == 2
     assert "b is better" in page
