@@ -55,6 +55,11 @@ def _safe_name(name: str) -> str:
     return name
 
 
+# Bounds of counts and seeds, beyond all use: what is larger is a slip, and would end in a full memory or in a number
+# that a library refuses (seeds of NumPy's RandomState and of scikit-learn have 32 bits).
+MOST = 100_000_000
+MOST_SEED = 2**32 - 1
+
 StudyName = Annotated[str, AfterValidator(_safe_name)]
 ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
@@ -62,34 +67,34 @@ ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 class Section(BaseModel):
     """Base of the sections: frozen, strictly typed, no unknown keys. Values and comments stand in conf/."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class StudySection(Section):
     """What is searched for, and how long. See conf/study."""
 
     name: StudyName
-    seed: int = Field(ge=0)
-    trials: int = Field(ge=1)
+    seed: int = Field(ge=0, le=MOST_SEED)
+    trials: int = Field(ge=1, le=MOST)
     metric: str = Field(min_length=1)
     direction: Literal["maximize", "minimize"]
-    repeats: int = Field(ge=1)
-    finalists: int = Field(ge=0)
-    finalist_repeats: int = Field(ge=1)
+    repeats: int = Field(ge=1, le=MOST)
+    finalists: int = Field(ge=0, le=MOST)
+    finalist_repeats: int = Field(ge=1, le=MOST)
     imports: str | None
-    checkpoints: int = Field(ge=1)
+    checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
 
 
 class SplitSection(Section):
     """How the data is divided. See conf/split."""
 
-    folds: int | None = Field(ge=1)
-    seed: int = Field(ge=0)
+    folds: int | None = Field(ge=1, le=MOST)
+    seed: int = Field(ge=0, le=MOST_SEED)
     test_fraction: float = Field(gt=0, lt=1)
     validation_fraction: float = Field(gt=0, lt=1)
     stratify: bool
-    race_after: int | None = Field(ge=2)
+    race_after: int | None = Field(ge=2, le=MOST)
     race_level: float = Field(gt=0, lt=0.5)
 
     @model_validator(mode="after")
@@ -120,12 +125,12 @@ class DispatchSection(Section):
     """Where tasks run. See conf/dispatch."""
 
     name: Literal["local", "ray", "simulated"]
-    workers: int | None = Field(ge=1)
-    threads: int = Field(ge=1)
+    workers: int | None = Field(ge=1, le=MOST)
+    threads: int = Field(ge=1, le=MOST)
     cpus_per_worker: float = Field(gt=0)
     gpus_per_worker: float = Field(ge=0)
-    gpus: int | None = Field(ge=0)
-    retries: int = Field(ge=0)
+    gpus: int | None = Field(ge=0, le=MOST)
+    retries: int = Field(ge=0, le=MOST)
     timeout_seconds: float | None = Field(gt=0)
     address: str | None
 

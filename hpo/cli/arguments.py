@@ -2,12 +2,22 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+from hpo.errors import ConfigError
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong as every other fault is said: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError with argparse's own message."""
+        raise ConfigError(f"command line: {message}; see `{self.prog} --help`")
 
 
 def make_parser(command: str, description: str | None, examples: str) -> argparse.ArgumentParser:
     """Return a parser whose help says what the command does, as its module's first line has it, with examples."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"hpo {command}",
         description=(description or "").partition(": ")[2],
         epilog=f"examples:\n{examples}",

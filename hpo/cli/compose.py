@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -13,8 +12,17 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from hpo.cli.config_folder import searchpath
+from hpo.cli.interpolation import resolved
+from hpo.documents import read_yaml
 from hpo.errors import ConfigError, nearest
 from hpo.keys import flatten, replaced, without
+from hpo.sealing import hidden_argument
+
+# Beyond everything that is written on a command line: Hydra's parser takes seconds for long or deep ones.
+_MAX_OVERRIDE = 20_000
+_MAX_DEPTH = 50
+_SHOWN = 200
 
 # Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
@@ -42,23 +50,36 @@ def compose_config(
     config = _compose(name, others, config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
-    try:
-        tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"config: {_one_line(error)}") from error
-    assert isinstance(tree, dict)
-    return {str(key): value for key, value in tree.items()}
+    return resolved(config)
 
 
 def _parse(text: str) -> Override:
+    shown = hidden_argument(text)[:_SHOWN]
+    if len(text) > _MAX_OVERRIDE or _depth(text) > _MAX_DEPTH:
+        raise ConfigError(
+            f"command line: '{shown}...' is longer than {_MAX_OVERRIDE:,} characters or nested deeper than "
+            f"{_MAX_DEPTH} brackets; write it into a file for --config or --config-dir"
+        )
     try:
         override = OverridesParser.create().parse_override(text)
-    except HydraException as error:
+    except (HydraException, ValueError, RecursionError) as error:
         hint = "write key=value, group=name, +key=value or ~key, and quote values with blanks or braces"
-        raise ConfigError(f"command line: '{text}' cannot be read ({_one_line(error)}); {hint}") from error
+        reason = f" ({_one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""
+        raise ConfigError(f"command line: '{shown}' cannot be read{reason}; {hint}") from error
+    if not override.key_or_group:
+        raise ConfigError(f"command line: '{shown}' names no key; write key=value, group=name, +key=value or ~key")
     if override.is_sweep_override():
         raise ConfigError(f"{override.key_or_group}: takes one value, given several; a list is written [a,b]")
     return override
+
+
+def _depth(text: str) -> int:
+    """Return how many brackets are open at once, at most; those in quotes are counted, too."""
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "[{(") - (sign in ")}]" and depth > 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
@@ -66,7 +87,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     if config_dir is not None:
         if not Path(config_dir).is_dir():
             raise ConfigError(f"--config-dir: there is no folder {config_dir}")
-        search_path = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"]
+        search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     with initialize_config_module("conf", version_base="1.3", job_name="hpo"):
         groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
@@ -91,7 +112,9 @@ def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
         options = sorted(error.options or [])
         allowed = f"must be one of {', '.join(options)}" if options else "there is no such configuration"
         raise ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}") from error
-    except (HydraException, OmegaConfBaseException) as error:
+    except RecursionError as error:
+        raise ConfigError("config: a group of --config-dir names itself in its defaults; take that line out") from error
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise ConfigError(f"config: {_one_line(error)}") from error
 
 
@@ -108,15 +131,7 @@ def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> N
 
 def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
     """Return a whole configuration as it stands in the file, with the overrides; nothing in it is interpolated."""
-    try:
-        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"--config: {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--config: {path}: is not valid YAML: {_one_line(error)}") from error
-    if not isinstance(loaded, dict):
-        raise ConfigError(f"--config: {path}: must hold a mapping at the top, given a {type(loaded).__name__}")
-    tree = {str(key): branch for key, branch in loaded.items()}
+    tree = read_yaml(Path(path), "--config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], tree)
     for override in overrides:
         if override.is_delete():

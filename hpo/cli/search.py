@@ -1,11 +1,9 @@
 """`hpo search`: create the study, or continue it if it exists unchanged, and run it to its budget."""
 
-import argparse
 from collections.abc import Sequence
-from itertools import zip_longest
-from pathlib import Path
 
 from hpo.cli.arguments import make_parser, read_config
+from hpo.cli.replay import compare, replay_of
 
 _EXAMPLES = """\
   hpo search                                        the default study: a Transformer on handwritten digits
@@ -22,53 +20,23 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("search", __doc__, _EXAMPLES)
     parser.add_argument("--replay", metavar="STUDY", help="run this study's whole search again and compare its trials")
-    replayed, others = _replayed(arguments)
-    tree = read_config(parser, "search", others)
+    replay = replay_of(arguments)
+    tree = read_config(parser, "search", replay.arguments if replay else arguments)
     if tree is None:
         return 0
 
-    from hpo.cli.running import run_to_the_end
     from hpo.config import config_from_dict
+
+    config = config_from_dict(tree)
+
+    # After the configuration was read, so that a fault in it does not wait for what searches.
     from hpo.study import prepare_study
 
-    study = prepare_study(config_from_dict(tree))
+    study = prepare_study(config)
+
+    from hpo.cli.running import run_to_the_end
+
     code = run_to_the_end(study)
-    if replayed is None or code not in (0, 1):
+    if replay is None or code not in (0, 1):
         return code
-    return _compare(replayed, study.folder.trials_path)
-
-
-def _replayed(arguments: Sequence[str]) -> tuple[Path | None, Sequence[str]]:
-    """Return the trials.csv of the study to replay, and the arguments that run it from its frozen configuration."""
-    if not any(argument.partition("=")[0] == "--replay" for argument in arguments):
-        return None, arguments
-    only = argparse.ArgumentParser(prog="hpo search", add_help=False)
-    only.add_argument("--replay", required=True)
-    given, others = only.parse_known_args(arguments)
-
-    from hpo.folder import find_study
-
-    folder = find_study(given.replay)
-    name = folder.config().study.name
-    changes = ["--config", str(folder.config_path), f"study.name={name}-replay", "study.storage=null"]
-    return folder.trials_path, [*changes, *others]
-
-
-def _compare(recorded: Path, replayed: Path) -> int:
-    """Tell which trials differ in anything but their times; return 1 where one does."""
-    from hpo.trials_file import TIMES, Row, read_rows
-
-    before, now = read_rows(recorded, ["number"]), read_rows(replayed, ["number"])
-    nothing: Row = {}
-    differing = [
-        (place, sorted(k for k in {**old, **new} if k not in TIMES and old.get(k) != new.get(k)))
-        for place, (old, new) in enumerate(zip_longest(before, now, fillvalue=nothing))
-    ]
-    different = [(place, keys) for place, keys in differing if keys]
-    for place, keys in different[:10]:
-        print(f"trial {place} differs in {', '.join(keys)}")
-    if different:
-        print(f"not replayed: {len(different)} of {max(len(before), len(now))} trials differ from {recorded}")
-        return 1
-    print(f"replayed: all {len(before)} trials are those of {recorded}")
-    return 0
+    return compare(replay.folder, study.folder.trials_path)

@@ -13,7 +13,7 @@ from hpo.history import History
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
 from hpo.strategies.preselection import most_promising
-from hpo.strategies.protocol import Settings
+from hpo.strategies.protocol import MOST, Settings
 from hpo.strategies.stratified import draw_stratified
 
 
@@ -37,16 +37,16 @@ class EvolutionarySettings(Settings):
         mutation_scale: standard deviation of the Gaussian step on a range, as a share of its (log) length.
     """
 
-    population: int = Field(ge=2)
+    population: int = Field(ge=2, le=MOST)
     opening: Literal["stratified", "random"]
-    generations: int | None = Field(ge=1)
+    generations: int | None = Field(ge=1, le=MOST)
     surviving: float = Field(gt=0, lt=1)
-    children: int | None = Field(ge=1)
+    children: int | None = Field(ge=1, le=MOST)
     growth: float = Field(ge=0, le=1)
-    candidates: int = Field(ge=1)
+    candidates: int = Field(ge=1, le=MOST)
     crossover: float = Field(ge=0, le=1)
     mutation: float | None = Field(ge=0, le=1)
-    mutation_steps: int | None = Field(ge=1)
+    mutation_steps: int | None = Field(ge=1, le=MOST)
     mutation_scale: float = Field(gt=0, le=1)
 
     @property

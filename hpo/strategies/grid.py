@@ -12,7 +12,7 @@ from hpo.dimensions import Range
 from hpo.errors import SpaceError
 from hpo.history import History
 from hpo.space import Point, Space, point_key
-from hpo.strategies.protocol import Settings
+from hpo.strategies.protocol import MOST, Settings
 
 
 class GridSettings(Settings):
@@ -27,8 +27,8 @@ class GridSettings(Settings):
     """
 
     order: Literal["lexicographic", "shuffled"]
-    max_points: int = Field(ge=1)
-    round_size: int = Field(ge=1)
+    max_points: int = Field(ge=1, le=MOST)
+    round_size: int = Field(ge=1, le=MOST)
 
 
 @dataclass(frozen=True)

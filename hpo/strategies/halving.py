@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from hpo.history import History
 from hpo.space import Space
 from hpo.strategies.draws import draw_untried
-from hpo.strategies.protocol import Settings
+from hpo.strategies.protocol import MOST, Settings
 from hpo.trials import Proposal, Trial
 
 
@@ -25,9 +25,9 @@ class HalvingSettings(Settings):
         eta: one in `eta` points survives a rung, and is trained `eta` times as far.
     """
 
-    min_amount: int = Field(ge=1)
-    max_amount: int = Field(ge=1)
-    eta: int = Field(ge=2)
+    min_amount: int = Field(ge=1, le=MOST)
+    max_amount: int = Field(ge=1, le=MOST)
+    eta: int = Field(ge=2, le=MOST)
 
     @model_validator(mode="after")
     def _has_rungs(self) -> Self:

@@ -13,7 +13,7 @@ from hpo.dimensions import Dimension
 from hpo.history import History
 from hpo.space import Point, Space, point_key
 from hpo.strategies.draws import draw_untried
-from hpo.strategies.protocol import Settings
+from hpo.strategies.protocol import MOST, Settings
 
 if TYPE_CHECKING:
     from hpo.strategies.optuna_study import Proposals, QuasiRandomSequence
@@ -37,18 +37,18 @@ class TpeSettings(Settings):
             before the rest of the round is drawn uniformly.
     """
 
-    round_size: int = Field(ge=1)
-    startup: int = Field(ge=1)
-    candidates: int = Field(ge=1)
-    patience: int = Field(ge=0)
+    round_size: int = Field(ge=1, le=MOST)
+    startup: int = Field(ge=1, le=MOST)
+    candidates: int = Field(ge=1, le=MOST)
+    patience: int = Field(ge=0, le=MOST)
 
 
 class GpSettings(Settings):
     """Settings of Bayesian optimisation with a Gaussian process; each means what it means for TPE."""
 
-    round_size: int = Field(ge=1)
-    startup: int = Field(ge=1)
-    patience: int = Field(ge=0)
+    round_size: int = Field(ge=1, le=MOST)
+    startup: int = Field(ge=1, le=MOST)
+    patience: int = Field(ge=0, le=MOST)
 
 
 class CmaEsSettings(Settings):
@@ -61,8 +61,8 @@ class CmaEsSettings(Settings):
     """
 
     # With fewer than four points the recombination of eq. 49-51 divides by zero.
-    population: int | None = Field(ge=4)
-    patience: int = Field(ge=0)
+    population: int | None = Field(ge=4, le=MOST)
+    patience: int = Field(ge=0, le=MOST)
 
 
 class QmcSettings(Settings):
@@ -76,7 +76,7 @@ class QmcSettings(Settings):
 
     sequence: Literal["sobol", "halton"]
     scramble: bool
-    round_size: int = Field(ge=1)
+    round_size: int = Field(ge=1, le=MOST)
 
 
 @dataclass(frozen=True)

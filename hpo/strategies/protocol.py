@@ -9,6 +9,9 @@ from hpo.history import History
 from hpo.space import Point, Space
 from hpo.trials import Proposal
 
+# Bound of every count in a strategy's settings: a longer round would not fit into memory before its first trial starts.
+MOST = 1_000_000
+
 
 class Strategy(Protocol):
     """Proposes points; all of a round are finished before it proposes again.
@@ -40,6 +43,6 @@ class Strategy(Protocol):
 class Settings(BaseModel):
     """Base of every strategy's settings: frozen, no unknown keys; the values stand in conf/strategy."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     name: str

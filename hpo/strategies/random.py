@@ -9,7 +9,7 @@ from pydantic import Field
 from hpo.history import History
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
-from hpo.strategies.protocol import Settings
+from hpo.strategies.protocol import MOST, Settings
 
 
 class RandomSettings(Settings):
@@ -20,7 +20,7 @@ class RandomSettings(Settings):
             nothing and keeps every worker busy; it is part of the study's identity.
     """
 
-    round_size: int = Field(ge=1)
+    round_size: int = Field(ge=1, le=MOST)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hpo.history import History
 from hpo.keys import flatten
 from hpo.space import Point, Space
 from hpo.strategies.draws import draw_untried
-from hpo.strategies.protocol import Settings
+from hpo.strategies.protocol import MOST, Settings
 from hpo.strategies.stratified import draw_stratified
 from hpo.strategies.windows import window
 
@@ -29,7 +29,7 @@ def _odd(value: int) -> int:
     return value
 
 
-Window = Annotated[int, Field(ge=1), AfterValidator(_odd)]
+Window = Annotated[int, Field(ge=1, le=MOST), AfterValidator(_odd)]
 
 
 class ShiftingWindowSettings(Settings):
@@ -61,9 +61,9 @@ class ShiftingWindowSettings(Settings):
     range_window: float | None = Field(gt=0, le=1)
     opening: Literal["space", "window"]
     start: Annotated[dict[str, Any], BeforeValidator(flatten)]
-    first_draws: int | None = Field(ge=1)
-    rounds: int | None = Field(ge=1)
-    draws: int = Field(ge=1)
+    first_draws: int | None = Field(ge=1, le=MOST)
+    rounds: int | None = Field(ge=1, le=MOST)
+    draws: int = Field(ge=1, le=MOST)
     growth: float = Field(ge=0, le=1)
     moving: float | None = Field(gt=0, le=1)
     credit: Literal["best", "mean", "median"]
