@@ -109,13 +109,21 @@ def read_recorded(folder: StudyFolder) -> Recorded:
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.grid.name(index) for index in range(study.grid.size)]
     rows = read_rows(folder.trials_path, ("number", "state", "score", *study.space.keys, *names))
-    environment = read_json(folder.environment_path) if folder.environment_path.exists() else {}
-    different = list(_environment_changes(environment, describe_environment()))
+    different, is_same_machine = changes_since(folder)
     data = list(_data_changes(report, study))
-    decisive = [change for change in different if change.startswith(_DECISIVE)]
     winner = (report.get("winner") or {}).get("number")
     named = None if winner is None else str(winner)
-    return Recorded(study, rows, [*data, *different], not decisive and not data, named)
+    return Recorded(study, rows, [*data, *different], is_same_machine and not data, named)
+
+
+def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
+    """Return what of versions, machine and code is not as it was when the study was started, one line each.
+
+    The second value tells whether bit-identical scores can be asked for nevertheless.
+    """
+    environment = read_json(folder.environment_path) if folder.environment_path.exists() else {}
+    different = list(_environment_changes(environment, describe_environment()))
+    return different, not any(change.startswith(_DECISIVE) for change in different)
 
 
 def reproduce(

@@ -1,7 +1,9 @@
 """`hpo search --replay`: the whole search again, compared trial by trial."""
 
+import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.hpo.cli.commands import hpo
@@ -30,6 +32,26 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
     assert code == 1
     assert "trial 3 differs in state" in out
     assert "not replayed: 1 of 9" in out
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.01, 0), (1.03, 1)])
+def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, factor, expected):
+    path = searched(capsys)
+    place = path.with_name("environment.json")
+    place.write_text(json.dumps({**json.loads(place.read_text()), "processor": "another"}))
+    lines = path.read_text().splitlines()
+    column = lines[0].split(",").index("score")
+    cells = lines[4].split(",")
+    cells[column] = repr(float(cells[column]) * factor)
+    path.write_text("\n".join([*lines[:4], ",".join(cells), *lines[5:]]) + "\n")
+    code, out, _ = hpo(capsys, "search", "--replay", "toy")
+    assert code == expected
+    assert "what changed: processor: was another" in out
+    assert "demanded: scores within 2.0%" in out
+    cells = [*lines[4].split(",")[:4], "77", *lines[4].split(",")[5:]]
+    path.write_text("\n".join([*lines[:4], ",".join(cells), *lines[5:]]) + "\n")
+    code, out, _ = hpo(capsys, "search", "--replay", "toy")
+    assert (code, f"trial 3 differs in {lines[0].split(',')[4]}" in out) == (1, True)
 
 
 def test_a_study_that_is_not_there_is_refused(capsys):
