@@ -32,15 +32,13 @@ def run(arguments: Sequence[str]) -> int:
     import tempfile
 
     from hpo.errors import ConfigError
-    from hpo.folder import StudyFolder, find_study
+    from hpo.folder import StudyFolder
 
     if given.tolerance is not None and not 0 <= given.tolerance < 1:
         raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
     folds = _folds(given.folds)
     if not given.study.startswith("runs:/"):
-        path = Path(given.study)
-        folder = StudyFolder(path.parent) if path.name == "report.json" and path.exists() else find_study(given.study)
-        return _reproduce(folder, given.trial, folds, given.tolerance)
+        return _reproduce_found(Path(given.study), given.trial, folds, given.tolerance)
 
     from hpo.track.mlflow_download import download_study
 
@@ -48,6 +46,21 @@ def run(arguments: Sequence[str]) -> int:
         trial = download_study(given.study.removeprefix("runs:/"), given.uri, Path(scratch))
         which = given.trial if trial is None or given.trial != "best" else str(trial)
         return _reproduce(StudyFolder(Path(scratch)), which, folds, given.tolerance)
+
+
+def _reproduce_found(path: Path, which: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
+    """Reproduce a study by its name or folder, or by a report.json: with the files beside it, or from it alone."""
+    from tempfile import TemporaryDirectory
+
+    from hpo.folder import StudyFolder, find_study
+    from hpo.report_alone import unpack_report
+
+    if path.suffix != ".json" or not path.is_file():
+        return _reproduce(find_study(str(path)), which, folds, tolerance)
+    if path.name == "report.json" and StudyFolder(path.parent).exists:
+        return _reproduce(StudyFolder(path.parent), which, folds, tolerance)
+    with TemporaryDirectory(prefix="hpo-report-") as scratch:
+        return _reproduce(unpack_report(path, Path(scratch)), which, folds, tolerance)
 
 
 def _reproduce(folder: "StudyFolder", which: str, folds: Sequence[int] | None, tolerance: float | None) -> int:

@@ -142,6 +142,7 @@ class Winner(Part):
     number: Count
     round: Count
     point: Point
+    amount: int | None = Field(description="how far it was trained; null = all of its training")
     score: float = Field(description="mean of `values`")
     values: dict[str, float] = Field(description="score of each fold and seed, by its column in trials.csv")
     n: int = Field(ge=1)
@@ -208,6 +209,7 @@ class ReportJson(Part):
     method: MethodPart
     metric: MetricPart
     num_parameters: Sizes | Missing
+    config: dict[str, Any] = Field(description="the frozen configuration; `hpo reproduce` needs no other file")
     space: dict[str, Any] | list[dict[str, Any]] = Field(description="field 9: every dimension")
     space_size: int | None = Field(description="number of points; null = infinite")
     space_rules: list[str]

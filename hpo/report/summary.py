@@ -45,6 +45,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "data": describe_data(study),
         "method": method,
         "metric": describe_metric(study, method),
+        "config": config.to_dict(),
         **describe_search(study, trials, len(study.imported(record))),
         "baselines": describe_baselines(study, trials, comparison),
         "winner": described,

@@ -95,6 +95,7 @@ LAW = {
         "trials",
         "trials_file",
     },
+    "report_alone": {"documents", "errors", "folder"},
     "default_model": {"study", "trials", "worker"},
     "final_test": {
         "default_model",

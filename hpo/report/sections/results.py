@@ -26,6 +26,7 @@ def describe_winner(study: Study, record: Record, winner: Trial) -> dict[str, An
         "number": winner.number,
         "round": winner.round,
         "point": dict(winner.point),
+        "amount": winner.amount,
         "score": winner.score,
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),

@@ -48,6 +48,21 @@ def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
     assert (code, out.count("trial 2  fold_1_repeat_")) == (0, 2)
 
 
+def test_the_winner_comes_out_of_the_report_alone(capsys, study):
+    shutil.copy(study / "report.json", "mailed.json")
+    winner = json.loads(Path("mailed.json").read_text())["winner"]["number"]
+    shutil.rmtree("runs")
+    code, out, err = hpo(capsys, "reproduce", "mailed.json")
+    assert (code, err) == (0, "")
+    assert "demanded: the same to the last bit" in out
+    assert out.count(f"trial {winner}  fold_") == 6
+    code, _, err = hpo(capsys, "reproduce", "mailed.json", "--trial", "77")
+    assert (code, f"the number of a complete trial ({winner})" in err) == (2, True)
+    Path("mailed.json").write_text("{}")
+    code, _, err = hpo(capsys, "reproduce", "mailed.json")
+    assert (code, "holds no winner to train again" in err) == (2, True)
+
+
 @pytest.mark.parametrize("name", ["trials.csv", "config.yaml", "environment.json"])
 def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name):
     path = study / name

@@ -30,7 +30,7 @@ SPACE = {
     "first": ["default"],
 }
 # What is not computed: copied from the inputs, and compared with them below.
-COPIED = ("study.seed", "study.budget.", "environment.", "fixed.", "strategy.", "space[", "first[", "format", "test.")
+COPIED = ("study.seed", "study.budget.", "environment.", "fixed.", "strategy.", "space[", "first[", "format", "test.", "config.")
 
 
 def leaves(value, path=""):
@@ -102,6 +102,7 @@ def test_every_number_is_recomputed(folder, report, trials):
 
 def test_what_is_copied_is_what_was_given(folder, report):
     config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert report["config"] == config
     assert report["study"]["seed"] == config["study"]["seed"]
     assert report["study"]["budget"] == {"trials": 26, "repeats": 1, "hours": "not limited"}
     for key, value in json.loads((folder / "environment.json").read_text()).items():

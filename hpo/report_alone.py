@@ -1,0 +1,41 @@
+"""A study's folder from nothing but its report.json: enough to train the winner again and compare."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpo.documents import read_json
+from hpo.errors import StudyError
+from hpo.folder import StudyFolder
+
+
+def unpack_report(path: Path, into: Path) -> StudyFolder:
+    """Write the configuration, the winner's row of trials.csv and the environment that a report holds into a folder.
+
+    Raises:
+        StudyError: when the file is no report of a study with a winner.
+    """
+    report = read_json(path)
+    winner = report.get("winner") or {}
+    if "config" not in report or "values" not in winner:
+        reason = winner.get("missing", "it is of an earlier version, or no report at all")
+        raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
+    folder = StudyFolder(into)
+    folder.config_path.write_text(yaml.safe_dump(report["config"], sort_keys=False), encoding="utf-8")
+    folder.write_json(folder.environment_path, report["environment"])
+    # The hashes are of files that are not here.
+    folder.write_json(into / "report.json", report | {"files": {}})
+    _write_row(folder.trials_path, winner, [dimension["key"] for dimension in report["space"]])
+    return folder
+
+
+def _write_row(path: Path, winner: dict[str, Any], keys: list[str]) -> None:
+    point = {key: winner["point"].get(key, "") for key in keys}
+    row = {"number": winner["number"], "state": "complete", "score": winner["score"], **point, **winner["values"]}
+    row |= {} if winner["amount"] is None else {"amount": winner["amount"]}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)
