@@ -53,7 +53,7 @@ def compare(folder: "StudyFolder", replayed: Path) -> int:
     elsewhere they may differ by the tolerance of `hpo reproduce`, and what changed is told first.
     """
     from hpo.reproduce import TOLERANCE, changes_since
-    from hpo.trials_file import read_rows
+    from hpo.trials_file import Row, read_rows
 
     changes, is_same_machine = changes_since(folder)
     tolerance = 0.0 if is_same_machine else TOLERANCE
@@ -61,7 +61,8 @@ def compare(folder: "StudyFolder", replayed: Path) -> int:
         print(f"what changed: {change}")
     print("demanded: " + ("the same to the last bit" if is_same_machine else f"scores within {tolerance:.1%}"))
     before, now = read_rows(folder.trials_path, ["number"]), read_rows(replayed, ["number"])
-    pairs = enumerate(zip_longest(before, now, fillvalue={}))
+    nothing: Row = {}
+    pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
     differing = [(place, keys) for place, (old, new) in pairs if (keys := _differing(old, new, tolerance))]
     for place, keys in differing[:_SHOWN]:
         print(f"trial {place} differs in {', '.join(keys)}")
