@@ -79,6 +79,11 @@ def test_the_report_keeps_its_schema(report):
         ReportJson.model_validate({**report, "unheard": 1})
 
 
+def test_the_schema_in_the_documents_is_the_one_that_is_kept():
+    documented = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
+    assert documented == ReportJson.model_json_schema(), "write it again: hpo report --schema > docs/report.schema.json"
+
+
 def test_every_number_is_recomputed(folder, report, trials):
     recomputed = {
         **of_trials(trials),
