@@ -107,7 +107,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     clock.restart()
     if record:
         # The tracker is closed by run_study, which waits until everything is in MLflow.
-        tracker = make_tracker(study.config.track, study.config.study.metric, study.grid)
+        tracker = make_tracker(study.config, study.grid)
         run_study(study, store, dispatcher, tracker, [finished])
     else:
         search(study.strategy, store, dispatcher, study.task_builder().tasks_of, trials, [finished])

@@ -156,18 +156,34 @@ def open_record(url: str, name: str, space: Space, metric: str, direction: Direc
     Raises:
         StudyError: when there is no such study in the storage, or it is damaged.
     """
+    storage, study_id = _find(url, name)
+    try:
+        return Record(OptunaRows(storage, study_id, space), metric, direction, grid)
+    except optuna.exceptions.StorageInternalError as error:
+        raise StudyError(f"record: {_without_password(url)} cannot be read: {_cause(error)}") from error
+
+
+def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
+    """Return Optuna's number of a study and the notes in its record, without a look at its trials.
+
+    Raises:
+        StudyError: when there is no such study in the storage.
+    """
+    storage, study_id = _find(url, name)
+    notes = storage.get_study_user_attrs(study_id)
+    storage.remove_session()
+    return study_id, notes
+
+
+def _find(url: str, name: str) -> tuple[RDBStorage, int]:
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.exists():
         raise StudyError(f"record: {path} is missing; put it back, or start anew with another study.name")
     storage = _open_storage(url)
     try:
-        study_id = storage.get_study_id_from_name(name)
+        return storage, storage.get_study_id_from_name(name)
     except KeyError as error:
         raise StudyError(f"record: there is no study '{name}' in {_without_password(url)}") from error
-    try:
-        return Record(OptunaRows(storage, study_id, space), metric, direction, grid)
-    except optuna.exceptions.StorageInternalError as error:
-        raise StudyError(f"record: {_without_password(url)} cannot be read: {_cause(error)}") from error
 
 
 def sqlite_url(path: Path) -> str:

@@ -1,23 +1,26 @@
 """Runs a study from where it stands to its end: search, final model, report, and the tracker beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpo.dispatch.protocol import Dispatcher
 from hpo.final import CheckpointKeeper, FinalModel, make_final_model
 from hpo.finalists import choose_winner, train_finalists
 from hpo.history import History
-from hpo.keys import flatten
 from hpo.observer import Observer
 from hpo.record import Record
 from hpo.report import write_report
-from hpo.search import is_over, search
+from hpo.search import search
 from hpo.study import Study
 from hpo.track import Tracker
-from hpo.track import messages as track
+from hpo.tracking import close_in_tracker, interrupt_in_tracker, open_in_tracker
 from hpo.trials import Trial
+
+# How long a tracker may take nothing at the end of a study, or after an interruption, before the rest is left for
+# `hpo sync`. An upload of the winner's weights has to fit into the former.
+_PATIENCE_SECONDS = 60.0
+_HURRY_SECONDS = 8.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def run_study(
     if tracker is not None:
         watching.append(tracker)
         open_in_tracker(study, record, tracker)
-    closing = track.close_study("KILLED", {}, "", [])
+    is_tracked, report = True, None
     try:
         history = search(
             study.strategy,
@@ -76,58 +79,12 @@ def run_study(
         winner = choose_winner(study, record)
         final_model = make_final_model(study, record, dispatcher, winner) if winner else None
         report = write_report(study, record)
-        closing = track.close_study(
-            closing_status(study, record), report.metrics, report.markdown, [str(path) for path in report.paths]
-        )
-    finally:
-        is_tracked = True
         if tracker is not None:
-            tracker.send(closing)
-            is_tracked = tracker.close()
+            close_in_tracker(study, record, tracker, report)
+    finally:
+        if tracker is not None:
+            if report is None:
+                interrupt_in_tracker(study, record, tracker)
+            # Whoever interrupts does not wait for MLflow.
+            is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
     return Result(history, winner, final_model, report.paths[0], is_tracked)
-
-
-def closing_status(study: Study, record: Record) -> str:
-    """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
-    if not is_over(study.strategy, record, study.config.study.trials, study.imported(record)):
-        return "KILLED"
-    return "FINISHED" if record.history().best() else "FAILED"
-
-
-def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
-    """Open the parent run and send every trial that is already in the record."""
-    config = study.config
-    tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
-    tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
-    commit = study.environment().get("commit")
-    tags |= {"mlflow.source.git.commit": commit} if commit else {}
-    # Addresses may hold passwords.
-    hidden = ("study.storage", "track.uri")
-    params = {k: v for k, v in flatten(config.to_dict()).items() if not k.startswith("space.") and k not in hidden}
-    params |= {f"space.{d['key']}": _range_text(d) for d in study.space.to_dict()}
-    tracker.send(track.open_study(config.study.name, record.noted("id"), params, tags, _datasets(study)))
-    for trial in record.history():
-        tracker.trial_opened(trial)
-        for message in track.curves(trial, study.grid):
-            tracker.send(message)
-        tracker.trial_finished(trial)
-
-
-def _range_text(dimension: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k}={v}" for k, v in dimension.items() if k not in ("key", "kind"))
-
-
-def _datasets(study: Study) -> list[dict[str, Any]]:
-    """Return one MLflow dataset a part: its size, share, label counts and fingerprint."""
-    if study.plan is None or study.examples is None:
-        return []
-    return [
-        {
-            "name": f"{study.examples.name or study.config.study.name} {part}",
-            "digest": figures["fingerprint"][:12],
-            "source": study.examples.source,
-            "context": part,
-            "profile": dict(figures),
-        }
-        for part, figures in study.plan.parts.items()
-    ]

@@ -145,8 +145,7 @@ class Study:
 
     def _record_arguments(self) -> tuple[str, str, Space, str, Direction, TaskGrid]:
         study = self.config.study
-        values = values_of(study.storage, self.config.secrets, "study.storage")
-        url = opened(study.storage, values) or f"sqlite:///{self.folder.database_path.absolute()}"
+        url = storage_url(self.config, self.folder)
         return url, study.name, self.space, study.metric, study.direction, self.grid
 
     def _data(self) -> dict[str, Any] | None:
@@ -174,6 +173,12 @@ class Study:
         there, asked = len(record.trials()), self.config.study.trials
         if asked < there:
             raise StudyError(f"study.trials: the study has {there} trials already, given {asked}; give {there} or more")
+
+
+def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
+    """Return the address of the Optuna storage that holds a study's record."""
+    values = values_of(config.study.storage, config.secrets, "study.storage")
+    return opened(config.study.storage, values) or f"sqlite:///{folder.database_path.absolute()}"
 
 
 def prepare_study(config: StudyConfig) -> Study:

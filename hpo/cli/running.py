@@ -32,7 +32,7 @@ class Stopped(KeyboardInterrupt):
 def run_to_the_end(study: Study) -> int:
     """Run the study and return the exit code: 0 done, 1 every trial failed, 128 + n stopped by signal n."""
     config = study.config
-    refuse_bad_uri(config.track)
+    refuse_bad_uri(config)
     with ExitStack() as stack:
         # A new study is created after its workers have started, so that a refusal leaves no trace; of one that
         # exists, what is in the record is looked at first, because workers may not be needed at all.
@@ -52,7 +52,7 @@ def run_to_the_end(study: Study) -> int:
         # After Ray, which installs a handler of its own.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _stop)
-        tracker = make_tracker(config.track, config.study.metric, study.grid)
+        tracker = make_tracker(config, study.grid, study.folder.path)
         progress = Progress(config.study, study.grid, record.history())
         try:
             with progress:

@@ -1,5 +1,6 @@
 """`hpo sync`: send what MLflow does not have yet of a study; what it has is left as it is."""
 
+import math
 from collections.abc import Sequence
 
 from hpo.cli.arguments import add_overrides, add_study, make_parser
@@ -16,22 +17,20 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.config import config_from_dict
     from hpo.folder import find_study
     from hpo.report import write_report
-    from hpo.run import closing_status, open_in_tracker
     from hpo.study import load_study
     from hpo.track import make_tracker
-    from hpo.track.messages import close_study
+    from hpo.tracking import close_in_tracker, open_in_tracker
 
     path = str(find_study(given.study).config_path)
     overrides = ["track.name=mlflow", *given.overrides]
     study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
     with study.folder.lock():
         record = study.read()
-        tracker = make_tracker(study.config.track, study.config.study.metric, study.grid)
+        tracker = make_tracker(study.config, study.grid, study.folder.path)
         assert tracker is not None
         open_in_tracker(study, record, tracker)
-        report = write_report(study, record)
-        status = closing_status(study, record)
-        tracker.send(close_study(status, report.metrics, report.markdown, [str(p) for p in report.paths]))
-        is_sent = tracker.close()
+        close_in_tracker(study, record, tracker, write_report(study, record))
+        # Whoever asks for it waits as long as anything arrives.
+        is_sent = tracker.close(math.inf)
     print(f"{len(record.history())} trials {'are in' if is_sent else 'could not be sent to'} {study.config.track.uri}")
     return 0 if is_sent else 1

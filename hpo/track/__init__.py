@@ -1,9 +1,11 @@
 """The trackers by name, and how one is made from a configuration."""
 
+from pathlib import Path
 from urllib.parse import urlparse
 
-from hpo.config import TrackSection
+from hpo.config import StudyConfig
 from hpo.errors import TrackError
+from hpo.sealing import opened, values_of
 from hpo.track.mlflow_tracker import MlflowTracker
 from hpo.track.protocol import Tracker
 from hpo.trials import TaskGrid
@@ -13,17 +15,33 @@ __all__ = ["Tracker", "make_tracker", "refuse_bad_uri"]
 _SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "databricks")
 
 
-def refuse_bad_uri(settings: TrackSection) -> None:
+def refuse_bad_uri(config: StudyConfig) -> None:
     """Raise TrackError for an address that MLflow cannot write to."""
-    scheme = urlparse(settings.uri).scheme.partition("+")[0]
-    if settings.name == "mlflow" and scheme not in _SCHEMES:
+    if config.track.name != "mlflow":
+        return
+    scheme = urlparse(_uri(config)).scheme.partition("+")[0]
+    if scheme not in _SCHEMES:
         raise TrackError(
-            f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {settings.uri!r}; "
+            f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
             f"MLflow keeps no runs in plain folders any more, use sqlite:///mlflow.db"
         )
 
 
-def make_tracker(settings: TrackSection, metric: str, grid: TaskGrid) -> Tracker | None:
-    """Return the tracker that `settings.name` names, started; None for `none`."""
-    refuse_bad_uri(settings)
-    return MlflowTracker(settings, metric, grid) if settings.name == "mlflow" else None
+def make_tracker(config: StudyConfig, grid: TaskGrid, folder: Path | None = None) -> Tracker | None:
+    """Return the tracker that `track.name` names, started; None for `none`.
+
+    Args:
+        config: of the study.
+        grid: the tasks of its trials.
+        folder: the study's; a file in it sees to it that one process at a time writes the study.
+    """
+    refuse_bad_uri(config)
+    if config.track.name != "mlflow":
+        return None
+    lock_path = folder / "mlflow.lock" if folder else None
+    return MlflowTracker(_uri(config), config.track.experiment, config.study.metric, grid, lock_path)
+
+
+def _uri(config: StudyConfig) -> str:
+    uri: str = opened(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
+    return uri

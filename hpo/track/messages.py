@@ -1,59 +1,119 @@
 """The projection of a study into a tracker's terms: plain messages, built from the record's values alone."""
 
 import math
+import posixpath
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.space import short_text
-from hpo.trials import Outcome, State, TaskGrid, Trial
+from hpo.trials import Direction, Outcome, State, TaskGrid, Trial
 
 Message = dict[str, Any]
 
 _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
+# Some stores cut longer ones off, others refuse them.
+_MAX_RUN_NAME = 250
+_MAX_NAME = 200  # of 250, since a fold's name stands before a metric's
+
+# What only the tracker knows is written into a note by these marks, and filled in when it is stored.
+RUN_ID, TABLE = "@@run@@", "@@table@@"
+
+
+def trial_page(number: int) -> str:
+    """Return the mark in a note for the address of a trial's page."""
+    return f"@@trial {number}@@"
+
+
+def fill_in(note: str, run_id: str, table: str, page: Mapping[int, str]) -> str:
+    """Return the note with its marks replaced; trials without a page get an address that leads nowhere."""
+    note = note.replace(RUN_ID, run_id).replace(TABLE, table)
+    return re.sub(r"@@trial (\d+)@@", lambda found: page.get(int(found[1]), "#"), note)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a tracker shows of a study beside its trials.
+
+    Attributes:
+        note: Markdown for the study's page, with marks.
+        columns: the space's keys, the columns of the table of trials.
+        curves: the learning curves worth a chart, as `fold_0/accuracy`.
+        direction: maximize or minimize: which end of the score stands at the top of that table.
+    """
+
+    note: str
+    columns: Sequence[str]
+    curves: Sequence[str]
+    direction: Direction
 
 
 def open_study(
-    name: str, study_id: str, params: Mapping[str, Any], tags: Mapping[str, str], datasets: list[Message]
+    name: str,
+    study_id: str,
+    params: Mapping[str, Any],
+    tags: Mapping[str, str],
+    datasets: Sequence[Message],
+    shown: Shown,
+    when: float,
 ) -> Message:
-    """Return the message that opens the parent run; the same study id always leads to the same run."""
+    """Return the message that opens the parent run; the same study id always leads to the same run.
+
+    Args:
+        name: of the study.
+        study_id: the record's.
+        params: the configuration, flat.
+        tags: to find it by.
+        datasets: one a part of the data: `name`, `digest`, `source`, `context`, `profile`.
+        shown: what is made of it for the eye.
+        when: the study began, in seconds since the epoch.
+    """
     return {
         "do": "open_study",
         "name": name,
         "study_id": study_id,
-        "params": dict(params),
+        "params": {name_taken(key): value for key, value in params.items()},
         "tags": dict(tags),
-        "datasets": datasets,
+        "datasets": list(datasets),
+        "note": shown.note,
+        "columns": [name_taken(key) for key in shown.columns],
+        "curves": [name_taken(key) for key in shown.curves],
+        "direction": shown.direction,
+        "time": when,
     }
 
 
 def open_trial(trial: Trial) -> Message:
     """Return the message that opens the child run of a trial."""
+    fidelity = {} if trial.amount is None else {"hpo.amount": str(trial.amount)}
     return {
         "do": "open_trial",
         "number": trial.number,
         "name": run_name(trial),
-        "params": dict(trial.point),
-        "tags": {"hpo.round": str(trial.round), "hpo.point": trial.key},
-        "time": time.time(),
+        "params": {name_taken(key): value for key, value in trial.point.items()},
+        "tags": {"hpo.round": str(trial.round), "hpo.point": trial.key, **fidelity},
+        "time": trial.started or time.time(),
     }
 
 
-def curve_point(trial: Trial, task: str, point: Mapping[str, Any]) -> Message:
+def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float | None = None) -> Message:
     """Return the message of one point of a task's learning curve, at its epoch (or step)."""
     numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
     step = int(numbers.pop("epoch", numbers.pop("step", 0)))
-    metrics = {f"{task}/{_metric_name(name)}": value for name, value in numbers.items() if name != "epochs"}
-    return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": time.time()}
+    metrics = {f"{task}/{name_taken(name)}": value for name, value in numbers.items() if name != "epochs"}
+    return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": when or time.time()}
 
 
 def curves(trial: Trial, grid: TaskGrid) -> list[Message]:
-    """Return the messages of all learning curves of a trial, as the record holds them."""
+    """Return the messages of all learning curves of a trial, as the record holds them, spread over its seconds."""
     return [
-        curve_point(trial, grid.name(index), point)
+        curve_point(
+            trial, grid.name(index), point, outcome.started + outcome.seconds * place / max(len(outcome.curve), 1)
+        )
         for index, outcome in sorted(trial.outcomes.items())
-        for point in outcome.curve
+        for place, point in enumerate(outcome.curve, start=1)
     ]
 
 
@@ -64,7 +124,7 @@ def close_trial(trial: Trial, metric: str, grid: TaskGrid) -> Message:
         metrics["score"] = trial.score
     for index, outcome in sorted(trial.outcomes.items()):
         others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
-        metrics |= {f"{grid.name(index)}/final_{_metric_name(name)}": value for name, value in others.items()}
+        metrics |= {f"{grid.name(index)}/final_{name_taken(name)}": value for name, value in others.items()}
         if "num_parameters" in outcome.metrics:
             metrics["num_parameters"] = outcome.metrics["num_parameters"]
     return {
@@ -72,32 +132,95 @@ def close_trial(trial: Trial, metric: str, grid: TaskGrid) -> Message:
         "number": trial.number,
         "status": _STATUS[trial.state],
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
-        "tags": {"hpo.metric": metric} | ({"hpo.error": trial.error} if trial.error else {}),
+        "tags": {"hpo.metric": metric, "hpo.state": trial.state} | ({"hpo.error": trial.error} if trial.error else {}),
         "details": _details(trial.outcomes, grid),
-        "time": time.time(),
+        "time": trial.ended or time.time(),
     }
 
 
-def close_study(status: str, metrics: Mapping[str, float], note: str, artifacts: list[str]) -> Message:
-    """Return the message that closes the parent run.
+def stop_trials(numbers: Sequence[int]) -> Message:
+    """Return the message that shows finished trials as stopped early: others of their rung were trained on."""
+    return {"do": "stop_trials", "numbers": list(numbers)}
 
-    Args:
-        status: MLflow's run status, such as FINISHED, KILLED or FAILED.
-        metrics: figures of the whole study.
-        note: Markdown shown at the top of the run's page.
-        artifacts: files to attach.
+
+def dropped(trials: Sequence[Trial]) -> list[int]:
+    """Return the numbers of complete trials that were not trained on while others of their round were."""
+    continued = {trial.continues for trial in trials if trial.continues is not None}
+    judged = {trial.round for trial in trials if trial.number in continued}
+    return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model, and what it takes to use it.
+
+    Attributes:
+        trial: the number of the trial that it is of.
+        description: its score and point, for people.
+        checkpoint_dir: where its files are on this machine.
+        objective: whose `predict` reads them.
+        prediction: what that reads: see `describe_prediction` of `hpo.objective.Objective`.
+        packages: requirements, as pip takes them.
     """
-    return {"do": "close_study", "status": status, "metrics": dict(metrics), "note": note, "artifacts": artifacts}
+
+    trial: int
+    description: str
+    checkpoint_dir: str
+    objective: str
+    prediction: Mapping[str, Any]
+    packages: Sequence[str]
 
 
-def _metric_name(name: str) -> str:
-    """Return the name with `_` for what MLflow does not take in one."""
-    return re.sub(r"[^\w\-. :/]", "_", name)
+def register_model(name: str, model: Model) -> Message:
+    """Return the message that registers the winner's model and makes it the champion of its name."""
+    return {"do": "register_model", "name": name_taken(name), **vars(model)}
+
+
+def tag_study(tags: Mapping[str, str]) -> Message:
+    """Return the message that puts tags on the parent run."""
+    return {"do": "tag_study", "tags": dict(tags)}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a study ended, or where it stands.
+
+    Attributes:
+        status: MLflow's run status, such as FINISHED, KILLED or FAILED.
+        when: in seconds since the epoch.
+        num_trials: finished trials, at which the figures stand in charts.
+        metrics: figures of the whole study.
+        note: Markdown for the study's page, with marks; None leaves the one that is there.
+        artifacts: files to attach.
+        best: every improvement: the trial's number, its score, and when it ended.
+        error: why the study failed: its last line becomes a tag, all of it a file.
+    """
+
+    status: str
+    when: float
+    num_trials: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    note: str | None = None
+    artifacts: Sequence[str] = ()
+    best: Sequence[tuple[int, float, float]] = ()
+    error: str | None = None
+
+
+def close_study(ending: Ending) -> Message:
+    """Return the message that closes the parent run."""
+    return {"do": "close_study", **vars(ending)}
 
 
 def run_name(trial: Trial) -> str:
-    """Return the number and the point in short, such as `0007 lr=0.0003 num_layers=2`."""
-    return f"{trial.number:04d} {short_text(trial.point)}"
+    """Return the number and the point in short, such as `0007 lr=3e-4 num_layers=2`."""
+    return f"{trial.number:04d} {short_text(trial.point)}"[:_MAX_RUN_NAME]
+
+
+def name_taken(name: str) -> str:
+    """Return the name with `_` for what MLflow does not take in one: odd characters, and what is no plain path."""
+    name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
+    is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))
+    return name if is_plain else re.sub(r"[./]", "_", name)
 
 
 def _details(outcomes: Mapping[int, Outcome], grid: TaskGrid) -> str:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from hpo.errors import TrackError
-from hpo.track.mlflow_quiet import MLFLOW_ENVIRONMENT
+from hpo.track.mlflow_quiet import mlflow_environment
 
 # What the reproduction of a study reads; the report attaches them to the study's run.
 _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
@@ -17,7 +17,7 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
         TrackError: when there is no such run, or it is no study's.
     """
     # Before MLflow is imported, which reads it then.
-    os.environ.update(MLFLOW_ENVIRONMENT)
+    os.environ.update(mlflow_environment())
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 

@@ -1,33 +1,31 @@
 """The driver's end of the MLflow process: turns what happens into messages and never waits for MLflow."""
 
+import contextlib
 import json
-import os
 import queue
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from hpo.config import TrackSection
 from hpo.dispatch.protocol import Report
 from hpo.track import messages
 from hpo.track.messages import Message
-from hpo.track.mlflow_quiet import MLFLOW_ENVIRONMENT
+from hpo.track.mlflow_quiet import mlflow_environment
 from hpo.trials import TaskGrid, Trial
 
 
 class MlflowTracker:
     """Sends messages through a queue and a pipe to `hpo.track.mlflow_process`."""
 
-    def __init__(self, settings: TrackSection, metric: str, grid: TaskGrid) -> None:
+    def __init__(self, uri: str, experiment: str, metric: str, grid: TaskGrid, lock_path: Path | None = None) -> None:
         self._metric = metric
         self._grid = grid
-        arguments = [settings.uri, settings.experiment, str(Path("mlartifacts").absolute())]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hpo.track.mlflow_process", *arguments],
+            [sys.executable, "-m", "hpo.track.mlflow_process"],
             stdin=subprocess.PIPE,
             text=True,
-            env=os.environ | MLFLOW_ENVIRONMENT,
+            env=mlflow_environment(),
             # Its own session: a Ctrl-C in the terminal is for the driver, which ends this process by its input.
             start_new_session=True,
         )
@@ -35,6 +33,8 @@ class MlflowTracker:
         self._queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
+        where = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
+        self.send(where | {"lock_path": str(lock_path.absolute()) if lock_path else None})
 
     def send(self, message: Message) -> None:
         """Queue the message."""
@@ -53,20 +53,18 @@ class MlflowTracker:
         """Close the trial's child run."""
         self.send(messages.close_trial(trial, self._metric, self._grid))
 
-    def close(self) -> bool:
-        """End the process's input and wait for it; return whether everything was sent."""
+    def close(self, patience_seconds: float = 60.0) -> bool:
+        """End the process's input and wait for it; see `hpo.track.protocol.Tracker`."""
+        self._queue.put({"do": "end", "patience_seconds": patience_seconds})
         self._queue.put(None)
         self._thread.join()
         return self._process.wait() == 0
 
     def _write_lines(self) -> None:
         assert self._process.stdin is not None
-        try:
+        # Where the process is gone, the record has everything, and close() tells.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             while (message := self._queue.get()) is not None:
-                self._process.stdin.write(json.dumps(message) + "\n")
+                pipe.write(json.dumps(message) + "\n")
                 if self._queue.empty():
-                    self._process.stdin.flush()
-            self._process.stdin.close()
-        except BrokenPipeError:
-            # The process is gone; the record has everything, and close() tells.
-            return
+                    pipe.flush()

@@ -13,6 +13,10 @@ class Tracker(Observer, Protocol):
         """Take one of the messages of `hpo.track.messages`."""
         ...
 
-    def close(self) -> bool:
-        """Send what is left; return whether everything arrived."""
+    def close(self, patience_seconds: float = 60.0) -> bool:
+        """Send what is left; return whether everything arrived.
+
+        Args:
+            patience_seconds: how long nothing may arrive before the rest is left for later.
+        """
         ...

@@ -43,7 +43,7 @@ def tracked_study(folder, trials=6, **changes):
 
 def run(study):
     record = study.open()
-    tracker = make_tracker(study.config.track, study.config.study.metric, study.grid)
+    tracker = make_tracker(study.config, study.grid)
     result = run_study(study, record, LocalDispatcher(str(REPOSITORY)), tracker)
     record.close()
     return result
@@ -112,7 +112,7 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert parent.data.tags["hpo.seed"] == "0"
     assert parent.data.params["strategy.population"] == "6"
     assert parent.data.metrics["best_score"] == result.winner.score
-    assert parent.data.tags["mlflow.note.content"].startswith("# Study toy")
+    assert parent.data.tags["mlflow.note.content"].startswith("**Winner: [trial ")
     artifacts = {item.path for item in MlflowClient(study.config.track.uri).list_artifacts(parent.info.run_id)}
     assert {"report.md", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
 
@@ -145,7 +145,7 @@ def test_an_interrupted_study_leaves_no_run_running(folder):
             return super().wait(timeout)
 
     record = study.open()
-    tracker = make_tracker(study.config.track, "score", study.grid)
+    tracker = make_tracker(study.config, study.grid)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, record, Interrupted(str(REPOSITORY)), tracker)
     record.close()
@@ -183,7 +183,7 @@ def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
 
 def test_the_process_ends_when_its_driver_dies():
     process = subprocess.Popen(
-        [sys.executable, "-m", "hpo.track.mlflow_process", "sqlite:///mlflow.db", "tests", "artifacts"],
+        [sys.executable, "-m", "hpo.track.mlflow_process"],
         stdin=subprocess.PIPE,
     )
     process.stdin.close()

@@ -1,0 +1,70 @@
+"""optuna-dashboard on a study's record: to look at, not to change."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from hpo.errors import TrackError
+
+_READING = ("GET", "HEAD", "OPTIONS")
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+def load_dashboard() -> Callable[[str], Application]:
+    """Return what makes the dashboard of a storage's address.
+
+    Raises:
+        TrackError: when optuna-dashboard is not installed.
+    """
+    try:
+        import optuna_dashboard
+    except ImportError as error:
+        raise TrackError(
+            "--optuna: optuna-dashboard is not installed; python -m pip install 'hpo-transformer[dashboard]'"
+        ) from error
+    make: Callable[[str], Application] = optuna_dashboard.wsgi
+    return make
+
+
+def serve(application: Application, host: str, port: int, hosts: Sequence[str]) -> int:
+    """Serve an application for reading only, until it is interrupted; return the exit code.
+
+    Args:
+        application: the dashboard.
+        host, port: where to listen.
+        hosts: the names by which it may be addressed.
+    """
+    with make_server(host, port, guarded(application, hosts), _Server, _Quiet) as server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            sys.stderr.write("\n")
+    return 0
+
+
+def guarded(application: Application, hosts: Sequence[str]) -> Application:
+    """Return the application for reading only, under these host names only.
+
+    The record is the truth about a study, so that nothing but a search may change it. And a page from elsewhere, whose
+    name leads to this address after it was loaded (DNS rebinding), must not read it either.
+    """
+
+    def guard(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        name = environ.get("HTTP_HOST", "").rpartition(":")[0] or environ.get("HTTP_HOST", "")
+        if environ["REQUEST_METHOD"] not in _READING or name not in hosts:
+            start("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"only reading is allowed, and only under this server's own name\n"]
+        return application(environ, start)
+
+    return guard
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of single requests."""

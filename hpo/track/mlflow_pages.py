@@ -1,0 +1,57 @@
+"""Addresses of pages of MLflow's UI, relative to where it is served."""
+
+import os
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from hpo.errors import TrackError
+from hpo.sealing import hidden
+from hpo.track.mlflow_quiet import mlflow_environment
+
+
+@dataclass(frozen=True)
+class StudyPages:
+    """Where a study is in MLflow's UI.
+
+    Attributes:
+        study: the page of its run: note, winner, figures, files.
+        trials: the table of its trials.
+    """
+
+    study: str
+    trials: str
+
+
+def run_page(experiment_id: str, run_id: str) -> str:
+    """Return the address of a run's page."""
+    return f"#/experiments/{quote(experiment_id)}/runs/{quote(run_id)}"
+
+
+def table_page(experiment_id: str, study_id: str) -> str:
+    """Return the address of the table of a study's trials: see `hpo.track.mlflow_views`."""
+    return f"#/experiments/{quote(experiment_id)}/runs?viewStateShareKey={quote(study_id)}"
+
+
+def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
+    """Return the pages of a study.
+
+    Raises:
+        TrackError: when MLflow does not have it, or cannot be read.
+    """
+    # Before MLflow is imported, which reads it then.
+    os.environ.update(mlflow_environment())
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client = MlflowClient(uri)
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
+        found = client.search_runs(experiments, condition, max_results=1)
+    except MlflowException as error:
+        raise TrackError(hidden(f"--uri: {uri} cannot be read: {str(error).splitlines()[0]}", {})) from error
+    if not found:
+        send = f"`hpo sync {name} track.uri={uri}`"
+        raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))
+    info = found[0].info
+    return StudyPages(run_page(info.experiment_id, info.run_id), table_page(info.experiment_id, study_id))

@@ -1,0 +1,85 @@
+"""What MLflow's UI shows of a study's trials: a saved view of the table, with charts beside it.
+
+By itself the UI shows neither scores nor hyperparameters. It keeps saved views as JSON in tags of the experiment, and
+so do we: the trials of one study from best to worst, with charts against the trial's number and the epoch.
+
+Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*` (envelope, state, chart cards, sections).
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hpo.track.messages import Message
+
+VIEW_PREFIX = "mlflow.sharedViewState."
+# What an experiment's tag held in older servers; today's takes four times as much.
+_MAX_VALUE = 5000
+_MAX_COLUMNS = 12
+_METRICS = ("score", "trial", "round", "seconds", "num_parameters")
+
+# The kind decides which pages the UI offers: runs, models and charts, and not chats and judges.
+EXPERIMENT_TAGS = {
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.experiment.primaryMetric.name": "score",
+    "mlflow.note.content": "Each run is a study of hyperparameters; the runs under it are its trials.",
+}
+
+
+def trials_view(message: Message, parent: str) -> tuple[str, str]:
+    """Return the tag, as key and value, that holds the view of a study's trials.
+
+    Args:
+        message: that opens the study.
+        parent: id of the study's run.
+    """
+    when = int(message["time"] * 1000)
+    # Every column is there three times; a key may be long.
+    for count in range(_MAX_COLUMNS, -1, -1):
+        state = json.dumps(_state(message, parent, message["columns"][:count]))
+        envelope = {"name": f"{message['name']}: trials", "createdAt": when, "updatedAt": when, "state": state}
+        value = json.dumps(envelope)
+        if len(value) <= _MAX_VALUE:
+            break
+    return VIEW_PREFIX + message["study_id"], value
+
+
+def _state(message: Message, parent: str, keys: Sequence[str]) -> dict[str, Any]:
+    metrics, params = [f"metrics.`{name}`" for name in _METRICS], [f"params.`{key}`" for key in keys]
+    cards = _cards(keys, message["curves"])
+    return {
+        "searchFilter": f"tags.`mlflow.parentRunId` = '{parent}'",
+        "orderByKey": "metrics.`score`",
+        "orderByAsc": message["direction"] == "minimize",
+        "selectedColumns": [*metrics, *params],
+        "columnOrder": [],
+        "runsHiddenMode": "SHOW_ALL",
+        "compareRunSections": [
+            {
+                "uuid": "hpo",
+                "name": "Study",
+                "display": True,
+                "isReordered": False,
+                "deleted": False,
+                "isGenerated": False,
+            }
+        ],
+        "compareRunCharts": [
+            {"uuid": f"hpo-{place}", "metricSectionId": "hpo", "deleted": False, "isGenerated": False, **card}
+            for place, card in enumerate(cards)
+        ],
+    }
+
+
+def _cards(keys: Sequence[str], curves: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the charts: the score against the trial's number, all hyperparameters, and the learning curves."""
+
+    def axis(name: str) -> dict[str, str]:
+        return {"key": name, "type": "METRIC"}
+
+    cards = [
+        {"type": "SCATTER", "xaxis": axis("trial"), "yaxis": axis("score"), "runsCountToCompare": 100},
+        {"type": "PARALLEL", "selectedParams": list(keys), "selectedMetrics": ["score"], "showAllRuns": True},
+    ]
+    lines = [{"type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step"} for key in curves]
+    return [*cards, *lines]
