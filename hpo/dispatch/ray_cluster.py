@@ -1,21 +1,32 @@
 """Starts Ray on this machine behind a lock, or joins the cluster at an address."""
 
+import atexit
+import contextlib
 import logging
 import os
 import secrets
 import shutil
+import subprocess
+import sys
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from hpo.dispatch import ray_watchdog
+from hpo.dispatch.ray_address import refuse_dead_address
 from hpo.errors import DispatchError
 
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
+# Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s where they are busy.
+_START_SECONDS = 45.0
+# Agents that outlived their cluster are killed by the watchdog within its first look at the processes.
+_SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
@@ -29,10 +40,19 @@ class RayCluster:
     def __init__(self, address: str | None, gpus: int | None, threads: int) -> None:
         self._folder: Path | None = None
         self._before: dict[str, str | None] = {}
-        if address is None:
-            self._start(gpus, threads)
-        else:
-            self._join(address)
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._is_connected = False
+        self._is_left = threading.Event()
+        try:
+            if address is None:
+                self._start(gpus, threads)
+            else:
+                self._join(address)
+        except BaseException:
+            # An interruption too: nothing that was started may stay.
+            self.close()
+            raise
         import ray  # Takes a second and 100 MB: only where Ray is used.
 
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types there.
@@ -43,6 +63,7 @@ class RayCluster:
         _remove_abandoned()
         # mkdtemp makes the folder 0700. A short path: Ray puts sockets below it, whose names are limited to 107 bytes.
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._start_watchdog()
         token = self._folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
@@ -58,6 +79,7 @@ class RayCluster:
         self._before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
         _reread_environment()
+        os.environ[ray_watchdog.MARK] = str(self._folder)
         try:
             self._init(
                 address="local",
@@ -69,10 +91,36 @@ class RayCluster:
             )
         except Exception as error:
             # Ray raises many kinds; each of them means that it did not start.
-            logs = self._folder / "ray" / "session_latest" / "logs"
-            raise DispatchError(f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {logs}") from error
+            raise DispatchError(
+                f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {self._kept_logs()}; try again, or "
+                f"dispatch=local"
+            ) from error
+        finally:
+            del os.environ[ray_watchdog.MARK]
+
+    def _start_watchdog(self) -> None:
+        theirs, self._pipe = os.pipe()
+        # By its path and isolated, so that it imports nothing of this package, and takes a few megabytes.
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", ray_watchdog.__file__, str(theirs), str(self._folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs,),
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def _kept_logs(self) -> Path:
+        """Copy Ray's logs out of the folder that is deleted, and return where they are."""
+        assert self._folder is not None
+        kept = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
+        with contextlib.suppress(OSError):
+            shutil.copytree(self._folder / "ray" / "session_latest" / "logs", kept / "logs", dirs_exist_ok=True)
+        return kept
 
     def _join(self, address: str) -> None:
+        refuse_dead_address(address)
         try:
             self._init(address=address)
         except Exception as error:
@@ -82,25 +130,57 @@ class RayCluster:
                 f"give the address that `ray start` printed, or null to start Ray here"
             ) from error
 
-    @staticmethod
-    def _init(**options: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import ray
+    def _init(self, **options: Any) -> None:
+        import ray
 
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
+        errors: list[BaseException] = []
+        has_tried = threading.Event()
+
+        def start() -> None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
+            except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
+                errors.append(error)
+            has_tried.set()
+            # The kernel kills Ray's servers when the thread ends that started them.
+            self._is_left.wait()
+
+        # In a thread, because Ray waits in C code, for minutes and deaf to signals, where a server does not answer.
+        threading.Thread(target=start, daemon=True).start()
+        if not has_tried.wait(_START_SECONDS):
+            # It would wait for the thread at the end of this process.
+            atexit.unregister(ray.shutdown)
+            raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
+        if errors:
+            raise errors[0]
+        self._is_connected = True
 
     def close(self) -> None:
         """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
-        import ray
+        if self._is_connected:
+            import ray
 
-        ray.shutdown()
+            ray.shutdown()
+            self._is_connected = False
+        self._is_left.set()
         for name, value in self._before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        _reread_environment()
+        if self._before:
+            _reread_environment()
+        if self._watchdog is not None:
+            # The end of the pipe tells it to end what is left, and to delete the folder.
+            os.close(self._pipe)
+            try:
+                self._watchdog.wait(_SWEEP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._watchdog.kill()
+                self._watchdog.wait()
+            self._watchdog = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
