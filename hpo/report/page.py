@@ -102,20 +102,23 @@ def _fields(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials: pd.
         yield f"<h2>{html.escape(group)}</h2>"
         for field in fields:
             yield f"<section id='field-{field.number}'><h3>{field.number} {html.escape(field.title)}</h3>"
-            yield _values(summary, field)
+            values = _values(summary, field)
+            yield values
             if field.number == 18:
                 yield _trials(summary, trials)
-            for drawing in drawings:
-                if drawing.field == field.number:
+            for drawing in (drawing for drawing in drawings if drawing.field == field.number):
+                figure = _figure(drawing)
+                # A reason that stands there already is not told again.
+                if figure not in values:
                     yield "" if drawing.title == field.title else f"<h4>{html.escape(drawing.title)}</h4>"
-                    yield _figure(drawing)
+                    yield f"<div>{figure}</div>"
             yield "</section>"
 
 
 def _values(summary: Mapping[str, Any], field: Field) -> str:
     named = []
     for key in field.keys:
-        value = value_at(summary, key)
+        value = _only_here(key, value_at(summary, key))
         text = shown_value(value)
         if key in _DRAWN and reason_missing(value) is None:
             text = f"<details><summary>in numbers</summary>{text}</details>"
@@ -126,10 +129,18 @@ def _values(summary: Mapping[str, Any], field: Field) -> str:
     return pairs(named)
 
 
+def _only_here(key: str, value: Any) -> Any:
+    """Return a value without what other keys tell: the labels of the parts, and the folds."""
+    if key != "data.split" or reason_missing(value) is not None:
+        return value
+    parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
+    return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts}
+
+
 def _figure(drawing: Drawing) -> str:
     content = drawing.content
     if not isinstance(content, Drawn):
-        return f"<p>{missing_note(content.reason)}</p>"
+        return missing_note(content.reason)
     return f"{figure_place(drawing.name, content.figure)}<p class='caption'>{html.escape(content.caption)}</p>"
 
 

@@ -22,9 +22,9 @@ def shown_value(value: Any) -> str:
         return _mapping(value)
     if is_list(value):
         return _sequence(value)
-    text = html.escape(plain_text(value))
-    is_code = isinstance(value, str) and (value.startswith("hpo ") or _HASH.fullmatch(value))
-    return f"<code>{text}</code>" if is_code else text
+    if isinstance(value, str) and (value.startswith("hpo ") or _HASH.fullmatch(value)):
+        return f"<code>{html.escape(value)}</code>"
+    return html.escape(plain_text(value))
 
 
 def missing_note(reason: str) -> str:
@@ -48,7 +48,8 @@ def plain_text(value: Any) -> str:
         return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items()) or "none"
     if is_list(value):
         return ", ".join(map(plain_text, value)) or "none"
-    return str(value)
+    # Whole it would push the other columns off the page; report.json has it.
+    return f"{value[:16]}…" if isinstance(value, str) and _HASH.fullmatch(value) else str(value)
 
 
 def pairs(items: Sequence[tuple[str, str]]) -> str:

@@ -5,7 +5,18 @@ from typing import Any
 
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, shown, styled, time_unit, whole_ticks
+from hpo.report.figures.look import (
+    BLUE,
+    FAR_OUT,
+    GREY,
+    ORANGE,
+    near_range,
+    new_figure,
+    shown,
+    styled,
+    time_unit,
+    whole_ticks,
+)
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Subject, counted, score_of
 from hpo.trials import Trial
@@ -43,7 +54,7 @@ def draw_best_so_far(subject: Subject) -> Drawn | NotDrawn:
     styled(figure, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {counted(failed, 'trial*')} failed, without a score." if failed else ""
-    far = " Scores far out lie beyond the picture: double-click to see all." if heights else ""
+    far = FAR_OUT if heights else ""
     caption = f"Best {subject.metric} so far over {subject.which}.{without}"
     return Drawn(figure, caption + sampled(len(drawn), len(subject.scored)) + far + clock.note)
 

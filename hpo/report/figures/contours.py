@@ -5,11 +5,11 @@ from typing import Any
 from hpo.dimensions import Range
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.importances import FEWEST, too_few
-from hpo.report.figures.look import log_ticks, shown, styled
+from hpo.report.figures.look import clipped, log_ticks, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, texts
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.slices import by_importance, is_log
-from hpo.report.figures.subject import Subject
+from hpo.report.figures.subject import Subject, score_of
 
 # Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
@@ -39,7 +39,9 @@ def draw_contours(subject: Subject) -> Drawn | NotDrawn:
     return Drawn(
         figure,
         f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial), and between them what "
-        f"the neighbours suggest.{snapped}" + sampled(len(drawn), len(subject.scored)),
+        f"the neighbours suggest.{snapped}"
+        + sampled(len(drawn), len(subject.scored))
+        + clipped([score_of(trial) for trial in drawn], "scores"),
     )
 
 

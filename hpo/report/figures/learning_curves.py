@@ -5,7 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLUE, GREY, ORANGE, near_range, new_figure, pale, shown, styled, whole_ticks
+from hpo.report.figures.look import (
+    BLUE,
+    FAR_OUT,
+    GREY,
+    ORANGE,
+    near_range,
+    new_figure,
+    pale,
+    shown,
+    styled,
+    whole_ticks,
+)
 from hpo.report.figures.sample import best_and_even, evenly, sampled
 from hpo.report.figures.subject import Subject
 from hpo.trials import Outcome, Trial
@@ -25,7 +36,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | NotDrawn:
     """
     points = [point for _, _, outcome in _tasks(subject.trials) for point in outcome.curve[:1]]
     if not points:
-        return NotDrawn("the objective yields no learning curves")
+        return NotDrawn("the objective yields no learning curve")
     axis = next((axis for axis in _AXES if all(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
@@ -49,7 +60,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | NotDrawn:
     figure.update_xaxes(title_text=axis, dtick=whole_ticks(max(x for trace in figure.data for x in trace.x)))
     figure.update_yaxes(title_text=shown(metric), range=heights)
     folds = ", dotted its folds and seeds" if subject.winner and len(subject.winner.outcomes) > 1 else ""
-    far = " Values far out lie beyond the picture: double-click to see all." if heights else ""
+    far = FAR_OUT if heights else ""
     caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."
     failed = " Trials that failed or were stopped in blue." if any(_colour(t) == BLUE for t in drawn) else ""
     return Drawn(figure, caption + failed + sampled(len(drawn), len(there)) + far)

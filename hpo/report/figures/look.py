@@ -19,6 +19,9 @@ BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = (
 )
 GREY = "#9AA0A6"
 
+# What a caption says where values lie beyond an axis that `near_range` made.
+FAR_OUT = " Values far out lie beyond the picture: double-click to see all."
+
 _FAR = 3.0  # times the distance of the quartiles: Tukey's outer fence, beyond which values are far out
 
 
@@ -104,6 +107,13 @@ def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[fl
 def whole_ticks(most: float) -> int | None:
     """Return the distance of ticks on an axis of whole numbers; None where plotly's own have no fractions."""
     return 1 if most < 10 else None
+
+
+def clipped(values: Sequence[float], name: str) -> str:
+    """Return a sentence on values that are drawn at the fence rather than beyond it; empty where none is."""
+    low, high = fence(values)
+    number = sum(not low <= value <= high for value in values)
+    return f" {number:,} {name} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

@@ -70,9 +70,11 @@ def optuna_study(
 
 def texts(dimension: Dimension) -> list[str]:
     """Return the values of a finite dimension as figures show them, no two alike."""
-    plain = [f"{value:g}" if type(value) is float else str(value) for value in dimension.values]
-    exact = [repr(value) for value in dimension.values]
-    return [shown(text) for text in (plain if len(set(plain)) == len(plain) else exact)]
+    values = dimension.values
+    ways = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
+    # Different texts where a look that is short enough has them; a number and a text may read alike.
+    found = next((way for way in ways if len(set(way)) == len(way)), [repr(v) for v in values])
+    return [shown(text) for text in found]
 
 
 @contextmanager

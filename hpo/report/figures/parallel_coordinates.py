@@ -1,10 +1,10 @@
 """Each trial as a line over its hyperparameters."""
 
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import shown, styled
+from hpo.report.figures.look import clipped, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Subject
+from hpo.report.figures.subject import Subject, score_of
 
 _MOST = 150
 
@@ -16,12 +16,14 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     from optuna.visualization import plot_parallel_coordinate
 
     drawn = best_and_even(subject.scored, _MOST)
-    # Later lines lie on top.
-    drawn.sort(key=lambda trial: (-trial.loss, trial.number))
     with quiet_optuna():
         figure = plot_parallel_coordinate(
             optuna_study(subject.space, subject.direction, drawn), target_name=shown(subject.metric)
         )
+    # Good ones on top; Optuna draws them in the order of some hyperparameters.
+    *lines, scale = figure.data
+    sign = 1 if subject.direction == "maximize" else -1
+    figure.data = [*sorted(lines, key=lambda line: sign * line.y[0]), scale]
     # Else the lines would strike the values out.
     figure.update_annotations(bgcolor="rgba(255, 255, 255, 0.8)", borderpad=0)
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
@@ -29,6 +31,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
         figure,
         f"A line is a trial, dark is good: {subject.which}."
         + sampled(len(drawn), len(subject.scored))
+        + clipped([score_of(trial) for trial in drawn], "scores")
         + " None marks a hyperparameter that did not exist beside the trial's other values."
         * any(len(trial.point) < len(subject.space.keys) for trial in drawn),
     )

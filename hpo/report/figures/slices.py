@@ -5,10 +5,10 @@ from typing import Any
 
 from hpo.dimensions import Range
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import log_ticks, shown, styled
+from hpo.report.figures.look import FAR_OUT, log_ticks, near_range, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Subject
+from hpo.report.figures.subject import Subject, score_of
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
 
@@ -21,7 +21,7 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
     from plotly.subplots import make_subplots
 
     drawn = best_and_even(subject.scored, _MOST)
-    study = optuna_study(subject.space, subject.direction, drawn)
+    study = optuna_study(subject.space, subject.direction, drawn, keeps_wild=True)
     there = {key for trial in drawn for key in trial.point}
     keys = [key for key in by_importance(subject) if key in there][:_MOST_PANELS]
     columns = min(_COLUMNS, len(keys))
@@ -36,11 +36,13 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
         if is_log(subject, key):
             ticks = log_ticks([float(trial.point[key] or 0) for trial in drawn if key in trial.point], 4)
             figure.update_xaxes(title_text=f"{shown(key)} (log)", **ticks, row=row, col=column)
+    heights = near_range([score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
+    figure.update_yaxes(range=heights)
     figure.update_yaxes(title_text=shown(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     caption = f"{subject.which}; the darker, the later."
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
-    return Drawn(figure, caption + more + sampled(len(drawn), len(subject.scored)))
+    return Drawn(figure, caption + more + sampled(len(drawn), len(subject.scored)) + (FAR_OUT if heights else ""))
 
 
 def by_importance(subject: Subject) -> list[str]:
