@@ -143,7 +143,8 @@ def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
 
 def _metric_name(given: Any) -> str:
     """Return what a metric is called that stands in these columns: the column, or what several have in common."""
-    names = [given] if isinstance(given, str) else [str(name) for name in given or ()]
+    names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
+    names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071
 
 

@@ -4,12 +4,14 @@ import functools
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hpo.config import explain
 from hpo.keys import flatten
 from hpo.objectives.table_rows import Row, Table, read_table
 
@@ -116,7 +118,9 @@ def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _table(config: Mapping[str, Any]) -> Table:
-    data = config["data"]
+    data = config.get("data")
+    if not isinstance(data, Mapping):
+        raise ValueError(f"data: must be a mapping with path and metric, given {data!r}; choose data=table")
     for key in ("path", "metric"):
         if data.get(key) is None:
             raise ValueError(f"data.{key}: is missing; give {_WANTED[key]}")
@@ -129,7 +133,10 @@ def _table(config: Mapping[str, Any]) -> Table:
 @functools.lru_cache(maxsize=4)
 def _read(data: str, _changed: int) -> Table:
     """Read a table once in a process, and again when the file has changed."""
-    config = TableConfig.model_validate_json(data)
+    try:
+        config = TableConfig.model_validate_json(data)
+    except ValidationError as error:
+        raise ValueError(explain(error, "data.")) from error
     table = read_table(Path(config.path), config.metric, config.cost, config.where, config.columns, config.absent)
     if (config.curves is None) != (config.curve is None):
         raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")
@@ -141,16 +148,21 @@ def _read(data: str, _changed: int) -> Table:
 def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
         raise ValueError(f"data.curves: there is no file {path}; give JSON lines")
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        lines = []
-        for number, line in enumerate(file, start=1):
-            try:
-                values = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"data.curves: {path}:{number}: is not JSON: {error.msg}") from error
-            if not isinstance(values, dict):
-                raise ValueError(f"data.curves: {path}:{number}: must be an object, given {line.strip()[:50]!r}")
-            lines.append(values)
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        texts = content.decode().splitlines()
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise ValueError(f"data.curves: {path} is no JSON lines in UTF-8: {error}; correct the file") from error
+    lines = []
+    for number, line in enumerate(texts, start=1):
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = str(error)[:100]
+            raise ValueError(f"data.curves: {path}:{number}: is not JSON: {reason}; correct it") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"data.curves: {path}:{number}: must be an object, given {line.strip()[:50]!r}")
+        lines.append(values)
     return lines
 
 

@@ -1,8 +1,12 @@
 """The rows of a table of measured configurations: which columns are hyperparameters, and what each row scored."""
 
+import csv
 import fnmatch
+import gzip
 import hashlib
+import io
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -80,9 +84,15 @@ class Table:
             known = ", ".join(curves[0]) if curves else "no curve at all"
             raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
         shared = [name for name in curves[0] if name in next(iter(self.rows.values())).others]
-        by_row = {tuple(line[name] for name in shared): line[field] for line in curves}
+        try:
+            by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"data.curves: every line must have {', '.join(shared) or 'a column of the table'}, and a list of "
+                f"numbers as '{field}'; one has not ({type(error).__name__}: {error})"
+            ) from error
         joined = {
-            key: replace(row, curve=tuple(float(v) for v in by_row[place]))
+            key: replace(row, curve=by_row[place])
             for key, row in self.rows.items()
             if (place := tuple(row.others[name] for name in shared)) in by_row
         }
@@ -109,9 +119,7 @@ def read_table(
     Raises:
         ValueError: one line that names the setting or the line of the file.
     """
-    import pandas as pd  # A second to load: only where a table is read.
-
-    frame = pd.read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
     names = [str(name) for name in frame.columns]
     patterns = [metric] if isinstance(metric, str) else list(metric)
     scores = [name for pattern in patterns for name in _matching(pattern, names, "data.metric")]
@@ -144,13 +152,32 @@ def read_table(
 
 
 def _read_csv(path: Path) -> Any:
+    import pandas as pd  # A second to load: only where a table is read.
+
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        if b"\0" in content:
+            raise ValueError("it has a NUL character; UTF-16 must be saved as UTF-8 first")
+        header = next(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")), [])
+        twice = next((name for name in header if header.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two columns are called '{twice}'; the columns are {', '.join(header)}")
+        # "NA" and "None" are texts like others, and a row that is too long is an error, not an index.
+        return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=[""], index_col=False)
+    except (ValueError, OSError, EOFError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
+        # pandas raises ValueErrors of its own; what is no gzip file raises one of the others.
+        reason = " ".join(str(error).split())
+        raise ValueError(f"data.path: {path} is not a table in CSV: {reason}; correct the file") from error
+
+
+def _read_parquet(path: Path) -> Any:
     import pandas as pd
 
     try:
-        # "NA" and "None" are texts like others, and a row that is too long is an error, not an index.
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], index_col=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pd.errors.ParserWarning) as error:
-        raise ValueError(f"data.path: {path} is not a table in CSV: {' '.join(str(error).split())}") from error
+        return pd.read_parquet(path)
+    except (OSError, ValueError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"data.path: {path} is not a table in Parquet: {reason}; correct the file") from error
 
 
 def _matching(pattern: str, names: Sequence[str], setting: str) -> list[str]:

@@ -2,9 +2,10 @@
 
 from model.data.config import TextClassificationConfig
 from model.data.examples import Examples
-from model.data.parts import Gathered
+from model.data.parts import WHOLE, Gathered, refuse_all_cut
 from model.data.tables import read_tables
 from model.data.text_files import TEXT_NAMES, Columns
+from model.data.vocabulary import UNITS
 from model.errors import DataError
 
 LABEL_NAMES = ("label", "class")
@@ -14,7 +15,8 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     """An example is `{"text": ..., "label": ...}`.
 
     Raises:
-        DataError: a fault in the files, or fewer than two classes.
+        DataError: a fault in the files, fewer than two classes, a label that training never sees, or a maximal length
+            that would cut every text.
     """
     columns = Columns(
         {"text": config.text_column, "label": config.label_column}, {"text": TEXT_NAMES, "label": LABEL_NAMES}
@@ -28,4 +30,20 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
             f"{gathered.files[0].path}: every label is {labels[0]!r}; must hold two classes or more: "
             "is data.label_column right?"
         )
+    if WHOLE not in gathered.sizes:
+        _refuse_unseen(gathered)
+    refuse_all_cut([item["text"] for item in gathered.items], UNITS[config.tokens][0], config.max_length, "text")
     return gathered.examples(labels)
+
+
+def _refuse_unseen(gathered: Gathered) -> None:
+    """Raises DataError for a label of another part that the training part does not have."""
+    known = {item["label"] for item in gathered.of_part("train")}
+    for part in gathered.sizes:
+        unseen = sorted({item["label"] for item in gathered.of_part(part)} - known)
+        if unseen:
+            raise DataError(
+                f"data.{part}: the label {unseen[0]!r} does not stand in data.train, whose labels are "
+                f"{', '.join(repr(label) for label in sorted(known)[:10])}; a class that is never trained cannot be "
+                "predicted: move examples, or correct the labels"
+            )

@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from model.data.config import Column, DataConfig, FilesConfig, Path
 from model.section import Section, refuse
 
+# Of all generated sources together, which are kept in memory: some 10 GB of Python's numbers.
+MOST_NUMBERS = 100_000_000
+
 
 class SearchedTargets(Section):
     """How a target is searched when a network decodes."""
@@ -75,6 +78,17 @@ class GeneratedConfig(DataConfig, SearchedTargets):
             raise refuse(
                 f"must not be above max_length, given {self.min_length} and {self.max_length}",
                 "data.min_length",
+                "data.max_length",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        if self.num_examples * self.max_length > MOST_NUMBERS:
+            raise refuse(
+                f"must not multiply to more than {MOST_NUMBERS:,} numbers, given {self.num_examples} and "
+                f"{self.max_length}: lower one of them",
+                "data.num_examples",
                 "data.max_length",
             )
         return self

@@ -1,13 +1,17 @@
 """The parts of a user's data: where each is to be found, and what was read of it so far."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from model.data.config import FilesConfig
 from model.data.examples import Examples, File
+from model.errors import DataError
 
 PARTS = ("train", "validation", "test")
 WHOLE = "path"  # the part of data that come in one piece, which the search splits
+# From this share on, examples that stand in two parts are a slip. Fewer are not: short sentences recur in every corpus.
+MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
@@ -34,11 +38,33 @@ class Gathered:
     licence: str | None = None
 
     def add(self, part: str, items: list[dict[str, Any]], *files: File, licence: str | None = None) -> None:
-        """Takes in one part."""
+        """Takes in one part.
+
+        Raises:
+            DataError: half of its examples or more, or of an earlier part's, stand in both.
+        """
+        self._refuse_overlap(part, items)
         self.files += files
         self.items += items
         self.sizes[part] = len(items)
         self.licence = self.licence or licence
+
+    def _refuse_overlap(self, part: str, items: list[dict[str, Any]]) -> None:
+        ours, start = {repr(item) for item in items}, 0
+        for other, size in self.sizes.items():
+            theirs = {repr(item) for item in self.items[start : start + size]}
+            start += size
+            shared, smaller = len(ours & theirs), min(len(ours), len(theirs))
+            if shared and shared >= MOST_SHARED * smaller:
+                raise DataError(
+                    f"data.{part}: {shared} of its {len(ours)} different examples stand in data.{other}, too; what is "
+                    "scored must not have been trained on: give other files"
+                )
+
+    def of_part(self, part: str) -> list[dict[str, Any]]:
+        """The examples of one part."""
+        start = sum(size for other, size in self.sizes.items() if PARTS.index(other) < PARTS.index(part))
+        return self.items[start : start + self.sizes[part]]
 
     def examples(self, labels: list[str] | None = None) -> Examples:
         """All of it; `labels` as in Examples."""
@@ -49,4 +75,14 @@ class Gathered:
             items=self.items,
             labels=labels,
             parts=None if WHOLE in self.sizes else self.sizes,
+        )
+
+
+def refuse_all_cut(texts: Sequence[str], split: Callable[[str], list[str]], max_length: int, what: str) -> None:
+    """Raises DataError where every text has more than `max_length` tokens, so that each would lose its end."""
+    if texts and all(len(split(text)) > max_length for text in texts):
+        shortest = min(len(split(text)) for text in texts)
+        raise DataError(
+            f"data.max_length: every {what} has more than {max_length} tokens (the shortest {shortest}) and would be "
+            f"cut; give more"
         )

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from model.data.examples import Examples, File
 from model.data.pairs_config import GeneratedConfig, TranslationConfig
-from model.data.parts import Gathered, given_places
+from model.data.parts import Gathered, given_places, refuse_all_cut
 from model.data.tables import read_tables
 from model.data.text_files import Columns, read_text
+from model.data.vocabulary import UNITS
 from model.errors import DataError
 
 KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("target", "tgt")}
@@ -29,6 +30,10 @@ def read_translation(config: TranslationConfig) -> Examples:
     else:
         for part, table in read_tables(config, columns):
             gathered.add(part, table.rows, table.file, licence=table.licence)
+    for side, tokens in (("source", config.tokens), ("target", config.target_tokens or config.tokens)):
+        # Subwords are not known before they are learned; words between blanks are never more of them.
+        split, _ = UNITS["blanks" if tokens == "subwords" else tokens]
+        refuse_all_cut([item[side] for item in gathered.items], split, config.max_length, side)
     return gathered.examples()
 
 
@@ -60,7 +65,11 @@ def generate_pairs(config: GeneratedConfig) -> Examples:
     """
     draw = random.Random(config.seed)
     lengths = range(config.min_length, config.max_length + 1)
-    possible = sum(config.num_symbols**length for length in lengths)
+    possible = 0
+    for length in lengths:
+        possible += config.num_symbols**length
+        if possible > 4 * config.num_examples:  # enough; the whole number may have millions of digits
+            break
     if config.num_examples > possible:
         raise DataError(
             f"data.num_examples={config.num_examples}: there are only {possible} different sequences of "

@@ -109,8 +109,9 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
             continue
         try:
             row = json.loads(content)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}:{line}: not JSON ({error.msg}); every line must be one object") from error
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)[:100]
+            raise DataError(f"{path}:{line}: not JSON ({reason}); every line must be one object") from error
         if not isinstance(row, dict):
             raise DataError(
                 f'{path}:{line}: a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": ...}}'
@@ -143,13 +144,24 @@ def as_text(value: Any, where: str, name: str) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
-    return _filled(str(value), where, name)
+    try:
+        text = str(value)
+        text.encode()
+    except ValueError as error:  # half of a surrogate pair, or a number of more digits than are read
+        raise DataError(f"{where}: {name!r} is no text that can be stored as UTF-8; correct it") from error
+    return _filled(text, where, name)
 
 
 def _delimited_rows(path: str, text: str, file_format: str, header: str, columns: Columns) -> Iterator[dict[str, str]]:
     rows = _split_rows(path, text, file_format)
     first_line, first = next(rows)
     names = first if header == "yes" or (header == "auto" and _is_header(first, columns)) else None
+    for name in names or ():
+        if first.count(name) > 1 and name.strip():
+            raise DataError(
+                f"{path}:{first_line}: two columns are called {name!r}; the columns are "
+                f"{', '.join(repr(each) for each in first)}; give each a name of its own"
+            )
     places = {role: _place(path, role, first, names, columns) for role in columns.wanted}
     width = len(first)
     if names is None:

@@ -41,7 +41,7 @@ LAW = {
     "history": {"space", "trials"},
     "strategies": {"errors", "history", "keys", "dimensions", "space", "trials"},
     "objective": {"errors", "examples", "config", "sealing"},
-    "objectives": {"documents", "errors", "keys"},
+    "objectives": {"config", "errors", "keys"},
     "machine": {"errors"},
     "memory": set(),
     "worker": {"machine", "memory", "objective", "sealing", "trials"},

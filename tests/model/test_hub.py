@@ -13,6 +13,7 @@ datasets = pytest.importorskip("datasets", reason="the extra [hub] is not instal
 
 TEXTS = [("a good film", "good"), ("a bad film", "bad"), ("very bad", "bad"), ("good good", "good")]
 SENTENCES = [(["The", "dog", "runs"], ["DET", "NOUN", "VERB"]), (["Dogs", "run"], ["NOUN", "VERB"])]
+OTHERS = [(["A", "cat"], ["DET", "NOUN"])]
 PAIRS = [("ein Haus", "a house"), ("der Hund", "the dog"), ("eine Katze", "a cat")]
 LINES = ["to be or not", "", "to be", "that is", "the question"] * 4
 
@@ -70,10 +71,10 @@ def test_tagged_sentences_are_those_of_a_column_file(save, tmp_path):
     tags = datasets.List(datasets.ClassLabel(names=["DET", "NOUN", "VERB"]))
     folder = save(
         {"tokens": datasets.List(datasets.Value("string")), "upos": tags},
-        train=columns(SENTENCES, "tokens", "upos"), dev=columns(SENTENCES[:1], "tokens", "upos"),
+        train=columns(SENTENCES, "tokens", "upos"), dev=columns(OTHERS, "tokens", "upos"),
     )  # fmt: skip
     files = {}
-    for part, sentences in (("train", SENTENCES), ("validation", SENTENCES[:1])):
+    for part, sentences in (("train", SENTENCES), ("validation", OTHERS)):
         files[part] = tmp_path / f"{part}.tsv"
         words = ("\n".join(map("\t".join, zip(*sentence, strict=True))) for sentence in sentences)
         files[part].write_text("\n\n".join(words) + "\n")
