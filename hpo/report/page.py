@@ -118,7 +118,7 @@ def _fields(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials: pd.
 def _values(summary: Mapping[str, Any], field: Field) -> str:
     named = []
     for key in field.keys:
-        value = _only_here(key, value_at(summary, key))
+        value = _arranged(key, value_at(summary, key))
         text = shown_value(value)
         if key in _DRAWN and reason_missing(value) is None:
             text = f"<details><summary>in numbers</summary>{text}</details>"
@@ -129,12 +129,13 @@ def _values(summary: Mapping[str, Any], field: Field) -> str:
     return pairs(named)
 
 
-def _only_here(key: str, value: Any) -> Any:
-    """Return a value without what other keys tell: the labels of the parts, and the folds."""
+def _arranged(key: str, value: Any) -> Any:
+    """Return a value as it is best read: of a split, the labels in a table of their own, and the folds at field 6."""
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
-    return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts}
+    labels = {name: part["labels"] for name, part in value["parts"].items() if part.get("labels")}
+    return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts, **({"labels": labels} if labels else {})}
 
 
 def _figure(drawing: Drawing) -> str:

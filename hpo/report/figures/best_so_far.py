@@ -33,7 +33,7 @@ def draw_best_so_far(subject: Subject) -> Drawn | NotDrawn:
         return NotDrawn("no trial is complete")
     clock = Clock.of([outcome for _, _, outcome in subject.outcomes])
     by_number = [(float(trial.number), trial) for trial in subject.scored]
-    by_end = sorted(((clock.at(end), t) for t in subject.scored if (end := _end(t)) is not None), key=_in_time)
+    by_end = sorted(((clock.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
     panels = [("trial", by_number), (f"{name} since the start", [(at / unit, t) for at, t in by_end])]
     panels = [panel for panel in panels if panel[1]]
@@ -118,11 +118,6 @@ def _panel(
         row=1,
         col=column,
     )
-
-
-def _end(trial: Trial) -> float | None:
-    """Return when the last of its tasks ended; None where no worker ran any."""
-    return max((o.started + o.seconds for o in trial.outcomes.values() if o.worker), default=None)
 
 
 def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:

@@ -99,7 +99,7 @@ def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[fl
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return None
-    low, high = min(low, *always), max(high, *always)
+    low, high = min([low, *always]), max([high, *always])
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     return [low - margin, high + margin]
 

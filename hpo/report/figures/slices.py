@@ -24,8 +24,8 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
     study = optuna_study(subject.space, subject.direction, drawn, keeps_wild=True)
     there = {key for trial in drawn for key in trial.point}
     keys = [key for key in by_importance(subject) if key in there][:_MOST_PANELS]
-    columns = min(_COLUMNS, len(keys))
-    rows = math.ceil(len(keys) / columns)
+    rows = math.ceil(len(keys) / _COLUMNS)
+    columns = math.ceil(len(keys) / rows)
     figure = make_subplots(rows, columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.25 / rows)
     for place, key in enumerate(keys):
         row, column = place // columns + 1, place % columns + 1

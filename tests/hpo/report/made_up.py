@@ -1,0 +1,51 @@
+"""Trials that nobody trained, and what figures are drawn from, for tests."""
+
+from hpo.report.figures import Subject
+from hpo.space_reader import space_from_dict
+from hpo.trials import Outcome, TaskGrid, Trial, finished
+
+SPACE = space_from_dict(
+    {
+        "lr": {"low": 1e-5, "high": 1.0, "log": True},
+        "layers": [1, 2, 3, 4],
+        "optimizer": {"choices": ["adamw", "sgd"]},
+        "momentum": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}},
+    }
+)
+
+
+def point(number):
+    """Return the point of a trial: all values in turns."""
+    made = {"lr": 10.0 ** -(number % 6), "layers": 1 + number % 4, "optimizer": ["adamw", "sgd"][number % 2]}
+    return made | ({"momentum": [0.0, 0.9][number // 2 % 2]} if number % 2 else {})
+
+
+def trial(number, scores, at=None, direction="maximize", state=None, curve=(), seconds=2.0, worker=7, **changes):
+    """Return a finished trial whose tasks scored so, one after the other, three seconds apart.
+
+    A score of None is a task that failed. `curve` holds one list of values a task.
+    """
+    curves = [[{"epoch": k, "score": v} for k, v in enumerate(values, start=1)] for values in curve] or [()] * len(
+        scores
+    )
+    outcomes = {
+        index: Outcome(
+            {} if score is None else {"score": score},
+            curves[index],
+            seconds,
+            "out of memory" if score is None else None,
+            started=100.0 + 3 * (number * len(scores) + index),
+            worker=worker,
+        )
+        for index, score in enumerate(scores)
+    }
+    made = Trial(number, number // 5, point(number) if at is None else at, outcomes, **changes)
+    return finished(made, outcomes, "score", direction, is_stopped=state == "stopped")
+
+
+def subject(trials, winner=None, space=SPACE, direction="maximize", grid=None, strategy="random", workers=1):
+    """Return what figures are drawn from; the winner is the best trial where none is given."""
+    grid = grid or TaskGrid(folds=max((len(t.outcomes) for t in trials), default=1))
+    complete = [t for t in trials if t.state == "complete"]
+    best = min(complete, key=lambda t: (t.loss, t.number), default=None)
+    return Subject(space, "score", direction, grid, strategy, workers, trials, winner or best)

@@ -1,0 +1,341 @@
+"""The figures of a report: they hold the trials' own numbers, and where there is nothing to draw they say why."""
+
+import itertools
+import json
+import math
+import random
+import statistics
+
+import optuna
+import pytest
+from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+from hpo.page import figure_place
+from hpo.record_storage import sqlite_url
+from hpo.report.expected_performance import describe_expected
+from hpo.report.figures import _FIGURES, Drawn, NotDrawn, importances
+from hpo.report.figures.best_so_far import draw_best_so_far
+from hpo.report.figures.clock import Clock
+from hpo.report.figures.contours import draw_contours
+from hpo.report.figures.expected_performance import draw_expected_performance
+from hpo.report.figures.fold_spread import draw_fold_spread
+from hpo.report.figures.importance import draw_importance
+from hpo.report.figures.learning_curves import draw_learning_curves
+from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
+from hpo.report.figures.sample import best_and_even
+from hpo.report.figures.slices import draw_slices
+from hpo.report.figures.subject import Subject
+from hpo.report.figures.timeline import draw_timeline
+from hpo.report.sections.cost import describe_cost
+from hpo.space_reader import space_from_dict
+from hpo.trials import Outcome, TaskGrid
+from tests.hpo.report.made_up import SPACE, point, subject, trial
+from tests.studies import prepared, run_toy, toy_config
+
+
+def scored(count, seed=0, folds=1, **changes):
+    """Return trials with scores from 0.5 to 0.9."""
+    rng = random.Random(seed)
+    return [trial(k, [rng.uniform(0.5, 0.9) for _ in range(folds)], **changes) for k in range(count)]
+
+
+def traces(content, name):
+    """Return the traces of that name."""
+    assert isinstance(content, Drawn), content
+    return [trace for trace in content.figure.data if trace.name == name]
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_best_so_far_never_gets_worse_and_ends_at_the_winner(direction):
+    trials = [*scored(30, direction=direction), trial(30, [None])]
+    drawn = subject(trials, direction=direction)
+    better = max if direction == "maximize" else min
+    by_number, by_time = traces(draw_best_so_far(drawn), "best so far")
+    for steps in (by_number, by_time):
+        assert list(steps.y) == sorted(steps.y, reverse=direction == "minimize")
+        assert steps.y[-1] == drawn.winner.score
+    assert by_number.x[-1] == 29
+    for number, best in zip(by_number.x, by_number.y, strict=True):
+        assert best == better(t.score for t in trials[: int(number) + 1])
+    assert by_time.x[-1] == pytest.approx(3 * 29 + 2)  # when the last one ended
+    assert [star.y for star in traces(draw_best_so_far(drawn), "winner")] == [(drawn.winner.score,)] * 2
+
+
+def test_best_so_far_follows_the_order_in_which_trials_ended_on_the_axis_of_time():
+    late, early = trial(0, [0.6], seconds=50.0), trial(1, [0.7])
+    by_number, by_time = traces(draw_best_so_far(subject([late, early])), "best so far")
+    assert list(by_number.y) == [0.6, 0.7, 0.7]
+    assert list(by_time.y) == [0.7, 0.7]
+
+
+def test_trials_that_were_trained_for_less_do_not_compete():
+    trials = [trial(0, [0.9], amount=1), trial(1, [0.8], amount=4), trial(2, [0.7], amount=4)]
+    drawn = subject(trials, winner=trials[1])
+    content = draw_best_so_far(drawn)
+    assert traces(content, "best so far")[0].y == (0.8, 0.8)
+    assert "trained for 4" in content.caption
+
+
+def test_scores_far_out_do_not_squeeze_the_others():
+    trials = [*scored(20), trial(20, [-1e9])]
+    low, _ = draw_best_so_far(subject(trials)).figure.layout.yaxis.range
+    assert 0 < low < 0.6
+    content = draw_best_so_far(subject(scored(20)))
+    assert content.figure.layout.yaxis.range is None
+    assert "beyond" not in content.caption
+
+
+def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
+    won = trial(0, [0.9, 0.8], curve=[[0.1, 0.3, 0.9], [0.3, 0.5]])
+    other = trial(1, [0.5, 0.5], curve=[[0.2], [0.4]])
+    content = draw_learning_curves(subject([won, other]))
+    (mean,) = traces(content, "winner")
+    assert (list(mean.x), list(mean.y)) == ([1, 2], pytest.approx([0.2, 0.4]))
+    assert [list(t.y) for t in traces(content, "winner, fold_0")] == [[0.1, 0.3, 0.9]]
+    assert [list(t.y) for t in traces(content, "trial 1")] == [pytest.approx([0.3])]
+    assert content.figure.data[-1] is mean  # on top
+
+
+def test_at_most_a_hundred_learning_curves_are_drawn_the_best_among_them():
+    trials = [t for k in range(450) for t in [trial(k, [k * 37 % 450 / 450], curve=[[0.1, 0.2]])]]
+    content = draw_learning_curves(subject(trials))
+    names = {t.name for t in content.figure.data}
+    assert len(names) == 101
+    ranked = sorted(trials, key=lambda t: t.loss)
+    assert {f"trial {t.number}" for t in ranked[1:21]} < names
+    assert "100 of 449" in content.caption
+
+
+def test_the_sample_is_even_and_keeps_the_order():
+    trials = scored(1000)
+    drawn = best_and_even(trials, 100)
+    assert [t.number for t in drawn] == sorted({t.number for t in drawn})
+    assert {t.number for t in sorted(trials, key=lambda t: t.loss)[:20]} < {t.number for t in drawn}
+    assert max(b.number - a.number for a, b in itertools.pairwise(drawn)) <= 16
+    assert best_and_even(trials, 1000) == trials
+
+
+def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
+    config = toy_config(
+        "random", {"toy": {"layers": [1, 2, 3, 4, 5], "lr": {"low": 1e-4, "high": 0.1, "log": True}}}, 60
+    )
+    run_toy(tmp_path / "toy", config)
+    study = prepared(tmp_path / "toy", config)
+    record = study.read()
+    found = importances(Subject.of(study, record.trials(), record.history().best()))
+    record.close()
+    stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))
+    complete = [t for t in stored.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / len(complete)))
+    assert found == pytest.approx(get_param_importances(stored, evaluator=evaluator))
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_what_decides_the_score_is_the_most_important_and_its_bar_the_longest_on_top():
+    trials = [trial(k, [0.9 - abs(point(k)["layers"] - 3) / 10 + k % 7 / 1e4]) for k in range(60)]
+    content = draw_importance(subject(trials))
+    (bars,) = content.figure.data
+    assert bars.y[-1] == "layers"
+    assert list(bars.x) == sorted(bars.x)
+    assert "60 complete trials" in content.caption
+    assert "PED-ANOVA" in content.caption
+
+
+def test_slices_hold_every_score_at_its_own_value():
+    trials = scored(24)
+    content = draw_slices(subject(trials))
+    axes = {axis.title.text: axis for axis in content.figure.select_xaxes()}
+    assert set(axes) == {"lr (log)", "layers", "optimizer", "momentum"}
+    by_axis = {t.xaxis: t for t in content.figure.data}
+    names = {f"x{axis.plotly_name.removeprefix('xaxis')}": name for name, axis in axes.items()}
+    for place, name in names.items():
+        key = name.removesuffix(" (log)")
+        found = sorted((str(x), y) for x, y in zip(by_axis[place].x, by_axis[place].y, strict=True))
+        there = [(t.point[key], t.score) for t in trials if key in t.point]
+        wanted = [(str(v) if key == "lr" or isinstance(v, str) else f"{v:g}", score) for v, score in there]
+        assert found == sorted(wanted)
+    assert list(axes["layers"].categoryarray) == ["1", "2", "3", "4"]
+
+
+def test_each_cell_of_a_contour_is_the_best_score_at_its_pair_of_values():
+    space = space_from_dict({"a": [1, 10, 100], "b": {"choices": ["y", "x"]}})
+    rng = random.Random(1)
+    trials = [trial(k, [rng.random()], at={"a": [1, 10, 100][k % 3], "b": ["y", "x"][k % 2]}) for k in range(30)]
+    content = draw_contours(subject(trials, space=space))
+    contour = next(t for t in content.figure.data if t.type == "contour")
+    assert list(content.figure.layout.xaxis.ticktext) == ["1", "10", "100"]
+    assert list(content.figure.layout.yaxis.ticktext) == ["y", "x"]
+    for place, a in enumerate([1, 10, 100]):
+        for height, b in enumerate(["y", "x"]):
+            best = max(t.score for t in trials if t.point == {"a": a, "b": b})
+            assert contour.z[list(contour.y).index(height)][list(contour.x).index(place)] == best
+
+
+def test_maps_share_one_scale_of_colours_and_four_of_the_most_important_hyperparameters():
+    trials = scored(40)
+    figure = draw_contours(subject(trials)).figure
+    assert {t.coloraxis for t in figure.select_traces({"type": "contour"})} == {"coloraxis"}
+    known = importances(subject(trials))
+    titles = {axis.title.text for axis in figure.select_xaxes() if axis.title.text}
+    assert titles == set(list(known)[:4])
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_parallel_coordinates_draw_a_line_a_trial_the_best_on_top(direction):
+    trials = scored(40, direction=direction)
+    *lines, scale = draw_parallel_coordinates(subject(trials, direction=direction)).figure.data
+    assert len(lines) == 40
+    heights = [line.y[0] for line in lines]
+    assert heights == sorted(heights, reverse=direction == "minimize")
+    worst, best = min(t.score for t in trials), max(t.score for t in trials)
+    assert sorted(heights) == pytest.approx(sorted((t.score - worst) / (best - worst) for t in trials))
+    assert (scale.marker.cmin, scale.marker.cmax) == (worst, best)
+
+
+def test_a_wild_score_leaves_colours_for_the_others_and_the_caption_says_so():
+    trials = [*scored(40), trial(40, [-1e9])]
+    content = draw_parallel_coordinates(subject(trials))
+    assert content.figure.data[-1].marker.cmin > 0
+    assert "1 scores outside of" in content.caption
+
+
+def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
+    trials = [trial(0, [0.5, 0.6]), trial(1, [0.7, None]), trial(2, [0.4], state="stopped"), trial(3, [0.9, 0.8])]
+    content = draw_timeline(subject(trials, grid=TaskGrid(folds=2)))
+    bars = {t.name: t for t in content.figure.data}
+    assert {name: len(t.x) for name, t in bars.items()} == {"complete": 3, "winner": 2, "stopped early": 1, "failed": 1}
+    found = sorted((base, length) for t in bars.values() for base, length in zip(t.base, t.x, strict=True))
+    ran = sorted((o.started - 100.0, o.seconds) for t in trials for o in t.outcomes.values())
+    assert [base for base, _ in found] == pytest.approx([start for start, _ in ran])
+    assert [length for _, length in found] == pytest.approx([seconds for _, seconds in ran])
+    assert bars["failed"].customdata[0] == "trial 1, fold_1"
+    cost = describe_cost(trials, 1, 0.0)
+    assert f": {cost['idle_share']:.1%}." in content.caption
+    assert content.figure.layout.yaxis.ticktext[0] == f"worker 1, idle {cost['idle_share']:.0%}"
+
+
+def test_the_idle_share_counts_workers_that_were_asked_for_and_never_seen():
+    trials = scored(6)
+    cost = describe_cost(trials, 4, 0.0)
+    content = draw_timeline(subject(trials, workers=4))
+    assert cost["idle_share"] > 0.7
+    assert f"(4 asked for, 1 seen), first start to last end: {cost['idle_share']:.1%}" in content.caption
+
+
+def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
+    trials = scored(9_000)
+    content = draw_timeline(subject(trials))
+    assert sum(len(t.x) for t in content.figure.data) <= 3_000
+    assert "9,000 tasks" in content.caption
+    assert "are one bar" in content.caption
+    end = max(base + length for t in content.figure.data for base, length in zip(t.base, t.x, strict=True))
+    assert end == pytest.approx((3 * 8_999 + 2) / 3600)
+
+
+def test_workers_that_never_ran_together_share_a_lane():
+    content = draw_timeline(subject([trial(k, [0.5], worker=worker) for k, worker in enumerate((9, 3, 4, 4))]))
+    assert len(content.figure.layout.yaxis.ticktext) == 1
+    assert "share a lane" in content.caption
+
+
+def test_the_clock_stands_still_while_nobody_runs_the_search():
+    def ran(*starts):
+        return [Outcome(started=start, seconds=60.0, worker=1) for start in starts]
+
+    clock = Clock.of(ran(1000.0, 1060.0, 90_000.0))
+    assert clock.pauses == ((1120.0, 90_000.0),)
+    assert [clock.at(time) for time in (1000.0, 1090.0, 1120.0, 90_000.0, 90_060.0)] == [0, 90, 120, 120, 180]
+    assert "1 pause" in clock.note
+    assert Clock.of(ran(1000.0, 1100.0)).pauses == ()
+    assert Clock.of([]).at(5.0) == 5.0
+
+
+def test_fold_spread_holds_every_fold_of_the_best_the_winner_first():
+    trials = scored(30, folds=3)
+    ranked = sorted(trials, key=lambda t: t.loss)
+    winner = ranked[4]
+    *folds, means = draw_fold_spread(subject(trials, winner=winner)).figure.data
+    order = [winner, *(t for t in ranked if t is not winner)][:15]
+    assert [name.split(" ")[0] for name in means.x] == [str(t.number) for t in order]
+    for index, fold in enumerate(folds):
+        assert list(fold.y) == [t.outcomes[index].metrics["score"] for t in order]
+    assert list(means.y) == pytest.approx([statistics.fmean(t.values("score")) for t in order])
+
+
+def test_expected_performance_draws_both_estimators_to_half_the_trials():
+    trials = scored(21)
+    content = draw_expected_performance(subject(trials))
+    known = describe_expected("random", [t.score for t in trials], "maximize")
+    for name in ("unbiased", "biased"):
+        high, low, mean = [t for t in content.figure.data if t.legendgroup == name]
+        assert list(mean.x) == list(known[name]["budgets"])
+        assert mean.x[-1] == 10
+        assert list(mean.y) == list(known[name]["means"])
+        assert [(a - b) / 2 for a, b in zip(high.y, low.y, strict=True)] == pytest.approx(known[name]["spreads"])
+    refused = draw_expected_performance(subject(trials, strategy="tpe"))
+    assert isinstance(refused, NotDrawn)
+    assert "independent" in refused.reason
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+ONE = space_from_dict({"layers": [1, 2, 3, 4]})
+ODD = space_from_dict(
+    {
+        HOSTILE: {"choices": [True, 1, "1", None, 2.5, HOSTILE]},
+        "n": {"choices": [3, 1, 2]},
+        "single": [7],
+        "count": {"low": 1, "high": 2, "integer": True, "log": True},
+    }
+)
+VALUES = ODD.dimensions[0].values
+CASES = {
+    "nothing yet": subject([]),
+    "all failed": subject([trial(k, [None, 0.5]) for k in range(12)]),
+    "one trial": subject([trial(0, [0.5], curve=[[0.1]])]),
+    "two folds of one trial": subject([trial(0, [0.5, 0.6], curve=[[0.1, 0.2], []])]),
+    "one dimension": subject([trial(k, [k / 20], at={"layers": 1 + k % 4}) for k in range(20)], space=ONE),
+    "constant scores": subject([trial(k, [0.5], curve=[[0.5, 0.5]]) for k in range(20)]),
+    "two scores": subject([trial(k, [float(k < 2)]) for k in range(20)]),
+    "one value of each": subject([trial(k, [k / 20], at={"layers": 2}) for k in range(20)], space=ONE),
+    "conditional": subject(scored(25)),
+    "stopped": subject([*scored(12, folds=2), trial(12, [0.3], state="stopped"), trial(13, [None, 0.2])]),
+    "only shorter than the winner": subject([trial(k, [k / 20], amount=1 + (k == 3)) for k in range(12)]),
+    "odd choices": subject(
+        [
+            trial(k, [math.sin(k)], at={HOSTILE: VALUES[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2})
+            for k in range(30)
+        ],
+        space=ODD,
+    ),
+    "huge scores": subject([trial(k, [1e100 * (-1) ** k]) for k in range(12)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
+    for name, _, _, draw in _FIGURES:
+        content = draw(CASES[case])
+        if isinstance(content, NotDrawn):
+            assert content.reason, name
+            assert "\n" not in content.reason
+            continue
+        assert content.figure.data, name
+        assert content.caption
+        place = figure_place(name, content.figure)
+        assert "<img" not in place
+        data = place.partition("application/json")[2].partition(">")[2].removesuffix("</script>")
+        assert {"data", "layout"} == set(json.loads(data, parse_constant=pytest.fail))
+
+
+def test_where_nothing_is_there_all_that_needs_scores_is_refused():
+    drawn = {name for name, _, _, draw in _FIGURES if isinstance(draw(CASES["all failed"]), Drawn)}
+    assert drawn == {"timeline"}
+    assert not any(isinstance(draw(CASES["nothing yet"]), Drawn) for _, _, _, draw in _FIGURES)
+
+
+def test_equal_looking_choices_stay_apart_and_in_their_order():
+    content = draw_slices(CASES["odd choices"])
+    panel = next(axis for axis in content.figure.select_xaxes() if "script" in axis.title.text)
+    assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]
+    assert SPACE.keys[0] == "lr"

@@ -1,0 +1,273 @@
+"""report.html: all 25 fields on one page that loads nothing, whatever a user wrote into the study."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from hpo.finalists import choose_winner
+from hpo.report import write_report
+from hpo.report.fields import FIELDS
+from hpo.report.page import render_page
+from hpo.report.trials_table import trials_table
+from hpo.report.values import plain_text, shown_value
+from tests.studies import REPOSITORY, prepared, run_toy, toy_config
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+SPACE = {
+    "toy": {
+        "layers": [1, 2, 3, 4, 5],
+        "width": [8, 16, 32, 64],
+        "lr": {"low": 1e-4, "high": 1e-1, "log": True},
+        "nonlinearity": {"choices": ["relu", "gelu", "tanh"]},
+    }
+}
+
+
+class Page(HTMLParser):
+    """What stands in a page: elements with their attributes, and text by the class around it."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.open, self.missing, self.scripts, self.styles, self.text = [], [], [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in ("meta", "br"):
+            self.open.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        tag, _ = self.open[-1] if self.open else ("", {})
+        {"script": self.scripts, "style": self.styles}.get(tag, self.text).append(data)
+        if any("missing" in (values.get("class") or "") for _, values in self.open):
+            self.missing.append(data)
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def report(folder, config):
+    """Run a study and write its report; return the page's text and report.json."""
+    run_toy(folder, config)
+    study = prepared(folder, config)
+    record = study.read()
+    write_report(study, record)
+    record.close()
+    return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "report.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "toy"
+    return report(path, toy_config("random", SPACE, 24))
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page(written[0])
+
+
+def test_the_page_loads_nothing(written, page):
+    loading = {"script", "link", "img", "iframe", "object", "embed", "source", "video", "audio", "base", "form"}
+    for tag, attributes in page.elements:
+        assert "src" not in attributes, tag
+        assert tag not in loading - {"script"}
+        assert not re.match(r"\s*(\w+:)?//", attributes.get("href") or "")
+    assert not any(mark in "".join(page.styles) for mark in ("url(", "@import", "@font-face"))
+    # The browser is told so too, since the library could.
+    policy = next(a["content"] for a in page.of("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none';")
+    assert "http" not in policy
+    assert written[0].count("plotly.js v") == 1
+    assert {a["href"] for a in page.of("a") if not a["href"].startswith("#")} == {"trials.csv"}
+
+
+def test_all_fields_stand_in_order_and_in_the_table_of_contents(page):
+    places = [a["id"] for a in page.of("section")]
+    assert places == [f"field-{number}" for number in range(1, 26)]
+    assert [a["href"] for a in page.of("a") if a["href"].startswith("#")] == [f"#{place}" for place in places]
+    assert len(FIELDS) == 25
+
+
+def test_what_is_missing_is_red_with_its_reason(written, page):
+    reasons = {reason for field in written[1]["fields"] for reason in field["missing"].values()}
+    assert reasons
+    assert reasons <= {text.removeprefix("missing: ") for text in page.missing}
+    assert ".missing { color: #b3261e; }" in page.styles[0]
+    gaps = [a for a in page.of("li") if a.get("class") == "gap"]
+    assert len(gaps) == sum(bool(field["missing"]) for field in written[1]["fields"])
+
+
+def test_figures_stand_at_their_fields_and_refused_ones_leave_their_reason(written, page):
+    text = written[0]
+    at = {number: text.index(f"id='field-{number}'") for number in range(1, 26)}
+    for name, number in {
+        "best-so-far": 17,
+        "slices": 20,
+        "contours": 20,
+        "timeline": 24,
+        "learning-curves": 19,
+    }.items():
+        assert at[number] < text.index(f"id='{name}'") < at[number + 1]
+    assert any("each configuration was trained once" in reason for reason in page.missing)
+    data = {a["id"] for a in page.of("script") if a.get("type") == "application/json"}
+    assert data == {f"{a['id']}-data" for a in page.of("div") if a.get("class") == "figure"}
+
+
+def test_the_verdict_and_the_cautions_come_first(written):
+    text, summary = written
+    head = text[: text.index("id='field-1'")]
+    assert f"score {summary['winner']['score']:.4f}" in head
+    assert f"trial {summary['winner']['number']}" in head
+    assert summary["cautions"] or "None of the checks" in head
+    for caution in summary["cautions"]:
+        assert caution in head
+
+
+def test_two_reports_of_a_study_are_the_same_byte_for_byte(tmp_path):
+    config = toy_config("evolutionary", SPACE, 12)
+    text, _ = report(tmp_path / "toy", config)
+    assert report(tmp_path / "toy", config)[0] == text
+
+
+@pytest.mark.slow
+def test_another_process_with_other_hashes_writes_the_same_page(tmp_path):
+    config = toy_config("random", SPACE, 24)
+    text, _ = report(tmp_path / "toy", config)
+    code = f"""
+from pathlib import Path
+from hpo.report import write_report
+from tests.studies import prepared
+study = prepared(Path({str(tmp_path / "toy")!r}), {config!r})
+write_report(study, study.read())
+"""
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
+        assert (tmp_path / "toy" / "report.html").read_text(encoding="utf-8") == text
+
+
+def hostile_value(task):
+    """An objective that fails for one of its points with a text that would break a page."""
+    if task["config"]["toy"]["nonlinearity"] == HOSTILE and task["config"]["toy"]["layers"] == 1:
+        raise RuntimeError(f"{HOSTILE}\u2028<b>%BODY%")
+    return task["config"]["toy"]["layers"] / 10
+
+
+def test_what_users_wrote_stays_text(tmp_path):
+    space = {"toy": {"nonlinearity": {"choices": [HOSTILE, "%SCRIPTS%"]}, "layers": [1, 2, 3, 4, 5, 6]}}
+    config = toy_config("grid", space, 12, objective="tests.hpo.report.test_page:hostile_value")
+    text, _ = report(tmp_path / "toy", config)
+    page = Page(text)
+    assert not page.of("img")
+    assert HOSTILE in "".join(page.text)
+    assert "%SCRIPTS%" in "".join(page.text)
+    # No text ended a script: as many as there are figures, and the library, its settings, the drawing, the sorting.
+    figures = [a for a in page.of("script") if a.get("type") == "application/json"]
+    assert len(page.of("script")) - len(figures) == 4
+    start = '{"data":'
+    for script in page.scripts:
+        if script.startswith(start):
+            json.loads(script)
+    assert sum(script.startswith(start) for script in page.scripts) == len(figures) >= 5
+
+
+def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
+    text, summary = report(tmp_path / "toy", toy_config("random", SPACE, 4, objective="tests.toy:raises"))
+    assert summary["winner"]["missing"] in text.lower()
+    assert "ValueError: no luck" in text
+    assert [a["id"] for a in Page(text).of("section")] == [f"field-{number}" for number in range(1, 26)]
+
+
+def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
+    config = toy_config("random", {"toy": {"lr": {"low": 1e-4, "high": 1e-1, "log": True}}}, 620)
+    run_toy(tmp_path / "toy", config)
+    study = prepared(tmp_path / "toy", config)
+    record = study.read()
+    write_report(study, record, has_page=False)
+    summary = json.loads((tmp_path / "toy" / "report.json").read_text())
+    trials, winner = record.trials(), choose_winner(study, record)
+    text = render_page(summary, (), trials_table(trials, study.space.keys, "score", study.grid))
+    record.close()
+    table = text.partition("class='sortable'")[2].partition("</table>")[0]
+    rows = re.findall(r"<tr[^>]*><td>(\d+)</td>", table)
+    best = sorted((t for t in trials if t.state == "complete"), key=lambda t: (t.loss, t.number))[:500]
+    assert [int(number) for number in rows] == [t.number for t in best]
+    assert f"<tr class='winner'><td>{winner.number}</td>" in table
+    # Without a figure the library is not needed.
+    assert "plotly.js v" not in text
+
+
+def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):
+    config = toy_config("random", SPACE, 3)
+    report(tmp_path / "toy", config)
+    study = prepared(tmp_path / "toy", config)
+    record = study.read()
+    written = write_report(study, record, has_page=False)
+    record.close()
+    assert not (tmp_path / "toy" / "report.html").exists()
+    assert "report.html" not in {path.name for path in written.paths}
+
+
+def test_figures_are_rounded_to_what_can_be_seen_and_no_further(written):
+    points = json.loads(re.search(r"id='best-so-far-data'>(.*?)</script>", written[0])[1])["data"][0]
+    found = dict(zip(points["customdata"], points["y"], strict=True))
+    assert found[written[1]["winner"]["number"]] == pytest.approx(written[1]["winner"]["score"], rel=1e-4)
+    assert all(len(str(abs(score))) <= 8 for score in found.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "yes"),
+        (None, "–"),
+        (1234567, "1,234,567"),
+        (1234567.8, "1,234,568"),
+        (0.000123456789, "0.000123457"),
+        ([1, "a"], "1, a"),
+        ({"a": [1]}, "a=1"),
+        ([], "none"),
+        ("f" * 64, "f" * 16 + "…"),
+        ({"missing": "why"}, "missing: why"),
+    ],
+)
+def test_values_read_as_people_write_them(value, text):
+    assert plain_text(value) == text
+
+
+def test_values_within_values_become_lists_and_tables():
+    parts = {"train": {"size": 1, "hash": "x"}, "test": {"size": 2, "hash": "<b>"}}
+    shown = shown_value(parts)
+    assert "<td>train</td><td>1</td><td>x</td>" in shown
+    assert "<td>&lt;b&gt;</td>" in shown
+    assert "<dt>x.y</dt>" in shown_value({"x.y": 1, "deep": {"a": {"b": 1}}})
+    columns = shown_value({"estimator": "biased", "budgets": [1, 2, 3], "means": [0.1, 0.2, 0.3]})
+    assert "<td>2</td><td>0.2</td>" in columns
+    assert "<dt>estimator</dt>" in columns
+    assert shown_value([{"a": k} for k in range(300)]).count("<tr>") == 201
+    assert "<details>" in shown_value([{"a": k} for k in range(30)])
+    assert shown_value("hpo test digits") == "<code>hpo test digits</code>"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium")
+def test_a_browser_draws_every_figure_without_a_network(written, tmp_path):
+    (tmp_path / "report.html").write_text(written[0], encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    options += ["--window-size=1400,12000", "--virtual-time-budget=60000", "--enable-logging=stderr", "--dump-dom"]
+    command = ["chromium", *options, f"file://{tmp_path / 'report.html'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    drawn = re.findall(r'<div class="figure js-plotly-plot" id="([\w-]+)"', done.stdout)
+    assert drawn == re.findall(r"<div class='figure' id='([\w-]+)'", written[0])
+    assert len(drawn) >= 7
+    assert "CONSOLE" not in done.stderr
