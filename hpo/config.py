@@ -34,6 +34,7 @@ FREE_KEYS = (
     "dispatch.gpus",
     "dispatch.retries",
     "dispatch.address",
+    "dispatch.allow_open_cluster",
     "dispatch.timeout_seconds",
     "track.name",
     "track.uri",
@@ -133,6 +134,8 @@ class DispatchSection(Section):
     retries: int = Field(ge=0, le=MOST)
     timeout_seconds: float | None = Field(gt=0)
     address: str | None
+    # A default, unlike all others, so that what was frozen before the key existed can be read.
+    allow_open_cluster: bool = False
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:

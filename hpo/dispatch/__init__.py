@@ -6,6 +6,7 @@ from hpo.config import DispatchSection
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.protocol import Dispatcher, Report
 from hpo.dispatch.simulated import SimulatedDispatcher
+from hpo.sealing import opened, values_of
 
 __all__ = ["Dispatcher", "Report", "make_dispatcher"]
 
@@ -23,6 +24,9 @@ def make_dispatcher(settings: DispatchSection) -> Dispatcher:
         return LocalDispatcher(import_from)
     if settings.name == "simulated":
         return SimulatedDispatcher(settings.workers or 1, import_from)
+    if settings.address is not None:
+        address = opened(settings.address, values_of(settings.address, {}, "dispatch.address"))
+        settings = settings.model_copy(update={"address": address})
     from hpo.dispatch.ray_pool import RayDispatcher  # Ray is imported only where it is used.
 
     return RayDispatcher(settings, import_from)

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from hpo.errors import DispatchError
 
@@ -28,16 +29,7 @@ def refuse_dead_address(address: str) -> None:
         reason = getattr(error, "strerror", None) or str(error) or "nothing answers"
         raise DispatchError(f"dispatch.address: no Ray cluster is at {address!r}: {reason}; {_HINT}") from error
     try:
-        # In a process of its own: the call waits in C code and cannot be given up.
-        asked = subprocess.run(
-            [sys.executable, "-c", _ASK, address],
-            env=os.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_SECONDS,
-            check=False,
-        )
+        asked = _ask(address, os.environ)
     except subprocess.TimeoutExpired as error:
         raise DispatchError(
             f"dispatch.address: what listens at {address!r} does not answer as a Ray cluster within "
@@ -46,3 +38,41 @@ def refuse_dead_address(address: str) -> None:
     if "answered" not in asked.stdout:
         lines = asked.stderr.strip().splitlines() or ["no reason given"]
         raise DispatchError(f"dispatch.address: cannot join the Ray cluster at {address!r}: {lines[-1][:300]}; {_HINT}")
+
+
+def refuse_open_cluster(address: str) -> None:
+    """Raise DispatchError for a Ray cluster that answers whoever asks, with no token.
+
+    Whoever reaches such a cluster runs programs on it (CVE-2023-48022), with the rights and files of its workers, which
+    would be ours.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise DispatchError(
+            f"dispatch.address: must be host:port, so that it can be seen whether the cluster asks for a token, given "
+            f"{address!r}; {_HINT}, or dispatch.allow_open_cluster=true to join it unseen"
+        )
+    nameless = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    try:
+        # A home without ~/.ray/auth_token, which Ray would use.
+        asked = _ask(address, nameless | {"RAY_AUTH_MODE": "disabled", "HOME": os.devnull})
+    except subprocess.TimeoutExpired:
+        return  # What does not answer without a token is locked.
+    if "answered" in asked.stdout:
+        raise DispatchError(
+            f"dispatch.address: the Ray cluster at {address!r} asks for no token, so whoever reaches it runs code "
+            f"there; start it with RAY_AUTH_MODE=token, or join it all the same: dispatch.allow_open_cluster=true"
+        )
+
+
+def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Call the cluster in a process of its own: the call waits in C code and cannot be given up."""
+    return subprocess.run(
+        [sys.executable, "-c", _ASK, address],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_ANSWER_SECONDS,
+        check=False,
+    )

@@ -11,18 +11,21 @@ import sys
 import tempfile
 import threading
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from hpo.dispatch import ray_watchdog
-from hpo.dispatch.ray_address import refuse_dead_address
+from hpo.dispatch.ray_address import refuse_dead_address, refuse_open_cluster
 from hpo.errors import DispatchError
 
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
+# Named after the systems where Ray has it off by itself.
+_REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 # Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s where they are busy.
 _START_SECONDS = 45.0
 # Agents that outlived their cluster are killed by the watchdog within its first look at the processes.
@@ -32,12 +35,13 @@ _SWEEP_SECONDS = 15.0
 class RayCluster:
     """A connection to Ray: `cpus` and `gpus` are what it offers. `close` leaves nothing behind.
 
-    Ray listens on all interfaces even without a dashboard, so its token is the only lock: ours is fresh for
-    every start, in a file that only this user can read, and the session lies in a folder that only this
-    user can enter.
+    What is started here listens on the loopback address alone, asks for a token that is fresh for every start and lies
+    in a file that only this user can read, keeps its session in a folder that only this user can enter, has no
+    dashboard, and is always a cluster of its own, whatever RAY_ADDRESS says. A cluster that asks for no token is not
+    joined: whoever reaches it runs code as this user.
     """
 
-    def __init__(self, address: str | None, gpus: int | None, threads: int) -> None:
+    def __init__(self, address: str | None, gpus: int | None, threads: int, allow_open: bool = False) -> None:
         self._folder: Path | None = None
         self._before: dict[str, str | None] = {}
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -48,7 +52,7 @@ class RayCluster:
             if address is None:
                 self._start(gpus, threads)
             else:
-                self._join(address)
+                self._join(address, allow_open)
         except BaseException:
             # An interruption too: nothing that was started may stay.
             self.close()
@@ -67,9 +71,15 @@ class RayCluster:
         token = self._folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32))
-        variables = {
+        variables: dict[str, str | None] = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
+            # It would be used in place of the file.
+            "RAY_AUTH_TOKEN": None,
+            # Ray heeds it only where no address is given; what a worker starts might give none.
+            "RAY_ADDRESS": None,
+            # Ray's switch for whether it is reached from other machines; without, all its servers bind the loopback.
+            _REACHED_FROM_OUTSIDE: "0",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             # Read by BLAS and OpenMP in the workers when they are loaded; the number changes sums.
@@ -77,8 +87,7 @@ class RayCluster:
         }
         # Ray reads its own variables until it is shut down, so they stay set until then.
         self._before = {name: os.environ.get(name) for name in variables}
-        os.environ.update(variables)
-        _reread_environment()
+        _set_environment(variables)
         os.environ[ray_watchdog.MARK] = str(self._folder)
         try:
             self._init(
@@ -119,8 +128,10 @@ class RayCluster:
             shutil.copytree(self._folder / "ray" / "session_latest" / "logs", kept / "logs", dirs_exist_ok=True)
         return kept
 
-    def _join(self, address: str) -> None:
+    def _join(self, address: str, allow_open: bool) -> None:
         refuse_dead_address(address)
+        if not allow_open:
+            refuse_open_cluster(address)
         try:
             self._init(address=address)
         except Exception as error:
@@ -149,10 +160,15 @@ class RayCluster:
 
         # In a thread, because Ray waits in C code, for minutes and deaf to signals, where a server does not answer.
         threading.Thread(target=start, daemon=True).start()
-        if not has_tried.wait(_START_SECONDS):
-            # It would wait for the thread at the end of this process.
+        try:
+            if not has_tried.wait(_START_SECONDS):
+                raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
+        except BaseException:
+            # At the end of this process it would wait for the thread, which may never come back.
             atexit.unregister(ray.shutdown)
-            raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
+            # Nor may it find other variables than those it began with.
+            self._before = {}
+            raise
         if errors:
             raise errors[0]
         self._is_connected = True
@@ -165,13 +181,8 @@ class RayCluster:
             ray.shutdown()
             self._is_connected = False
         self._is_left.set()
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
         if self._before:
-            _reread_environment()
+            _set_environment(self._before)
         if self._watchdog is not None:
             # The end of the pipe tells it to end what is left, and to delete the folder.
             os.close(self._pipe)
@@ -194,12 +205,19 @@ def _remove_abandoned() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _reread_environment() -> None:
-    """Make Ray read its variables again: it reads them when it is imported, and the token once for all."""
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    """Set Ray's variables and have it read them again: it reads them when it is imported, and the token once."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    from ray._private import ray_constants
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # A compiled module.
 
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(_REACHED_FROM_OUTSIDE, "1") not in ("0", "false")
 
 
 def _first_line(error: BaseException) -> str:

@@ -47,13 +47,15 @@ class RayDispatcher:
     reports nothing for that long is killed and replaced.
     """
 
+    runs_here = False
+
     def __init__(self, settings: DispatchSection, import_from: str | None = None) -> None:
         self._settings = settings
         self._import_from = import_from
         if settings.address is None and settings.gpus is not None:
             # What can be refused without starting Ray is refused at once.
             _refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker, settings.gpus)
-        self._cluster = RayCluster(settings.address, settings.gpus, settings.threads)
+        self._cluster = RayCluster(settings.address, settings.gpus, settings.threads, settings.allow_open_cluster)
         try:
             self.slots = _count_workers(settings, self._cluster)
         except DispatchError:

@@ -45,7 +45,7 @@ LAW = {
     "machine": {"errors"},
     "memory": set(),
     "worker": {"machine", "memory", "objective", "sealing", "trials"},
-    "dispatch": {"errors", "config", "memory", "trials", "worker"},
+    "dispatch": {"sealing", "errors", "config", "memory", "trials", "worker"},
     "observer": {"dispatch", "trials"},
     "record": {"history", "space", "trials"},
     "record_storage": {"errors", "dimensions", "record", "space", "trials"},

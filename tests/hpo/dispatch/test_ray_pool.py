@@ -98,6 +98,8 @@ def test_a_stranger_cannot_join(pool):
     code = f"import ray; ray.init(address={address!r}); print('joined')"
     for wrong in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | wrong
+        # Else it would look for the cluster at this machine's own address, where nothing listens.
+        environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
