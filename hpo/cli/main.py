@@ -17,7 +17,7 @@ from hpo.errors import HpoError
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
     "resume": "continue a study from its frozen configuration",
-    "report": "write report.md, report.json and trials.csv of a study",
+    "report": "write report.html, report.md, report.json and trials.csv of a study",
     "reproduce": "train recorded trials again and compare",
     "test": "open the test part, once, with the winner",
     "compare": "which strategy is better at equal budget, and how sure that is",
