@@ -52,7 +52,7 @@ def _verdict(summary: Mapping[str, Any]) -> str:
     if winner["standard_deviation"] is not None:
         low, high = winner["interval"]
         spread = (
-            f" ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}; 95 % interval {low:.4f} to "
+            f" (standard deviation {winner['standard_deviation']:.4f}, n = {winner['n']}; 95 % interval {low:.4f} to "
             f"{high:.4f})"
         )
     return (
