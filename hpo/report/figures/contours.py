@@ -8,7 +8,7 @@ from hpo.report.figures.importances import FEWEST, too_few
 from hpo.report.figures.look import clipped, log_ticks, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, texts
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.slices import by_importance, is_log
+from hpo.report.figures.slices import is_log
 from hpo.report.figures.subject import Subject, score_of
 
 # Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
@@ -25,7 +25,7 @@ def draw_contours(subject: Subject) -> Drawn | NotDrawn:
     drawn = best_and_even(subject.scored, _MOST)
     study = optuna_study(subject.space, subject.direction, drawn, _STEPS)
     varied = _varied(study)
-    keys = [key for key in by_importance(subject) if shown(key) in varied][:_MOST_KEYS]
+    keys = [key for key in subject.keys if shown(key) in varied][:_MOST_KEYS]
     if len(keys) < 2:
         return NotDrawn("fewer than two hyperparameters have more than one value among the complete trials")
     with quiet_optuna():

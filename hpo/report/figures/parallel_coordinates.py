@@ -6,7 +6,7 @@ from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Subject, score_of
 
-_MOST = 150
+_MOST, _MOST_AXES = 150, 10
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
@@ -16,9 +16,12 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     from optuna.visualization import plot_parallel_coordinate
 
     drawn = best_and_even(subject.scored, _MOST)
+    keys = subject.keys[:_MOST_AXES]
     with quiet_optuna():
         figure = plot_parallel_coordinate(
-            optuna_study(subject.space, subject.direction, drawn), target_name=shown(subject.metric)
+            optuna_study(subject.space, subject.direction, drawn),
+            params=[shown(key) for key in keys if any(key in trial.point for trial in drawn)],
+            target_name=shown(subject.metric),
         )
     # Good ones on top; Optuna draws them in the order of some hyperparameters.
     *lines, scale = figure.data
@@ -30,8 +33,9 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     return Drawn(
         figure,
         f"A line is a trial, dark is good: {subject.which}."
+        + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(len(drawn), len(subject.scored))
         + clipped([score_of(trial) for trial in drawn], "scores")
         + " None marks a hyperparameter that did not exist beside the trial's other values."
-        * any(len(trial.point) < len(subject.space.keys) for trial in drawn),
+        * any(key not in trial.point for key in keys for trial in drawn),
     )

@@ -23,7 +23,7 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
     drawn = best_and_even(subject.scored, _MOST)
     study = optuna_study(subject.space, subject.direction, drawn, keeps_wild=True)
     there = {key for trial in drawn for key in trial.point}
-    keys = [key for key in by_importance(subject) if key in there][:_MOST_PANELS]
+    keys = [key for key in subject.keys if key in there][:_MOST_PANELS]
     rows = math.ceil(len(keys) / _COLUMNS)
     columns = math.ceil(len(keys) / rows)
     figure = make_subplots(rows, columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.25 / rows)
@@ -43,12 +43,6 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
     caption = f"{subject.which}; the darker, the later."
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
     return Drawn(figure, caption + more + sampled(len(drawn), len(subject.scored)) + (FAR_OUT if heights else ""))
-
-
-def by_importance(subject: Subject) -> list[str]:
-    """Return the keys of the dimensions, the most important first; as they were written where that is not known."""
-    known = subject.importances
-    return list(subject.space.keys) if isinstance(known, NotDrawn) else list(known)
 
 
 def _add(figure: Any, panel: Any, row: int, column: int) -> None:

@@ -68,6 +68,14 @@ class Subject:
         """The share of each hyperparameter that was searched, the most important first; see `importances`."""
         return importances(self.space, self.direction, self.scored)
 
+    @property
+    def keys(self) -> list[str]:
+        """The hyperparameters that complete trials have, the most important first where that is known."""
+        there = {key for trial in self.scored for key in trial.point}
+        known = self.importances
+        ordered = self.space.keys if isinstance(known, NotDrawn) else list(known)
+        return [key for key in ordered if key in there]
+
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
         """Every task that a worker ran, with its trial and its index, in the order in which they began."""
