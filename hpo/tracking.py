@@ -1,5 +1,6 @@
 """A study as a tracker shows it: how it is opened, what stands on its page, its winner's model, how it ended."""
 
+import math
 import sys
 import time
 import traceback
@@ -55,11 +56,10 @@ def close_in_tracker(study: Study, record: Record, tracker: Tracker, report: Rep
     ending = track.Ending(
         closing_status(study, record),
         max((trial.ended for trial in history if trial.ended), default=time.time()),
-        len(history),
         report.metrics,
         study_note(study, history, winner, _LINKS, is_running=False),
         [str(path.absolute()) for path in report.paths],
-        list(_improvements(history, study.config.study.direction)),
+        list(_best_so_far(history, winner, study.config.study.direction)),
     )
     tracker.send(track.close_study(ending))
 
@@ -72,7 +72,7 @@ def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None
     if isinstance(error, Exception):
         text = hidden("".join(traceback.format_exception(error)), study.config.secrets)
     status = "KILLED" if text is None else "FAILED"
-    tracker.send(track.close_study(track.Ending(status, time.time(), len(history), note=note, error=text)))
+    tracker.send(track.close_study(track.Ending(status, time.time(), note=note, error=text)))
 
 
 def closing_status(study: Study, record: Record) -> str:
@@ -139,6 +139,7 @@ def _model(study: Study, record: Record, winner: Trial) -> track.Model:
     packages = study.environment()["packages"]
     return track.Model(
         trial=winner.number,
+        point=dict(winner.point),
         description=f"{study.config.study.metric} {winner.score:.4f}, {short_text(winner.point)}",
         checkpoint_dir=str(study.folder.inside(final.checkpoint_dir).absolute()),
         objective=study.config.objective,
@@ -147,11 +148,13 @@ def _model(study: Study, record: Record, winner: Trial) -> track.Model:
     )
 
 
-def _improvements(history: History, direction: str) -> Iterator[tuple[int, float, float]]:
-    """Yield number, score and end of every trial that is better than all before it, in the order of numbers."""
+def _best_so_far(history: History, winner: Trial | None, direction: str) -> Iterator[tuple[int, float, float]]:
+    """Yield number, score and end of every trial that is better than all before it, and last the winner's score."""
     sign = 1 if direction == "maximize" else -1
-    best = None
+    best = -math.inf
     for trial in history:
-        if trial.state == "complete" and trial.score is not None and (best is None or sign * trial.score > best):
+        if trial.state == "complete" and trial.score is not None and sign * trial.score > best:
             best = sign * trial.score
             yield trial.number, trial.score, trial.ended or 0.0
+    if winner is not None and winner.score is not None:
+        yield len(history), winner.score, max(trial.ended or 0.0 for trial in history)

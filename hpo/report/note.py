@@ -44,7 +44,7 @@ def study_note(study: Study, history: History, winner: Trial | None, links: Link
     """
     parts = (
         _winner_lines(study, history, winner, links),
-        _what(study, history, is_running),
+        _what(study, history, is_running, links),
         _best(study, history, links),
         _again(study, links),
     )
@@ -66,14 +66,15 @@ def _winner_lines(study: Study, history: History, winner: Trial | None, links: L
         yield f"Test {_plain(metric)}: **{test['metrics'][metric]:.4f}** (trial {test['trial']})."
 
 
-def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
+def _what(study: Study, history: History, is_running: bool, links: Links) -> Iterator[str]:
     config = study.config.study
     states = {state: sum(trial.state == state for trial in history) for state in ("failed", "stopped")}
     others = [f"{count} {state}" for state, count in states.items() if count]
     counted = f"{len(history)} of {config.trials} trials" + (f" ({', '.join(others)})" if others else "")
+    when = " when this was written" if is_running else ""
     yield (
-        f"{study.config.strategy['name']} search of {len(study.space.dimensions)} hyperparameters, seed {config.seed}: "
-        f"{counted}{' when this was written' if is_running else ''}. {_plain(config.metric)} is {config.direction}d as "
+        f"Search by `{study.config.strategy['name']}` in {len(study.space.dimensions)} hyperparameters, seed "
+        f"{config.seed}: [{counted}]({links.table}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
         f"the mean over {_trainings(study)}. {_data(study)}"
     )
 
@@ -99,19 +100,19 @@ def _best(study: Study, history: History, links: Links) -> Iterator[str]:
     keys = study.space.keys[:_COLUMNS]
     lasts = [key.rpartition(".")[2] for key in keys]
     names = lasts if len(set(lasts)) == len(lasts) else keys
-    head = ["best trials", _plain(study.config.study.metric), *(_cell(name) for name in names)]
+    head = ["best trials", _spaced(_plain(study.config.study.metric)), *(_spaced(_cell(name)) for name in names)]
     yield from markdown_table(head, (_best_row(trial, keys, links) for trial in best))
-    yield ""
-    yield f"[All trials as a table and in charts]({links.table})"
 
 
 def _best_row(trial: Trial, keys: Iterable[str], links: Links) -> list[str]:
-    values = (_cell(short_value(trial.point[key])) if key in trial.point else "" for key in keys)
-    return [f"[{trial.number}]({links.trial(trial.number)})", f"{trial.score:.4f}", *values]
+    values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
+    numbers = [f"{trial.score:.4f}", *(_cell(value) for value in values)]
+    return [f"[{trial.number}]({links.trial(trial.number)})", *map(_spaced, numbers)]
 
 
 def _again(study: Study, links: Links) -> Iterator[str]:
-    yield "To reproduce the winner, from MLflow alone or where the study is:"
+    # A heading keeps its distance from the table above it, a paragraph does not.
+    yield "#### Train the winner again and compare: from MLflow alone, or where the study is"
     yield ""
     yield "```"
     yield f"hpo reproduce runs:/{links.run_id}"
@@ -122,6 +123,11 @@ def _again(study: Study, links: Links) -> Iterator[str]:
 def _point(point: Point) -> str:
     text = ", ".join(f"{key}={short_value(value)}" for key, value in point.items())
     return f"`{_cut(text, _POINT).replace('`', chr(39))}`"
+
+
+def _spaced(text: str) -> str:
+    """Return a cell that stands clear of the one before: MLflow shows tables without any space between columns."""
+    return f"&emsp;{text}"
 
 
 def _cell(text: str) -> str:

@@ -156,6 +156,7 @@ class Model:
 
     Attributes:
         trial: the number of the trial that it is of.
+        point: that trial's.
         description: its score and point, for people.
         checkpoint_dir: where its files are on this machine.
         objective: whose `predict` reads them.
@@ -164,6 +165,7 @@ class Model:
     """
 
     trial: int
+    point: Mapping[str, Any]
     description: str
     checkpoint_dir: str
     objective: str
@@ -188,17 +190,15 @@ class Ending:
     Attributes:
         status: MLflow's run status, such as FINISHED, KILLED or FAILED.
         when: in seconds since the epoch.
-        num_trials: finished trials, at which the figures stand in charts.
         metrics: figures of the whole study.
         note: Markdown for the study's page, with marks; None leaves the one that is there.
         artifacts: files to attach.
-        best: every improvement: the trial's number, its score, and when it ended.
+        best: the best score so far: after which number of trials, the score, and when.
         error: why the study failed: its last line becomes a tag, all of it a file.
     """
 
     status: str
     when: float
-    num_trials: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     note: str | None = None
     artifacts: Sequence[str] = ()

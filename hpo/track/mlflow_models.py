@@ -10,21 +10,24 @@ from typing import Any
 
 import mlflow.pyfunc
 from mlflow import MlflowClient
+from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from hpo.track.messages import Message
 from hpo.track.mlflow_model import CHECKPOINT, DESCRIPTION
+from hpo.track.mlflow_runs import texts
 
 ALIAS = "champion"
-_DIGEST, _IS_CHAMPION = "hpo.digest", "hpo.champion"
+_DIGEST, _ALIAS_GIVEN = "hpo.digest", "hpo.alias"
 _TYPES = {"integer": DataType.long, "number": DataType.double}
 
 
-def register_champion(client: MlflowClient, uri: str, experiment_id: str, parent: str, message: Message) -> str:
+def register_champion(client: MlflowClient, experiment_id: str, parent: str, message: Message) -> str:
     """Register the model of a `register_model` message and give it the alias `champion`; return its version.
 
     A model with the same files of the same trial is registered once: later calls find it by its digest. The alias is
@@ -32,7 +35,6 @@ def register_champion(client: MlflowClient, uri: str, experiment_id: str, parent
 
     Args:
         client: of the tracking server, which is the registry's too.
-        uri: the server's.
         experiment_id: of the study.
         parent: id of the study's run.
         message: made by `hpo.track.messages.register_model`.
@@ -40,11 +42,11 @@ def register_champion(client: MlflowClient, uri: str, experiment_id: str, parent
     digest = _digest(message)
     version = _known_version(client, message["name"], digest, parent)
     if version is None:
-        model_uri = _logged_model(client, uri, experiment_id, parent, message, digest)
-        version = _new_version(client, message, model_uri, parent, digest)
-    if _IS_CHAMPION not in version.tags:
+        model_id = _logged_model(client, experiment_id, parent, message, digest)
+        version = _new_version(client, message, model_id, parent, digest)
+    if _ALIAS_GIVEN not in version.tags:
         client.set_registered_model_alias(message["name"], ALIAS, version.version)
-        client.set_model_version_tag(message["name"], version.version, _IS_CHAMPION, "was made it")
+        client.set_model_version_tag(message["name"], version.version, _ALIAS_GIVEN, ALIAS)
     return str(version.version)
 
 
@@ -67,49 +69,66 @@ def _known_version(client: MlflowClient, name: str, digest: str, parent: str) ->
     return same[0] if same else None
 
 
-def _logged_model(
-    client: MlflowClient, uri: str, experiment_id: str, parent: str, message: Message, digest: str
-) -> str:
-    """Return the address of the model in MLflow, uploaded now where it is not there as a whole."""
-    for model in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
-        if model.tags.get(_DIGEST) == digest and model.status == "READY":
-            return str(model.model_uri)
-    mlflow.set_tracking_uri(uri)
+def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message: Message, digest: str) -> str:
+    """Return the id of the model in MLflow, uploaded now where it is not there as a whole."""
+    for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
+        if known.tags.get(_DIGEST) == digest:
+            if known.status == LoggedModelStatus.READY:
+                return str(known.model_id)
+            client.delete_logged_model(known.model_id)
+    model = client.create_logged_model(
+        experiment_id,
+        name=message["name"].replace(".", "_"),
+        source_run_id=parent,
+        tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
+        params=texts(message["point"]),
+    )
     with tempfile.TemporaryDirectory(prefix="hpo-model-") as folder:
-        data = Path(folder) / "model"
-        shutil.copytree(message["checkpoint_dir"], data / CHECKPOINT)
-        described = {"objective": message["objective"], "prediction": message["prediction"], "trial": message["trial"]}
-        (data / DESCRIPTION).write_text(json.dumps(described, indent=2), encoding="utf-8")
-        logged = Model.log(
-            artifact_path=None,
-            name=message["name"].replace(".", "_"),
-            flavor=mlflow.pyfunc,
-            run_id=parent,
-            tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
-            # The class that reads it is the package's own: nothing is pickled, and no code lies beside the weights.
-            loader_module="hpo.track.mlflow_model",
-            data_path=str(data),
-            signature=_signature(message["prediction"]),
-            # Given, so that MLflow does not load the model to find out, nor ask a network.
-            pip_requirements=message["packages"],
-        )
-    return str(logged.model_uri)
+        _save(Path(folder), model, parent, message)
+        client.log_model_artifacts(model.model_id, str(Path(folder) / "whole"))
+    client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    client.log_outputs(parent, [LoggedModelOutput(model.model_id, step=0)])
+    return str(model.model_id)
 
 
-def _new_version(client: MlflowClient, message: Message, model_uri: str, parent: str, digest: str) -> ModelVersion:
+def _save(folder: Path, model: LoggedModel, parent: str, message: Message) -> None:
+    """Write the model as MLflow keeps models into `folder/whole`."""
+    data = folder / "model"
+    shutil.copytree(message["checkpoint_dir"], data / CHECKPOINT)
+    described = {"objective": message["objective"], "prediction": message["prediction"], "trial": message["trial"]}
+    (data / DESCRIPTION).write_text(json.dumps(described, indent=2), encoding="utf-8")
+    mlflow.pyfunc.save_model(
+        path=str(folder / "whole"),
+        mlflow_model=Model(
+            artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=parent, model_id=model.model_id
+        ),
+        # The class that reads it is the package's own: nothing is pickled, and no code lies beside the weights.
+        loader_module="hpo.track.mlflow_model",
+        data_path=str(data),
+        signature=_signature(message["prediction"]),
+        # Given, so that MLflow does not load the model to find out, nor ask a network.
+        pip_requirements=message["packages"],
+    )
+
+
+def _new_version(client: MlflowClient, message: Message, model_id: str, parent: str, digest: str) -> ModelVersion:
     try:
         client.create_registered_model(message["name"], description=f"The winners of study {message['name']}.")
     except MlflowException as error:
         if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
             raise
-    return client.create_model_version(
+    version = client.create_model_version(
         message["name"],
-        source=model_uri,
+        source=f"models:/{model_id}",
         run_id=parent,
-        model_id=model_uri.removeprefix("models:/"),
+        model_id=model_id,
         tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
         description=f"Trial {message['trial']}: {message['description']}",
     )
+    # As `mlflow.register_model` does, so that the model's page leads to its version.
+    link = [{"name": message["name"], "version": version.version}]
+    client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: json.dumps(link)})
+    return version
 
 
 def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:

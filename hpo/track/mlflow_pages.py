@@ -8,6 +8,9 @@ from hpo.errors import TrackError
 from hpo.sealing import hidden
 from hpo.track.mlflow_quiet import mlflow_environment
 
+# Without it a browser that has not been there before is offered chats and judges instead of runs and models.
+_KIND = "workflowType=machine_learning"
+
 
 @dataclass(frozen=True)
 class StudyPages:
@@ -24,12 +27,12 @@ class StudyPages:
 
 def run_page(experiment_id: str, run_id: str) -> str:
     """Return the address of a run's page."""
-    return f"#/experiments/{quote(experiment_id)}/runs/{quote(run_id)}"
+    return f"#/experiments/{quote(experiment_id)}/runs/{quote(run_id)}?{_KIND}"
 
 
 def table_page(experiment_id: str, study_id: str) -> str:
     """Return the address of the table of a study's trials: see `hpo.track.mlflow_views`."""
-    return f"#/experiments/{quote(experiment_id)}/runs?viewStateShareKey={quote(study_id)}"
+    return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}&viewStateShareKey={quote(study_id)}"
 
 
 def find_pages(uri: str, study_id: str, name: str) -> StudyPages:

@@ -32,7 +32,6 @@ class MlflowSink:
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
-        self._uri = uri
         self._client = MlflowClient(uri)
         self._experiment_id = self._experiment(experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
@@ -148,7 +147,7 @@ class MlflowSink:
         self._client.update_run(self._runs.trials[number], status=status)
 
     def _register_model(self, message: Message) -> None:
-        version = register_champion(self._client, self._uri, self._experiment_id, self._runs.parent, message)
+        version = register_champion(self._client, self._experiment_id, self._runs.parent, message)
         self._client.set_tag(self._runs.parent, "hpo.model", f"models:/{message['name']}/{version}")
 
     def _tag_study(self, message: Message) -> None:
@@ -158,7 +157,7 @@ class MlflowSink:
         if self._was_unsure:
             self._runs.find_again()
         end, parent = milliseconds(message["when"]), self._runs.parent
-        metrics = [Metric(key, value, end, message["num_trials"]) for key, value in message["metrics"].items()]
+        metrics = [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
         metrics += [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
         self._pending.setdefault(_PARENT, []).extend(metrics)
         self._flush(_PARENT)

@@ -52,8 +52,10 @@ def _state(message: Message, parent: str, keys: Sequence[str]) -> dict[str, Any]
         "orderByKey": "metrics.`score`",
         "orderByAsc": message["direction"] == "minimize",
         "selectedColumns": [*metrics, *params],
-        "columnOrder": [],
+        "columnOrder": [*metrics, *params],
         "runsHiddenMode": "SHOW_ALL",
+        # Sections in the order in which they stand here, others behind them; not by name.
+        "isAccordionReordered": True,
         "compareRunSections": [
             {
                 "uuid": "hpo",

@@ -1,0 +1,119 @@
+"""A headless Chromium, driven by its own protocol over two pipes: no driver program, no further package."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+BINARY = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+class Chromium:
+    """One window with one page.
+
+    Source: Chrome DevTools Protocol; with `--remote-debugging-pipe` messages end in NUL, on descriptors 3 and 4.
+    """
+
+    def __init__(self, folder, width=1500, height=1600):
+        to_read, self._to = os.pipe()
+        self._from, to_write = os.pipe()
+        flags = ["--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
+        # Nothing but this machine is asked, whatever the browser wants to update or report.
+        flags += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-background-networking"]
+        flags += ["--no-sandbox"] if os.geteuid() == 0 else []
+        flags += [f"--user-data-dir={folder}", f"--window-size={width},{height}", "about:blank"]
+        # A shell puts the pipes where the browser looks for them.
+        self._process = subprocess.Popen(
+            ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh", str(BINARY), *flags],
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._buffer, self._count, self._session = b"", 0, None
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._call("Page.enable")
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(timeout=30)
+        os.close(self._to)
+        os.close(self._from)
+
+    def open(self, address):
+        """Go to an address; one that differs in its fragment alone is loaded anew too."""
+        self._call("Page.navigate", url="about:blank")
+        self._call("Page.navigate", url=address)
+
+    def before_pages(self, script):
+        """Run a script in every page before its own."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    def text(self):
+        """Return what can be read on the page."""
+        return self.evaluate("document.body ? document.body.innerText : ''")
+
+    def evaluate(self, expression):
+        """Return the value of a JavaScript expression."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def wait_for(self, *texts, seconds=90):
+        """Wait until all these texts are on the page, and return all of its text."""
+        return self.wait(lambda: all(text in self.text() for text in texts), f"{texts}", seconds)
+
+    def wait(self, condition, what, seconds=90):
+        """Wait until the condition holds, and return the page's text."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"not on the page after {seconds} s: {what}; there is:\n{self.text()}"
+            time.sleep(0.3)
+        return self.text()
+
+    def click(self, text, tag="*"):
+        """Click the innermost element that has exactly this text."""
+        found = (
+            f"[...document.querySelectorAll({json.dumps(tag)})].filter(e => e.innerText?.trim() === {json.dumps(text)})"
+        )
+        self.wait(lambda: self.evaluate(f"{found}.length > 0"), f"something to click: {text}")
+        self.evaluate(f"{found}.at(-1).click()")
+
+    def screenshot(self, path, clip=None):
+        """Write a picture of the window as PNG; of a part of it: (x, y, width, height)."""
+        part = (
+            {} if clip is None else {"clip": dict(zip(("x", "y", "width", "height"), clip, strict=True)) | {"scale": 1}}
+        )
+        data = self._call("Page.captureScreenshot", format="png", **part)["data"]
+        Path(path).write_bytes(base64.b64decode(data))
+
+    def _call(self, method, **params):
+        self._count += 1
+        message = {"id": self._count, "method": method, "params": params}
+        message |= {"sessionId": self._session} if self._session else {}
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next_message()
+            if answer.get("id") == self._count:
+                assert "error" not in answer, f"{method}: {answer['error']}"
+                return answer["result"]
+
+    def _next_message(self):
+        while b"\0" not in self._buffer:
+            part = os.read(self._from, 1 << 16)
+            assert part, "the browser has ended"
+            self._buffer += part
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
