@@ -161,8 +161,9 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
         raise ConfigError(f"objective: '{module_name}' is part of Python; name a module of yours")
     companions = {name: getattr(module, name, None) for name in _COMPANIONS}
     for name in _TAKE_CONFIG:
-        if companions[name] is not None:
-            companions[name] = _opening(companions[name], secrets or {})
+        companion = companions[name]
+        if companion is not None:
+            companions[name] = _opening(companion, secrets or {})
     return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))
 
 
