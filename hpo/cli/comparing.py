@@ -2,19 +2,17 @@
 
 import itertools
 import math
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from hpo.cli.comparing_progress import ComparingProgress
-from hpo.cli.running import Stopped
+from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
 from hpo.compare.cells import (
     FOLD_HEAD,
     PAIR_HEAD,
@@ -55,7 +53,7 @@ def run_comparison(
         optimum: the best score there is; None = look it up where that can be done.
 
     Returns:
-        The exit code: 0 done, 1 every trial of every search failed, 128 + n stopped by signal n.
+        The exit code: 0 done, 1 every trial of every search failed. Stopped by signal n the process ends with 128 + n.
     """
     with ExitStack() as stack:
         # A new one is created after its workers have started, so that a refusal leaves no trace.
@@ -67,17 +65,15 @@ def run_comparison(
         total, missing = len(list(comparison.searches())), [s for s in comparison.searches() if s not in searches]
         if missing:
             dispatcher = dispatcher or _started(comparison, stack)
-            # After Ray, which installs a handler of its own.
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, _stop)
+            stopping = Stopping()
+            stopping.begin(lambda: _last_words(comparison, searches, total))
             try:
-                with ComparingProgress(comparison, total - len(missing)) as progress:
-                    run_missing(comparison, searches, dispatcher, [progress])
+                with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
+                    run_missing(comparison, searches, StoppableDispatcher(dispatcher, stopping), [progress])
             except Stopped as stopped:
-                done = sum(search in searches for search in comparison.searches())
-                print(f"\nstopped: {done} of {total} searches are saved in {comparison.path}", file=sys.stderr)
-                print("go on with the same command", file=sys.stderr)
-                return 128 + stopped.number
+                sys.stderr.write(stopping.last_words())
+                stack.close()
+                leave(128 + stopped.number)
         found = searches.of(comparison)
         costs = _costs(seconds, is_at_shortest, found)
         # Equal cost first where numbers of trials are no measure of it.
@@ -177,5 +173,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
-    raise Stopped(number)
+def _last_words(comparison: Comparison, searches: Searches, total: int) -> str:
+    done = sum(search in searches for search in comparison.searches())
+    return f"\nstopped: {done} of {total} searches are saved in {comparison.path}\ngo on with the same command\n"

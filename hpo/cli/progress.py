@@ -57,13 +57,21 @@ class Progress:
         if self._live:
             self._live.stop()
 
+    @property
+    def num_done(self) -> int:
+        """How many trials are finished, those of earlier sessions included."""
+        return self._num_done
+
     def trial_opened(self, trial: Trial) -> None:
         """Do nothing: a trial shows once a worker reports."""
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
-        if report.point is not None:
+        if report.warning is not None:
+            line = Text(f"warning: trial {trial.number}: {report.warning}")
+            self._console.print(line, soft_wrap=True)
+        elif report.point is not None:
             self._running[task] = report.point
         else:
             self._running.pop(task, None)

@@ -1,11 +1,10 @@
 """Runs a checked study in front of a person: workers, record, tracker, progress, signals, and what to type next."""
 
-import signal
 import sys
 from contextlib import ExitStack
-from types import FrameType
 
 from hpo.cli.progress import Progress
+from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
 from hpo.dispatch import make_dispatcher
 from hpo.dispatch.local import LocalDispatcher
 from hpo.documents import read_json
@@ -21,18 +20,23 @@ from hpo.track import make_tracker, refuse_bad_uri
 _MUCH_IDLE = 0.4
 
 
-class Stopped(KeyboardInterrupt):
-    """A signal asked the search to stop."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def run_to_the_end(study: Study) -> int:
-    """Run the study and return the exit code: 0 done, 1 every trial failed, 128 + n stopped by signal n."""
+    """Run the study and return the exit code: 0 done, 1 every trial failed; stopped by signal n, end with 128 + n."""
+    refuse_bad_uri(study.config)
+    stopping = Stopping()
+    try:
+        with stopping:
+            result = _run(study, stopping)
+    except Stopped as stopped:
+        sys.stderr.write(stopping.last_words())
+        # Everything is closed. Threads that are left, of Ray's start or of an objective, must not hold the process.
+        leave(128 + stopped.number)
+    _conclude(study, result)
+    return 0 if result.winner else 1
+
+
+def _run(study: Study, stopping: Stopping) -> Result:
     config = study.config
-    refuse_bad_uri(config)
     with ExitStack() as stack:
         # A new study is created after its workers have started, so that a refusal leaves no trace; of one that
         # exists, what is in the record is looked at first, because workers may not be needed at all.
@@ -41,31 +45,21 @@ def run_to_the_end(study: Study) -> int:
             record = study.open()
             _announce(study)
             dispatcher = make_dispatcher(config.dispatch) if _has_work(study, record) else LocalDispatcher()
+            stack.callback(dispatcher.close)
         else:
             _announce(study)
             dispatcher = make_dispatcher(config.dispatch)
             stack.callback(dispatcher.close)
+            stopping.check()
             stack.enter_context(study.folder.lock())
             record = study.open()
-        stack.callback(dispatcher.close)
         stack.callback(record.close)
-        # After Ray, which installs a handler of its own.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _stop)
-        tracker = make_tracker(config, study.grid, study.folder.path)
+        stopping.take_signals()
         progress = Progress(config.study, study.grid, record.history())
-        try:
-            with progress:
-                result = run_study(study, record, dispatcher, tracker, [progress])
-        except Stopped as stopped:
-            done = len(record.history())
-            print(
-                f"\nstopped: {done} of {config.study.trials} trials are saved in {study.folder.path}", file=sys.stderr
-            )
-            print(f"go on with: hpo resume {study.reference}", file=sys.stderr)
-            return 128 + stopped.number
-    _conclude(study, result)
-    return 0 if result.winner else 1
+        stopping.begin(lambda: _last_words(study, progress))
+        tracker = make_tracker(config, study.grid, study.folder.path)
+        with progress:
+            return run_study(study, record, StoppableDispatcher(dispatcher, stopping), tracker, [progress])
 
 
 def _has_work(study: Study, record: Record) -> bool:
@@ -73,8 +67,11 @@ def _has_work(study: Study, record: Record) -> bool:
     return not (is_searched and are_finalists_done(study, record) and has_final_model(study, record))
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
-    raise Stopped(number)
+def _last_words(study: Study, progress: Progress) -> str:
+    return (
+        f"\nstopped: {progress.num_done} of {study.config.study.trials} trials are saved in {study.folder.path}\n"
+        f"go on with: hpo resume {study.reference}\n"
+    )
 
 
 def _announce(study: Study) -> None:

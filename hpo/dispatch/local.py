@@ -12,6 +12,7 @@ class LocalDispatcher:
     """One slot. `wait` runs the oldest task as far as its next report."""
 
     slots = 1
+    runs_here = True
 
     def __init__(self, import_from: str | None = None) -> None:
         self._import_from = import_from

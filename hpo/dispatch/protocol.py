@@ -43,6 +43,11 @@ class Dispatcher(Protocol):
         """How many tasks run at once."""
         ...
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether tasks run in this process, within `submit` and `wait`."""
+        ...
+
     def submit(self, task: Task) -> None:
         """Take a task; it starts as soon as a slot is free."""
         ...

@@ -46,7 +46,7 @@ class RayCluster:
         self._before: dict[str, str | None] = {}
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._pipe = -1
-        self._is_connected = False
+        self._is_connected = self._is_hanging = False
         self._is_left = threading.Event()
         try:
             if address is None:
@@ -166,8 +166,9 @@ class RayCluster:
         except BaseException:
             # At the end of this process it would wait for the thread, which may never come back.
             atexit.unregister(ray.shutdown)
-            # Nor may it find other variables than those it began with.
-            self._before = {}
+            # Nor may its variables or servers vanish under it, or it waits with Python's lock in its hands. The watchdog
+            # ends them when this process has ended.
+            self._is_hanging = True
             raise
         if errors:
             raise errors[0]
@@ -175,11 +176,13 @@ class RayCluster:
 
     def close(self) -> None:
         """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
+        if self._is_hanging:
+            return
         if self._is_connected:
             import ray
 
             ray.shutdown()
-            self._is_connected = False
+            self._is_connected = self._is_hanging = False
         self._is_left.set()
         if self._before:
             _set_environment(self._before)

@@ -18,6 +18,8 @@ class SimulatedDispatcher:
     number. The clock begins at 0 and stands still while the search itself computes.
     """
 
+    runs_here = True
+
     def __init__(self, workers: int, import_from: str | None = None) -> None:
         self.slots = workers
         self._import_from = import_from
