@@ -1,0 +1,55 @@
+"""What lies in studies/ is what was run: its files belong together, and the quickest one comes out again."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hpo.report.schema import ReportJson
+from tests.hpo.cli.commands import hpo
+from tests.studies import REPOSITORY, rows
+
+STUDIES = REPOSITORY / "studies"
+PUBLISHED = sorted(path.parent for path in STUDIES.glob("*/trials.csv"))
+QUICKEST = STUDIES / "modular_addition"
+names = pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+
+
+@names
+def test_its_files_belong_together(folder):
+    report = json.loads((folder / "report.json").read_text())
+    ReportJson.model_validate(report)
+    for name, digest in report["files"].items():
+        path = folder / name
+        # The winner's model is not published.
+        assert "/" in name or hashlib.sha256(path.read_bytes()).hexdigest() == digest
+    winner = next(row for row in rows(folder / "trials.csv") if row["number"] == str(report["winner"]["number"]))
+    assert float(winner["score"]) == report["winner"]["score"]
+    assert report["environment"]["is_dirty"] is False
+    assert "missing" not in report["study"]["title"]
+
+
+def test_the_table_of_studies_names_each_of_them_and_its_score():
+    page = (STUDIES / "README.md").read_text()
+    linked = set(re.findall(r"\]\((\w[\w.-]*)/", page))
+    assert linked == {path.name for path in STUDIES.iterdir() if path.is_dir()}
+    for folder in PUBLISHED:
+        winner = json.loads((folder / "report.json").read_text())["winner"]
+        (line,) = [line for line in page.splitlines() if f"]({folder.name}/report.md)" in line]
+        assert f"{winner['score']:.4f}" in line
+
+
+@pytest.mark.slow
+def test_the_quickest_comes_out_again_trial_by_trial(capsys):
+    shutil.copytree(QUICKEST, Path("studies") / QUICKEST.name)
+    code, out, err = hpo(capsys, "search", "--replay", f"studies/{QUICKEST.name}")
+    if "demanded: the same to the last bit" in out:
+        assert (code, "replayed: all 16 trials" in out) == (0, True), out + err
+    else:
+        # Another processor: small networks may take another way, but nothing else than scores may differ.
+        different = re.findall(r"^trial \d+ differs in (.*)$", out, re.MULTILINE)
+        assert (code in (0, 1), "replay" in out) == (True, True), out + err
+        assert all(re.fullmatch(r"(fold_\w+|score)(, (fold_\w+|score))*", keys) for keys in different)
