@@ -10,6 +10,7 @@ from hpo.report.figures.look import (
     FAR_OUT,
     GREY,
     ORANGE,
+    counted,
     near_range,
     new_figure,
     shown,
@@ -18,7 +19,7 @@ from hpo.report.figures.look import (
     whole_ticks,
 )
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Subject, counted, score_of
+from hpo.report.figures.subject import Subject, score_of
 from hpo.trials import Trial
 
 _MOST = 1_000

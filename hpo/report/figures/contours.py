@@ -3,16 +3,17 @@
 from typing import Any
 
 from hpo.dimensions import Range
+from hpo.report.figures.axes import axis_of
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.importances import FEWEST, too_few
-from hpo.report.figures.look import clipped, log_ticks, shown, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna, texts
+from hpo.report.figures.look import clipped, shown, styled
+from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.slices import is_log
 from hpo.report.figures.subject import Subject, score_of
 
 # Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
+_ROOM = 80  # signs that fit under the figure
 
 
 def draw_contours(subject: Subject) -> Drawn | NotDrawn:
@@ -41,7 +42,7 @@ def draw_contours(subject: Subject) -> Drawn | NotDrawn:
         f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial), and between them what "
         f"the neighbours suggest.{snapped}"
         + sampled(len(drawn), len(subject.scored))
-        + clipped([score_of(trial) for trial in drawn], "scores"),
+        + clipped([score_of(trial) for trial in drawn], "score*"),
     )
 
 
@@ -64,18 +65,14 @@ def _varied(study: Any) -> set[str]:
 
 
 def _label(figure: Any, subject: Subject, keys: list[str]) -> None:
-    """Write values where Optuna, given ranks, wrote these, and numbers in full on logarithmic axes."""
-    for place, key in enumerate(keys, start=1):
-        dimension = subject.space[key]
-        if is_log(subject, key):
-            assert isinstance(dimension, Range)
-            ticks = log_ticks([dimension.low, dimension.high], 4)
-        elif isinstance(dimension, Range):
-            continue
-        else:
-            ticks = {"tickvals": list(range(len(dimension.values))), "ticktext": texts(dimension)}
-        if len(keys) == 2:
-            (figure.update_xaxes if place == 1 else figure.update_yaxes)(ticks)
-        else:
-            figure.update_xaxes(ticks, col=place)
-            figure.update_yaxes(ticks, row=place)
+    """Write values where Optuna, given ranks, wrote these, and names at the edges alone."""
+    axes = [(axis_of(subject.space[key], _ROOM // len(keys)), axis_of(subject.space[key], _ROOM)) for key in keys]
+    if len(keys) == 2:
+        figure.update_xaxes(axes[0][0])
+        figure.update_yaxes(axes[1][1])
+        return
+    for place, (across, upwards) in enumerate(axes, start=1):
+        figure.update_xaxes(across | {"title_text": None}, col=place)
+        figure.update_yaxes(upwards | {"title_text": None}, row=place)
+        figure.update_xaxes(title_text=across["title_text"], row=len(keys), col=place)
+        figure.update_yaxes(title_text=upwards["title_text"], row=place, col=1)

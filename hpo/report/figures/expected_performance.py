@@ -2,7 +2,7 @@
 
 from hpo.report.expected_performance import describe_expected
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLUE, ORANGE, log_ticks, new_figure, pale, shown, styled
+from hpo.report.figures.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, shown, styled
 from hpo.report.figures.subject import Subject, score_of
 
 _LOOK = {
@@ -43,10 +43,11 @@ def draw_expected_performance(subject: Subject) -> Drawn | NotDrawn:
         )
     styled(figure, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
-    figure.update_yaxes(title_text=f"expected best {shown(subject.metric)}")
+    heights = near_range(scores, [curves["unbiased"]["means"][-1]])
+    figure.update_yaxes(range=heights, title_text=f"expected best {shown(subject.metric)}")
     return Drawn(
         figure,
         f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "
         f"standard deviation over searches. Up to half of the {len(scores):,} complete trials: beyond, both lean on "
-        f"the one best.",
+        f"the one best." + (FAR_OUT if heights else ""),
     )

@@ -54,6 +54,31 @@ def shown(text: str) -> str:
     return html.escape(text, quote=False)
 
 
+def counted(number: int, thing: str) -> str:
+    """Return how many there are of a thing; a star stands where its plural has an s."""
+    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
+
+
+def short(text: str, most: int) -> str:
+    """Return a text of at most so many signs; of a longer one the end, which tells names apart."""
+    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
+
+
+def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
+    """Return the ticks of an axis of ranks: as many of the texts, at even distances, as lie side by side.
+
+    Args:
+        texts: of the ranks from 0.
+        room: how many signs fit on the axis.
+    """
+    names = [shown(short(text, room // 2)) for text in texts]
+    every = 1
+    # Two signs between neighbours.
+    while every < len(names) and sum(len(name) + 2 for name in names[::every]) > room:
+        every += 1
+    return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every], "tickangle": 0}
+
+
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
     """Return the ticks of a logarithmic axis that spans these values, written out: 20, 50, 100 rather than 2, 5, 100.
 
@@ -113,7 +138,7 @@ def clipped(values: Sequence[float], name: str) -> str:
     """Return a sentence on values that are drawn at the fence rather than beyond it; empty where none is."""
     low, high = fence(values)
     number = sum(not low <= value <= high for value in values)
-    return f" {number:,} {name} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
+    return f" {counted(number, name)} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

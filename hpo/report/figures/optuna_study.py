@@ -69,12 +69,11 @@ def optuna_study(
 
 
 def texts(dimension: Dimension) -> list[str]:
-    """Return the values of a finite dimension as figures show them, no two alike."""
+    """Return the values of a finite dimension as texts, no two alike."""
     values = dimension.values
     ways = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
     # Different texts where a look that is short enough has them; a number and a text may read alike.
-    found = next((way for way in ways if len(set(way)) == len(way)), [repr(v) for v in values])
-    return [shown(text) for text in found]
+    return next((way for way in ways if len(set(way)) == len(way)), [repr(v) for v in values])
 
 
 @contextmanager
@@ -99,7 +98,7 @@ _Ranks = Mapping[tuple[bool, Value], Rank]
 
 
 def _ranks(dimension: Dimension) -> _Ranks:
-    names = texts(dimension)
+    names = [shown(text) for text in texts(dimension)]
     return {(isinstance(v, bool), v): Rank(place, names[place]) for place, v in enumerate(dimension.values)}
 
 

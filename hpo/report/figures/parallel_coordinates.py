@@ -1,12 +1,15 @@
 """Each trial as a line over its hyperparameters."""
 
+from collections.abc import Sequence
+
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import clipped, shown, styled
+from hpo.report.figures.look import clipped, short, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Subject, score_of
 
 _MOST, _MOST_AXES = 150, 10
+_ROOM = 120  # signs that fit under the figure
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
@@ -16,11 +19,11 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     from optuna.visualization import plot_parallel_coordinate
 
     drawn = best_and_even(subject.scored, _MOST)
-    keys = subject.keys[:_MOST_AXES]
+    keys = [key for key in subject.keys if any(key in trial.point for trial in drawn)][:_MOST_AXES]
     with quiet_optuna():
         figure = plot_parallel_coordinate(
             optuna_study(subject.space, subject.direction, drawn),
-            params=[shown(key) for key in keys if any(key in trial.point for trial in drawn)],
+            params=[shown(key) for key in keys],
             target_name=shown(subject.metric),
         )
     # Good ones on top; Optuna draws them in the order of some hyperparameters.
@@ -29,13 +32,20 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
     figure.data = [*sorted(lines, key=lambda line: sign * line.y[0]), scale]
     # Else the lines would strike the values out.
     figure.update_annotations(bgcolor="rgba(255, 255, 255, 0.8)", borderpad=0)
+    figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=shown)]))
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(
         figure,
         f"A line is a trial, dark is good: {subject.which}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(len(drawn), len(subject.scored))
-        + clipped([score_of(trial) for trial in drawn], "scores")
+        + clipped([score_of(trial) for trial in drawn], "score*")
         + " None marks a hyperparameter that did not exist beside the trial's other values."
         * any(key not in trial.point for key in keys for trial in drawn),
     )
+
+
+def _names(keys: Sequence[str]) -> list[str]:
+    """Return what stands at the axes: names in full, or their last parts, where they would overlap."""
+    room = _ROOM // len(keys)
+    return [shown(key if len(key) <= room else short(key.rpartition(".")[2], room)) for key in keys]

@@ -3,14 +3,15 @@
 import math
 from typing import Any
 
-from hpo.dimensions import Range
+from hpo.report.figures.axes import axis_of
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import FAR_OUT, log_ticks, near_range, shown, styled
+from hpo.report.figures.look import FAR_OUT, near_range, shown, styled
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Subject, score_of
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
+_ROOM = 110  # signs that fit under the figure
 
 
 def draw_slices(subject: Subject) -> Drawn | NotDrawn:
@@ -32,10 +33,8 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
         with quiet_optuna():
             panel = plot_slice(study, params=[shown(key)], target_name=shown(subject.metric))
         _add(figure, panel, row, column)
-        figure.update_xaxes(title_text=shown(key), row=row, col=column)
-        if is_log(subject, key):
-            ticks = log_ticks([float(trial.point[key] or 0) for trial in drawn if key in trial.point], 4)
-            figure.update_xaxes(title_text=f"{shown(key)} (log)", **ticks, row=row, col=column)
+        values = [float(v) for t in drawn if isinstance(v := t.point.get(key), int | float)]
+        figure.update_xaxes(axis_of(subject.space[key], _ROOM // columns, values), row=row, col=column)
     heights = near_range([score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
     figure.update_yaxes(range=heights)
     figure.update_yaxes(title_text=shown(subject.metric), col=1)
@@ -54,9 +53,3 @@ def _add(figure: Any, panel: Any, row: int, column: int) -> None:
     figure.update_xaxes(
         type=axis.type, categoryorder=axis.categoryorder, categoryarray=axis.categoryarray, row=row, col=column
     )
-
-
-def is_log(subject: Subject, key: str) -> bool:
-    """Return whether a dimension is a range on a logarithmic scale."""
-    dimension = subject.space[key]
-    return isinstance(dimension, Range) and dimension.log

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from hpo.report.figures.drawn import NotDrawn
 from hpo.report.figures.importances import importances
+from hpo.report.figures.look import counted
 from hpo.space import Space
 from hpo.study import Study
 from hpo.trials import Direction, Outcome, TaskGrid, Trial
@@ -92,11 +93,6 @@ class Subject:
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""
         return self.winner is not None and trial.number == self.winner.number
-
-
-def counted(number: int, thing: str) -> str:
-    """Return how many there are of a thing; a star stands where its plural has an s."""
-    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
 def score_of(trial: Trial) -> float:

@@ -6,8 +6,8 @@ from typing import Any
 
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
-from hpo.report.figures.subject import Subject, counted
+from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, counted, new_figure, styled, time_unit
+from hpo.report.figures.subject import Subject
 from hpo.report.sections.cost import describe_cost
 from hpo.trials import Outcome
 
