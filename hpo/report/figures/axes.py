@@ -1,0 +1,27 @@
+"""The axis of a hyperparameter: its name, and its values written out where they fit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpo.dimensions import Dimension, Range
+from hpo.report.figures.look import few_ticks, log_ticks, short, shown
+from hpo.report.figures.optuna_study import texts
+
+_LONGEST_NAME, _MOST_POWERS = 30, 4
+
+
+def axis_of(dimension: Dimension, room: int, values: Sequence[float] = ()) -> dict[str, Any]:
+    """Return title and ticks of an axis, as plotly takes them.
+
+    Args:
+        dimension: whose values it shows: numbers of a range as they are, others as their ranks (or by their names).
+        room: how many signs fit on it.
+        values: that are drawn, of a range; none = its ends.
+    """
+    title = {"title_text": shown(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
+    if not isinstance(dimension, Range):
+        return title | few_ticks(texts(dimension), room)
+    if not dimension.log:
+        return title
+    ticks = log_ticks(values or (dimension.low, dimension.high), _MOST_POWERS)
+    return title | ticks | {"title_text": f"{title['title_text']} (log)"}
