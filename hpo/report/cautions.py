@@ -88,10 +88,9 @@ def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterat
     near = [t for t in near if t.number != winner.number and t.amount == winner.amount]
     if near:
         numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
-        yield (
-            f"{len(near)} other configurations are within one standard error ({error:.2g}) of the winner: trials "
-            f"{numbers}"
-        )
+        which = "1 other configuration is" if len(near) == 1 else f"{len(near)} other configurations are"
+        what = "trial" if len(near) == 1 else "trials"
+        yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}"
 
 
 def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterator[str]:

@@ -52,7 +52,7 @@ def test_a_runner_up_within_one_standard_error_of_the_winner():
     winner = trial(0, [0.90, 0.92])
     near, far = trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])
     assert (
-        "1 other configurations are within one standard error (0.01) of the winner: trials 1"
+        "1 other configuration is within one standard error (0.01) of the winner: trial 1"
         in said(many(winner, near, far), winner)[0]
     )
 
