@@ -57,9 +57,9 @@ def _safe_name(name: str) -> str:
 
 
 # Bounds of counts and seeds, beyond all use: what is larger is a slip, and would end in a full memory or in a number
-# that a library refuses (seeds of NumPy's RandomState and of scikit-learn have 32 bits).
+# that a library refuses (seeds of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
 MOST = 100_000_000
-MOST_SEED = 2**32 - 1
+MOST_SEED = 2**31 - 1
 
 StudyName = Annotated[str, AfterValidator(_safe_name)]
 ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
@@ -159,7 +159,8 @@ class TrackSection(Section):
 
     name: Literal["mlflow", "none"]
     uri: str = Field(min_length=1)
-    experiment: str = Field(min_length=1)
+    # MLflow takes no longer name.
+    experiment: str = Field(min_length=1, max_length=500)
 
 
 class ReportSection(Section):
@@ -264,7 +265,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
 
 def _rule(fault: ErrorDetails) -> str:
     text = fault["msg"].removeprefix("Value error, ")
-    return text.replace("Input should", "must")
+    return text.replace("Input should", "must").replace("String should", "must")
 
 
 def _hint(fault: ErrorDetails) -> str:

@@ -122,9 +122,14 @@ class StudyFolder:
         Raises:
             StudyError: when another process holds it, naming that process.
         """
+        is_first = not self.path.parent.exists()
         self.make()
-        # A link in the lock's place would have the file that it leads to emptied.
-        with os.fdopen(os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as file:
+        try:
+            # A link in the lock's place would have the file that it leads to emptied.
+            lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StudyError(f"{self._lock_path}: cannot be opened: {error.strerror}; see what lies there") from error
+        with os.fdopen(lock, "r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -141,6 +146,8 @@ class StudyFolder:
                     # Nothing was created after all.
                     self._lock_path.unlink()
                     self.path.rmdir()
+                    if is_first and not any(self.path.parent.iterdir()):
+                        self.path.parent.rmdir()
 
 
 def find_study(name: str) -> StudyFolder:

@@ -153,6 +153,11 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
             f"objective: cannot import '{module_name}': {error}; allowed is package.module:function, importable from "
             f"the working directory or installed"
         ) from error
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"objective: importing '{module_name}' raised {type(error).__name__}: {text}; --debug shows where"
+        ) from error
     run_fold = getattr(module, function, None)
     if not callable(run_fold):
         raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")

@@ -9,7 +9,9 @@ what `optuna.load_study` makes of these rows with what it makes of its own.
 import datetime
 import json
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,24 @@ from optuna.distributions import (
 from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
 from optuna.trial import TrialState
-from sqlalchemy import Table, event, insert, update
+from sqlalchemy import Connection, Table, case, event, func, insert, literal, select, update
 
 from hpo.dimensions import Dimension, Range
 from hpo.errors import StudyError
+from hpo.machine import machine_faults
 from hpo.record import Record
-from hpo.space import Point, Space
+from hpo.record_guard import DamagedRecordError, Guard, Mark, backup_path, mark_path, refuse_damaged_file
+from hpo.record_seal import (
+    SEAL,
+    BrokenSealError,
+    is_sealed_note,
+    seal,
+    sealed,
+    sealed_note,
+    unsealed,
+    unsealed_note,
+)
+from hpo.space import Point, Space, point_key
 from hpo.trials import Direction, State, TaskGrid
 
 _TRIALS: Table = models.TrialModel.__table__
@@ -44,10 +58,21 @@ _STATES: Mapping[State, TrialState] = {
     "stopped": TrialState.PRUNED,
 }
 _NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
+# The attribute that seals how a trial ended.
+_END = "seal_of_end"
 
 
 class OptunaRows:
-    """The rows of one study in an Optuna storage."""
+    """The rows of one study in an Optuna storage; every one has its seal.
+
+    Args:
+        storage: Optuna's.
+        study_id: its number of the study.
+        space: decides how parameters are stored.
+
+    Attributes:
+        guard: is told of every write that is in the storage; None where nobody wants to know.
+    """
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
@@ -56,10 +81,14 @@ class OptunaRows:
         self._keys = space.keys
         self._distributions = {d.key: distribution(d) for d in space.dimensions}
         self._json = {key: distribution_to_json(kind) for key, kind in self._distributions.items()}
+        self.guard: Guard | None = None
+        # Seals hold the numbers of trials, so that they are as true of a copy in another storage.
+        self._numbers: dict[int, int] = {}
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
         """Write a RUNNING trial with its parameters and user attributes; return Optuna's id of it."""
-        with self._engine.begin() as connection:
+        sealed_attributes = {**attributes, SEAL: seal(attributes, number, point_key(point))}
+        with self._writing(1 + len(sealed_attributes)) as connection:
             start = {
                 "study_id": self._study_id,
                 "number": number,
@@ -70,43 +99,107 @@ class OptunaRows:
             assert key is not None
             trial_id = int(key[0])
             connection.execute(insert(_PARAMS), [self._parameter(trial_id, *item) for item in point.items()])
-            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, attributes))
+            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, sealed_attributes))
+        self._numbers[trial_id] = number
         return trial_id
 
     def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
-        """Write user attributes."""
-        with self._engine.begin() as connection:
-            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, attributes))
+        """Write user attributes, each of them a dict."""
+        with self._writing(len(attributes)) as connection:
+            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, self._sealed(trial_id, attributes)))
 
     def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
         """Write the last user attributes and, with them or not at all, the trial's score and final state."""
-        with self._engine.begin() as connection:
-            if attributes:
-                connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, attributes))
+        end = {**self._sealed(trial_id, attributes), _END: seal([state, score], self._numbers[trial_id])}
+        with self._writing(len(end)) as connection:
+            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, end))
             if score is not None:
                 kind = models.TrialValueModel.TrialValueType.FINITE
                 row = {"trial_id": trial_id, "objective": 0, "value": score, "value_type": kind}
                 connection.execute(insert(_VALUES).values(row))
-            end = {"state": _STATES[state], "datetime_complete": _now()}
-            connection.execute(update(_TRIALS).where(_TRIALS.c.trial_id == trial_id).values(end))
+            # A clock that was set back since makes no trial end before it began.
+            now, began = literal(_now()), _TRIALS.c.datetime_start
+            complete = case((began > now, began), else_=now)
+            values = {"state": _STATES[state], "datetime_complete": complete}
+            connection.execute(update(_TRIALS).where(_TRIALS.c.trial_id == trial_id).values(values))
 
     def read(self) -> Iterator[tuple[int, int, Point, State, Mapping[str, Any]]]:
-        """Yield every trial of the study."""
-        for frozen in self._storage.get_all_trials(self._study_id, deepcopy=False):
+        """Yield every trial of the study.
+
+        Raises:
+            BrokenSealError: one is not what was written.
+        """
+        trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
+        # Studies of earlier versions have no seals; else every row has one.
+        has_seals = any(SEAL in trial.user_attrs for trial in trials)
+        for place, frozen in enumerate(trials):
             point = {key: frozen.params[key] for key in self._keys if key in frozen.params}
-            yield frozen._trial_id, frozen.number, point, _NAMES[frozen.state], frozen.user_attrs
+            self._numbers[frozen._trial_id] = frozen.number
+            state, attributes = _NAMES[frozen.state], frozen.user_attrs
+            if has_seals:
+                if frozen.number != place:
+                    raise BrokenSealError(f"trial {place} is missing")
+                attributes = _unsealed(frozen.number, point, state, frozen.value, attributes)
+            yield frozen._trial_id, frozen.number, point, state, attributes
+
+    @property
+    def address(self) -> str:
+        """The file, or the address without its password."""
+        url = self._engine.url
+        return str(url.database) if url.drivername.startswith("sqlite") else url.render_as_string()
+
+    def refuse_broken_notes(self) -> None:
+        """Raise BrokenSealError where an attribute of the study is not what was written."""
+        for key, value in self._storage.get_study_user_attrs(self._study_id).items():
+            _noted(value, key)
 
     def note(self, key: str, value: Any) -> None:
         """Write a user attribute of the study."""
-        self._storage.set_study_user_attr(self._study_id, key, value)
+        is_new = key not in self._storage.get_study_user_attrs(self._study_id)
+        with self._told(int(is_new), value if key == "id" else None):
+            self._storage.set_study_user_attr(self._study_id, key, sealed_note(value, key))
 
     def noted(self, key: str) -> Any:
-        """Return a user attribute of the study; None when there is none of that name."""
-        return self._storage.get_study_user_attrs(self._study_id).get(key)
+        """Return a user attribute of the study; None when there is none of that name.
+
+        Raises:
+            BrokenSealError: it is not what was written.
+        """
+        return _noted(self._storage.get_study_user_attrs(self._study_id).get(key), key)
 
     def dispose(self) -> None:
         """Close the connection."""
+        if self.guard is not None:
+            self.guard.end()
         self._storage.remove_session()
+        self._engine.dispose()
+
+    def num_rows(self) -> int:
+        """Return how many rows the study has: trials, and attributes of trials and of the study."""
+        of_study = _TRIALS.c.study_id == self._study_id
+        trials = select(func.count()).select_from(_TRIALS).where(of_study)
+        attributes = select(func.count()).select_from(_ATTRIBUTES).join(_TRIALS).where(of_study)
+        with self._engine.connect() as connection:
+            counted = [connection.execute(query).scalar_one() for query in (trials, attributes)]
+        return sum(counted) + len(self._storage.get_study_user_attrs(self._study_id))
+
+    @contextmanager
+    def _writing(self, rows: int) -> Iterator[Connection]:
+        """Give a connection whose writes are there together or not at all."""
+        with self._told(rows), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _told(self, rows: int, study_id: str | None = None) -> Iterator[None]:
+        """Tell the guard of rows that were written inside."""
+        with machine_faults("record: cannot be written", Path(self._engine.url.database or ".")):
+            yield
+        if self.guard is not None:
+            self.guard.written(rows, study_id)
+
+    def _sealed(self, trial_id: int, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        number = self._numbers[trial_id]
+        return {name: sealed(value, f"trial {number}: {name}") for name, value in attributes.items()}
 
     def _parameter(self, trial_id: int, key: str, value: Any) -> dict[str, Any]:
         return {
@@ -124,6 +217,24 @@ def _internal(kind: BaseDistribution, value: Any) -> float:
             i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
         )
     return kind.to_internal_repr(value)
+
+
+def _unsealed(
+    number: int, point: Point, state: State, score: float | None, attributes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a trial's attributes without their seals; raise BrokenSealError where one is broken."""
+    plain = {name: value for name, value in attributes.items() if name not in (SEAL, _END)}
+    opening = {name: value for name, value in plain.items() if not isinstance(value, dict)}
+    if attributes.get(SEAL) != seal(opening, number, point_key(point)):
+        raise BrokenSealError(f"trial {number} is not what was written")
+    if (state != "running" or _END in attributes) and attributes.get(_END) != seal([state, score], number):
+        raise BrokenSealError(f"trial {number}: its end is not what was written")
+    outcomes = {name: value for name, value in plain.items() if name not in opening}
+    return opening | {name: unsealed(value, f"trial {number}: {name}") for name, value in outcomes.items()}
+
+
+def _noted(value: Any, key: str) -> Any:
+    return unsealed_note(value, key) if is_sealed_note(value) else value
 
 
 def _attributes(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -147,7 +258,13 @@ def create_record(url: str, name: str, space: Space, metric: str, direction: Dir
         study_id = storage.create_new_study([sign], name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
-    return Record(OptunaRows(storage, study_id, space), metric, direction, grid)
+    rows = OptunaRows(storage, study_id, space)
+    path = sqlite_path(url)
+    if path is not None:
+        for left_over in (mark_path(path), backup_path(path)):
+            left_over.unlink(missing_ok=True)
+        rows.guard = Guard(path, Mark("", 0))
+    return Record(rows, metric, direction, grid)
 
 
 def open_record(url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid) -> Record:
@@ -156,11 +273,29 @@ def open_record(url: str, name: str, space: Space, metric: str, direction: Direc
     Raises:
         StudyError: when there is no such study in the storage, or it is damaged.
     """
+    return read_rows(open_rows(url, name, space), metric, direction, grid)
+
+
+def open_rows(url: str, name: str, space: Space) -> OptunaRows:
+    """Open the rows of an existing study, which are not looked at yet; raises as `open_record` does."""
     storage, study_id = _find(url, name)
+    return OptunaRows(storage, study_id, space)
+
+
+def read_rows(rows: OptunaRows, metric: str, direction: Direction, grid: TaskGrid) -> Record:
+    """Return the record that these rows hold.
+
+    Raises:
+        DamagedRecordError: they are not those that were written.
+    """
     try:
-        return Record(OptunaRows(storage, study_id, space), metric, direction, grid)
-    except optuna.exceptions.StorageInternalError as error:
-        raise StudyError(f"record: {_without_password(url)} cannot be read: {_cause(error)}") from error
+        rows.refuse_broken_notes()
+        return Record(rows, metric, direction, grid)
+    except Exception as error:
+        if _is_locked(error):
+            raise StudyError(f"record: {rows.address} is locked by another process; end that first") from error
+        # What is damaged shows in errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
+        raise DamagedRecordError(f"{rows.address} is damaged: {_cause(error)}") from error
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
@@ -170,20 +305,26 @@ def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
         StudyError: when there is no such study in the storage.
     """
     storage, study_id = _find(url, name)
-    notes = storage.get_study_user_attrs(study_id)
+    notes = {key: _noted(value, key) for key, value in storage.get_study_user_attrs(study_id).items()}
     storage.remove_session()
     return study_id, notes
 
 
 def _find(url: str, name: str) -> tuple[RDBStorage, int]:
-    path = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and not path.exists():
-        raise StudyError(f"record: {path} is missing; put it back, or start anew with another study.name")
+    path = sqlite_path(url)
+    if path is not None:
+        with machine_faults("record: cannot be read", path):
+            refuse_damaged_file(path)
     storage = _open_storage(url)
     try:
         return storage, storage.get_study_id_from_name(name)
     except KeyError as error:
         raise StudyError(f"record: there is no study '{name}' in {_without_password(url)}") from error
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the file of a SQLite storage; None for every other."""
+    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
 
 
 def sqlite_url(path: Path) -> str:
@@ -197,7 +338,10 @@ def _open_storage(url: str) -> RDBStorage:
         storage = RDBStorage(url, skip_compatibility_check=False)
     except Exception as error:
         # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        raise StudyError(f"record: cannot open {_without_password(url)}: {_cause(error)}") from error
+        raise StudyError(
+            f"record: cannot open {_without_password(url)}: {_cause(error)}; study.storage must be null, or an Optuna "
+            f"storage such as sqlite:///file.db"
+        ) from error
     if url.startswith("sqlite"):
         event.listen(storage.engine, "connect", _write_ahead)
         storage.engine.dispose()
@@ -212,6 +356,8 @@ def _write_ahead(connection: Any, _record: Any) -> None:
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
+    # Another program may hold the file for a while, such as one that makes a copy of it.
+    connection.execute("PRAGMA busy_timeout=60000")
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
@@ -221,6 +367,15 @@ def distribution(dimension: Dimension) -> BaseDistribution:
     if dimension.integer:
         return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
     return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def _is_locked(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def _without_password(url: str) -> str:

@@ -17,6 +17,7 @@ from hpo.space import Point, Space
 
 # Names at the top of a space that are no dimensions.
 _RESERVED = ("require", "first")
+_MOST_POINTS = 100_000
 _FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
 
 
@@ -186,8 +187,10 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
     """Return `points` values evenly (or log-) spaced over the range, its two ends included."""
-    if isinstance(points, bool) or not isinstance(points, int) or points < 2:
-        raise SpaceError(f"{where}.points: must be a whole number of at least 2, given {points!r}")
+    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= _MOST_POINTS:
+        raise SpaceError(
+            f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"
+        )
     spaced = np.geomspace(low, high, points) if log else np.linspace(low, high, points)
     # Ten significant digits: the tail of a float's error would make points unreadable and fragile as keys.
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]

@@ -9,14 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.model_selection import (
-    GroupKFold,
-    GroupShuffleSplit,
-    KFold,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    train_test_split,
-)
 
 from hpo.config import SplitSection
 from hpo.errors import DataError
@@ -128,11 +120,15 @@ def _held_out(
     seed = settings.seed + seed_shift
     if examples.groups is not None:
         groups = [examples.groups[i] for i in indices]
+        from sklearn.model_selection import GroupShuffleSplit
+
         splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
         if len(set(groups)) < 2:
             raise DataError("data: all examples are of one group, so no part can be set aside; give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
+        from sklearn.model_selection import train_test_split  # A second to load: only where something is divided.
+
         labels = _strata(examples, indices, settings)
         try:
             rest, held_out = train_test_split(
@@ -165,6 +161,8 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
 
 
 def _splitter(k: int, seed: int, stratified: bool, grouped: bool) -> Any:
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}
     kind = kinds.get((stratified, grouped), StratifiedGroupKFold)
     return kind(n_splits=k, shuffle=True, random_state=seed)

@@ -29,6 +29,7 @@ from hpo.study_checks import (
     refuse_bad_space,
     refuse_other_examples,
     refuse_race_without_folds,
+    refuse_unknown_metric,
 )
 from hpo.tasks import TaskBuilder
 from hpo.trials import Direction, TaskGrid, Trial
@@ -207,6 +208,7 @@ def prepare_study(config: StudyConfig) -> Study:
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
     refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
+    refuse_unknown_metric(config, objective)
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))
     return Study(config, folder, objective, space, strategy, examples, plan, own, imports)

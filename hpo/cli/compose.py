@@ -96,12 +96,21 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         except (HydraException, OmegaConfBaseException) as error:
             raise ConfigError(f"config '{name}': {_one_line(error)}") from error
         chosen = [o for o in groups if OmegaConf.is_dict(base.get(o.key_or_group))]
+        for override in chosen:
+            _refuse_no_choice(override)
         rest = [o for o in overrides if o not in chosen]
         base = _compose_or_explain(name, [*search_path, *(_text(o) for o in chosen)])
         plain = OmegaConf.to_container(base, resolve=False)
         assert isinstance(plain, dict)
         _refuse_unknown(rest, {str(key): value for key, value in plain.items()})
         return _compose_or_explain(name, [*search_path, *(_text(o) for o in overrides)])
+
+
+def _refuse_no_choice(override: Override) -> None:
+    value = _plain(override.value())
+    if not override.is_delete() and not isinstance(value, str | Mapping):
+        group = override.key_or_group
+        raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
 
 
 def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
@@ -114,8 +123,9 @@ def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
         raise ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}") from error
     except RecursionError as error:
         raise ConfigError("config: a group of --config-dir names itself in its defaults; take that line out") from error
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise ConfigError(f"config: {_one_line(error)}") from error
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
+        # Hydra itself stumbles over some values in places where it expects others.
+        raise ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where") from error
 
 
 def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> None:

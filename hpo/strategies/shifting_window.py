@@ -29,6 +29,10 @@ def _odd(value: int) -> int:
     return value
 
 
+def _flat(given: Any) -> Any:
+    return flatten(given) if isinstance(given, Mapping) else given
+
+
 Window = Annotated[int, Field(ge=1, le=MOST), AfterValidator(_odd)]
 
 
@@ -57,10 +61,10 @@ class ShiftingWindowSettings(Settings):
     """
 
     window: Window | None
-    windows: Annotated[dict[str, Window], BeforeValidator(flatten)]
+    windows: Annotated[dict[str, Window], BeforeValidator(_flat)]
     range_window: float | None = Field(gt=0, le=1)
     opening: Literal["space", "window"]
-    start: Annotated[dict[str, Any], BeforeValidator(flatten)]
+    start: Annotated[dict[str, Any], BeforeValidator(_flat)]
     first_draws: int | None = Field(ge=1, le=MOST)
     rounds: int | None = Field(ge=1, le=MOST)
     draws: int = Field(ge=1, le=MOST)

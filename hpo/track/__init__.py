@@ -6,6 +6,7 @@ from urllib.parse import urlparse
 from hpo.config import StudyConfig
 from hpo.errors import TrackError
 from hpo.sealing import opened, values_of
+from hpo.track.mlflow_store import refuse_bad_store
 from hpo.track.mlflow_tracker import MlflowTracker
 from hpo.track.protocol import Tracker
 from hpo.trials import TaskGrid
@@ -25,6 +26,8 @@ def refuse_bad_uri(config: StudyConfig) -> None:
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
             f"MLflow keeps no runs in plain folders any more, use sqlite:///mlflow.db"
         )
+    if scheme == "sqlite":
+        refuse_bad_store(_uri(config), config.track.experiment)
 
 
 def make_tracker(config: StudyConfig, grid: TaskGrid, folder: Path | None = None) -> Tracker | None:

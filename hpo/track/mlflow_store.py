@@ -1,0 +1,38 @@
+"""What can be seen of MLflow's SQLite file without MLflow, which takes seconds to load, before anything is written."""
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from hpo.errors import TrackError
+
+
+def refuse_bad_store(uri: str, experiment: str) -> None:
+    """Raise TrackError for a file in no folder, one that is no database, or an experiment that was deleted.
+
+    Args:
+        uri: `sqlite:///` and a path.
+        experiment: the name that runs would be written under.
+    """
+    path = Path(uri.partition(":///")[2].partition("?")[0])
+    if not path.name or path.is_dir():
+        raise TrackError(f"track.uri: must name a file, given '{uri}'; such as sqlite:///mlflow.db")
+    if not path.parent.is_dir():
+        raise TrackError(f"track.uri: there is no folder {path.parent} for '{uri}'; make it, or give another file")
+    if not path.exists():
+        return
+    try:
+        # Read-only, and for writers to wait for nothing.
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+        ) as database:
+            query = "SELECT lifecycle_stage FROM experiments WHERE name = ?"
+            found = database.execute(query, (experiment,)).fetchone()
+    except sqlite3.OperationalError:
+        return  # Locked, or not yet MLflow's: it will see to that itself.
+    except sqlite3.DatabaseError as error:
+        raise TrackError(f"track.uri: {path} is no MLflow database: {error}; give another file") from error
+    if found is not None and found[0] == "deleted":
+        raise TrackError(
+            f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or give another name"
+        )
