@@ -21,6 +21,7 @@ from hpo.report.figures.expected_performance import draw_expected_performance
 from hpo.report.figures.fold_spread import draw_fold_spread
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_learning_curves
+from hpo.report.figures.look import fence, few_ticks, log_ticks, short
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.sample import best_and_even
 from hpo.report.figures.slices import draw_slices
@@ -339,3 +340,20 @@ def test_equal_looking_choices_stay_apart_and_in_their_order():
     panel = next(axis for axis in content.figure.select_xaxes() if "alert" in axis.title.text)
     assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]
     assert SPACE.keys[0] == "lr"
+
+
+def test_ticks_are_written_out_and_fit_side_by_side():
+    assert log_ticks([15, 480])["ticktext"] == ["10", "20", "50", "100", "200", "500", "1000", "2000", "5000"]
+    assert log_ticks([1e-6, 1.0], 4)["ticktext"] == ["1e-06", "0.0001", "0.01", "1"]
+    for room in (8, 20, 80):
+        ticks = few_ticks([str(2**k) for k in range(15)], room)
+        assert sum(len(text) + 2 for text in ticks["ticktext"]) <= room
+        assert [str(2**k) for k in ticks["tickvals"]] == ticks["ticktext"]
+    assert few_ticks(["<b>"], 10)["ticktext"] == ["&lt;b&gt;"]
+    assert short("model.very_long_name", 10) == "…long_name"
+
+
+def test_far_out_is_what_lies_three_times_the_quartiles_distance_beyond_them():
+    assert fence([*range(101)]) == (0, 100)
+    assert fence([*range(101), 225, 240]) == (0, 225)
+    assert fence([5.0]) == (5.0, 5.0)
