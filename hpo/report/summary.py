@@ -51,7 +51,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "winner": described,
         "top": [_short(trial) for trial in record.history().ranked(5) if trial.state == "complete"],
         "test": test,
-        "best_so_far": best_so_far(trials),
+        "best_so_far": best_so_far(trials, winner.amount if winner else None),
         "expected_performance": describe_expected(config.strategy["name"], scores, config.study.direction),
         "curves": describe_curves(study, winner),
         "at_the_end": at_the_end(study.space, winner) if winner else missing(NO_WINNER),

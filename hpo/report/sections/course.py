@@ -8,15 +8,19 @@ from hpo.report.trials_table import first_start
 from hpo.trials import Trial
 
 
-def best_so_far(trials: Sequence[Trial]) -> dict[str, Any]:
+def best_so_far(trials: Sequence[Trial], amount: int | None) -> dict[str, Any]:
     """Return every improvement, twice.
+
+    Args:
+        trials: all of them.
+        amount: how far the winner was trained; trials that were trained for less do not compete.
 
     Returns:
         `trials`: in the order of the trials' numbers, which is that of proposal: `trial` and `score`.
         `seconds`: in the order in which they ended: `seconds` (since the study's first training began), `trial` and
         `score`.
     """
-    complete = [trial for trial in trials if trial.state == "complete"]
+    complete = [trial for trial in trials if trial.state == "complete" and trial.amount == amount]
     start = first_start(trials)
     ended = [(trial.ended - start, trial) for trial in complete if trial.ended is not None]
     ended.sort(key=lambda pair: (pair[0], pair[1].number))

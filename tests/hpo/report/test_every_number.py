@@ -18,7 +18,7 @@ from hpo.final_test import open_test
 from hpo.report import write_report
 from hpo.report.schema import ReportJson
 from hpo.run import run_study
-from tests.studies import REPOSITORY, prepared, toy_config
+from tests.studies import REPOSITORY, prepared, run_toy, toy_config
 
 SPACE = {
     "toy": {
@@ -30,7 +30,18 @@ SPACE = {
     "first": ["default"],
 }
 # What is not computed: copied from the inputs, and compared with them below.
-COPIED = ("study.seed", "study.budget.", "environment.", "fixed.", "strategy.", "space[", "first[", "format", "test.", "config.")
+COPIED = (
+    "study.seed",
+    "study.budget.",
+    "environment.",
+    "fixed.",
+    "strategy.",
+    "space[",
+    "first[",
+    "format",
+    "test.",
+    "config.",
+)
 
 
 def leaves(value, path=""):
@@ -111,8 +122,8 @@ def test_what_is_copied_is_what_was_given(folder, report):
     assert report["study"]["seed"] == config["study"]["seed"]
     assert report["study"]["budget"] == {"trials": 26, "repeats": 1, "hours": "not limited"}
     for key, value in json.loads((folder / "environment.json").read_text()).items():
-        # What does not exist is said in words.
-        assert report["environment"][key] == value or (not value and isinstance(report["environment"][key], str))
+        # What does not exist is said in words, and what could not be found as missing.
+        assert report["environment"][key] == value or (not value and isinstance(report["environment"][key], str | dict))
     assert {key: report["strategy"][key] for key in config["strategy"]} == config["strategy"]
     assert report["strategy"]["rounds_run"] == 1 + pd.read_csv(folder / "trials.csv")["round"].max()
     assert report["fixed"] == {f"toy.{key}": config["toy"][key] for key in ("momentum", "always")}
@@ -307,3 +318,12 @@ def of_test(folder, trials):
         "overtuning.default_on_test.winner": winner,
         "overtuning.default_on_test.gain": winner - default,
     }
+
+
+def test_what_was_trained_for_less_does_not_compete_for_the_best_so_far(tmp_path):
+    tree = toy_config({"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}, trials=7)
+    run_toy(tmp_path / "halved", tree | {"objective": "tests.toy:continued"})
+    report = json.loads((tmp_path / "halved" / "report.json").read_text())
+    steps = report["best_so_far"]["trials"]
+    assert steps[-1] == {"trial": report["winner"]["number"], "score": report["winner"]["score"]}
+    assert report["winner"]["amount"] == 4
