@@ -77,7 +77,7 @@ def has_final_model(study: Study, record: Record) -> bool:
     winner, noted = choose_winner(study, record), noted_final_model(record)
     if winner is None:
         return True
-    is_there = noted is not None and (study.folder.path / noted.checkpoint_dir).exists()
+    is_there = noted is not None and study.folder.inside(noted.checkpoint_dir).exists()
     return noted is not None and noted.trial == winner.number and is_there
 
 

@@ -101,7 +101,7 @@ def _winner(study: Study, record: Record) -> Trial:
 def _kept(study: Study, record: Record) -> str | None:
     """Return the folder of the winner's model; None where the objective keeps none."""
     model = noted_final_model(record)
-    return str((study.folder.path / model.checkpoint_dir).absolute()) if study.keeps_models and model else None
+    return str(study.folder.inside(model.checkpoint_dir).absolute()) if study.keeps_models and model else None
 
 
 def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:

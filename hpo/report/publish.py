@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from hpo.errors import StudyError
+from hpo.folder import refuse_link
 from hpo.study import Study
 
 STUDIES = Path("studies")
@@ -18,16 +19,21 @@ def publish(study: Study) -> list[Path]:
     An older publication of the same name is replaced.
 
     Raises:
-        StudyError: when the study's own folder is the published one.
+        StudyError: when the study's own folder is the published one, or a link lies in its place.
     """
     target = STUDIES / study.config.study.name
+    refuse_link(target)
     if target.resolve() == study.folder.path.resolve():
         raise StudyError(f"--publish: {target} is the study's own folder; publish from runs/")
     target.mkdir(parents=True, exist_ok=True)
+    # What is published is for others, unlike the state in runs/.
+    for folder in (STUDIES, target):
+        folder.chmod(0o755)
     published = []
     for name in _FILES:
         (target / name).unlink(missing_ok=True)
         if (study.folder.path / name).exists():
             shutil.copyfile(study.folder.path / name, target / name)
+            (target / name).chmod(0o644)
             published.append(target / name)
     return published
