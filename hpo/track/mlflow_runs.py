@@ -40,6 +40,9 @@ class StudyRuns:
         if found is not None:
             self.parent = found.info.run_id
             self._client.update_run(self.parent, status="RUNNING")
+            if "hpo.error" in found.data.tags:
+                # Why it failed before, from where it now goes on.
+                self._client.delete_tag(self.parent, "hpo.error")
             self.find_trials()
             params: Mapping[str, str] = found.data.params
             return params

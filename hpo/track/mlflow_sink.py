@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 
@@ -32,10 +33,13 @@ class MlflowSink:
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
+        # For this whole process too: MLflow looks registered models' sources up there, whatever client is used.
+        mlflow.set_tracking_uri(uri)
         self._client = MlflowClient(uri)
         self._experiment_id = self._experiment(experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
-        self._pending: dict[int, list[Metric]] = {}
+        # A point told twice is one point, and a second attempt's the one that the record keeps.
+        self._pending: dict[int, dict[_Point, Metric]] = {}
         # Of trials that run: the curve points that MLflow has. A worker that died has told some of them already.
         self._curves: dict[int, set[_Point]] = {}
         self._study_id = ""
@@ -105,24 +109,18 @@ class MlflowSink:
         number, step = message["number"], message["step"]
         if number in self._runs.closed:
             return
-        timestamp = milliseconds(message["time"])
-        self._pending.setdefault(number, []).extend(
-            Metric(key, value, timestamp, step)
-            for key, value in message["metrics"].items()
-            if (key, step) not in self._curves.get(number, ())
-        )
+        known, timestamp = self._curves.get(number, ()), milliseconds(message["time"])
+        new = {key: value for key, value in message["metrics"].items() if (key, step) not in known}
+        self._add(number, [Metric(key, value, timestamp, step) for key, value in new.items()])
 
     def _close_trial(self, message: Message) -> None:
         number = message["number"]
         if number in self._runs.closed:
             return
         timestamp = milliseconds(message["time"])
-        self._pending.setdefault(number, []).extend(
-            Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()
-        )
+        self._add(number, [Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()])
         if "score" in message["metrics"]:
-            score = Metric("trial_score", message["metrics"]["score"], timestamp, number)
-            self._pending.setdefault(_PARENT, []).append(score)
+            self._add(_PARENT, [Metric("trial_score", message["metrics"]["score"], timestamp, number)])
         run_id = self._runs.trials[number]
         if message["details"]:
             self._client.log_text(run_id, message["details"], "error.txt")
@@ -159,7 +157,7 @@ class MlflowSink:
         end, parent = milliseconds(message["when"]), self._runs.parent
         metrics = [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
         metrics += [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
-        self._pending.setdefault(_PARENT, []).extend(metrics)
+        self._add(_PARENT, metrics)
         self._flush(_PARENT)
         if message["note"] is not None:
             self._set_note(message["note"])
@@ -183,8 +181,11 @@ class MlflowSink:
         for number in self._runs.trials.keys() - self._runs.closed:
             self._client.set_terminated(self._runs.trials[number], "KILLED")
 
+    def _add(self, number: int, metrics: Sequence[Metric]) -> None:
+        self._pending.setdefault(number, {}).update({(metric.key, metric.step): metric for metric in metrics})
+
     def _flush(self, number: int, tags: Mapping[str, Any] | None = None) -> None:
-        metrics, run_id = self._pending.get(number, []), self._run_id(number)
+        metrics, run_id = list(self._pending.get(number, {}).values()), self._run_id(number)
         entries = [RunTag(key, value) for key, value in texts(tags or {}).items()]
         for start in range(0, max(len(metrics), 1), _MAX_METRICS):
             chunk = metrics[start : start + _MAX_METRICS]
@@ -192,7 +193,7 @@ class MlflowSink:
             self._client.log_batch(run_id, metrics=chunk, tags=entries if is_last else ())
         self._pending.pop(number, None)
         if number in self._curves:
-            self._curves[number] |= {(metric.key, metric.step) for metric in metrics}
+            self._curves[number].update((metric.key, metric.step) for metric in metrics)
 
     def _run_id(self, number: int) -> str:
         return self._runs.parent if number == _PARENT else self._runs.trials[number]

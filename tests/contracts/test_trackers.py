@@ -1,87 +1,90 @@
 """What the tracker promises: MLflow shows what the record holds, and sending it twice changes nothing."""
 
 import json
-import shutil
+import os
 import subprocess
 import sys
-from dataclasses import replace
+import time
 
+import psutil
 import pytest
 from mlflow import MlflowClient
 
-from hpo.config import config_from_dict
 from hpo.dispatch.local import LocalDispatcher
-from hpo.folder import StudyFolder
-from hpo.run import run_study
-from hpo.study import prepare_study
+from hpo.report import write_report
 from hpo.track import make_tracker
-from tests.studies import REPOSITORY, toy_config
+from hpo.track.messages import close_trial, curve_point, curves, name_taken, open_trial, run_name
+from hpo.tracking import close_in_tracker, open_in_tracker
+from hpo.trials import Outcome, Trial
+from tests.studies import REPOSITORY
+from tests.tracked import assert_shows_the_record, new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory):
-    """An MLflow database with its tables; making them takes seconds."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").search_experiments()
-    return path
-
-
 @pytest.fixture
-def folder(empty_store, tmp_path):
+def folder(tmp_path):
     """Return a folder with an empty MLflow store in it."""
-    shutil.copy(empty_store, tmp_path)
+    new_store(tmp_path)
     return tmp_path
 
 
-def tracked_study(folder, trials=6, **changes):
-    track = {"name": "mlflow", "uri": f"sqlite:///{folder}/mlflow.db", "experiment": "tests"}
-    config = config_from_dict(toy_config("evolutionary", trials=trials, track=track, **changes))
-    return replace(prepare_study(config), folder=StudyFolder(folder / "study"))
-
-
-def run(study):
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid)
-    result = run_study(study, record, LocalDispatcher(str(REPOSITORY)), tracker)
-    record.close()
-    return result
-
-
-def runs_of(study):
-    """Return the parent run and its children by trial number."""
-    client = MlflowClient(study.config.track.uri)
-    experiment = client.get_experiment_by_name("tests").experiment_id
-    found = client.search_runs([experiment], max_results=1000)
-    parents = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
-    assert len(parents) == 1
-    children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
-    assert len(children) == len(found) - 1
-    return parents[0], {int(run.data.tags["hpo.trial"]): run for run in children}
-
-
 @pytest.fixture(scope="module")
-def finished_run(empty_store, tmp_path_factory):
+def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tracked")
-    shutil.copy(empty_store, folder)
+    new_store(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         study = tracked_study(folder, trials=14)
-        return study, run(study)
+        return study, run(study, has_page=True)
 
 
-def test_there_is_a_child_for_every_trial_with_its_point_and_score(finished_run):
+def synchronise(study):
+    """Send a study again, as `hpo sync` does."""
+    record = study.read()
+    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    open_in_tracker(study, record, tracker)
+    close_in_tracker(study, record, tracker, write_report(study, record, has_page=False))
+    record.close()
+    return tracker.close()
+
+
+def everything(study):
+    """Return all that MLflow has of a study: every run with every point of every metric."""
+    client = MlflowClient(study.config.track.uri)
+    parent, children = runs_of(study)
+    found = []
+    for run_ in (parent, *(children[number] for number in sorted(children))):
+        histories = [client.get_metric_history(run_.info.run_id, key) for key in sorted(run_.data.metrics)]
+        points = [(p.key, p.step, p.value, p.timestamp) for history in histories for p in history]
+        found.append((str(run_.info), run_.data.params, run_.data.tags, str(run_.inputs), points))
+    return found
+
+
+def test_mlflow_shows_what_the_record_holds(finished_run):
+    study, _ = finished_run
+    assert_shows_the_record(study)
+
+
+def test_a_child_is_named_by_its_number_and_point(finished_run):
     study, result = finished_run
     _, children = runs_of(study)
-    assert sorted(children) == [trial.number for trial in result.history]
     for trial in result.history:
-        child = children[trial.number]
-        assert child.info.run_name.startswith(f"{trial.number:04d} ")
-        assert child.data.params == {key: str(value) for key, value in trial.point.items()}
-        assert child.data.metrics["trial"] == trial.number
-        assert child.data.metrics.get("score") == trial.score
-        assert child.info.status == ("FINISHED" if trial.state == "complete" else "FAILED")
+        assert children[trial.number].info.run_name.startswith(f"{trial.number:04d} ")
+        assert children[trial.number].data.metrics["trial"] == trial.number
+
+
+@pytest.mark.parametrize(
+    ("point", "name"),
+    [
+        ({"training.lr": 3e-4, "model.layers": 2}, "0007 lr=3e-4 layers=2"),
+        ({"a.lr": 0.01, "b.lr": 1e-5}, "0007 a.lr=0.01 b.lr=1e-5"),
+        ({"a.dropout": 0.123456, "a.kind": "relu", "a.bias": True}, "0007 dropout=0.123 kind=relu bias=True"),
+        ({"a." + "k" * 300: 1}, "0007 " + "k" * 245),
+    ],
+)
+def test_names_are_short_and_bounded(point, name):
+    assert run_name(Trial(7, 0, point)) == name
 
 
 def test_a_failed_trial_says_why(finished_run):
@@ -95,15 +98,6 @@ def test_a_failed_trial_says_why(finished_run):
     assert [item.path for item in artifacts] == ["error.txt"]
 
 
-def test_a_curve_has_its_epochs_as_steps(finished_run):
-    study, result = finished_run
-    _, children = runs_of(study)
-    best = children[result.winner.number]
-    points = MlflowClient(study.config.track.uri).get_metric_history(best.info.run_id, "fold_0/score")
-    curve = result.winner.outcomes[0].curve
-    assert [(p.step, p.value) for p in points] == [(c["epoch"], c["score"]) for c in curve]
-
-
 def test_the_parent_tells_of_the_study(finished_run):
     study, result = finished_run
     parent, _ = runs_of(study)
@@ -112,9 +106,54 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert parent.data.tags["hpo.seed"] == "0"
     assert parent.data.params["strategy.population"] == "6"
     assert parent.data.metrics["best_score"] == result.winner.score
-    assert parent.data.tags["mlflow.note.content"].startswith("**Winner: [trial ")
     artifacts = {item.path for item in MlflowClient(study.config.track.uri).list_artifacts(parent.info.run_id)}
-    assert {"report.md", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
+    assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
+
+
+def test_scores_stand_against_the_number_of_the_trial(finished_run):
+    study, result = finished_run
+    parent, _ = runs_of(study)
+    client = MlflowClient(study.config.track.uri)
+    points = client.get_metric_history(parent.info.run_id, "trial_score")
+    assert {p.step: p.value for p in points} == {t.number: t.score for t in result.history if t.score is not None}
+    best = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, "best_score")]
+    assert [value for _, value in best] == sorted(value for _, value in best)
+    assert best[-1] == (len(result.history), result.winner.score)
+
+
+def test_the_note_tells_the_winner_the_best_and_how_to_reproduce(finished_run):
+    study, result = finished_run
+    parent, children = runs_of(study)
+    note = parent.data.tags["mlflow.note.content"]
+    winner = result.winner
+    assert note.startswith(f"**Winner: [trial {winner.number}](#/experiments/")
+    assert f"{winner.score:.4f}" in note.splitlines()[0]
+    assert f"hpo reproduce runs:/{parent.info.run_id}" in note
+    assert "14 of 14 trials" in note
+    assert "@@" not in note
+    best = [trial for trial in result.history.ranked(5) if trial.state == "complete"]
+    rows = [line for line in note.splitlines() if line.startswith("| [")]
+    assert [row.partition("]")[0] for row in rows] == [f"| [{trial.number}" for trial in best]
+    assert all(children[trial.number].info.run_id in row for trial, row in zip(best, rows, strict=True))
+
+
+def test_the_table_of_trials_is_a_saved_view_of_the_experiment(finished_run):
+    study, _ = finished_run
+    parent, _ = runs_of(study)
+    tags = MlflowClient(study.config.track.uri).get_experiment_by_name("tests").tags
+    view = json.loads(tags[f"mlflow.sharedViewState.{parent.data.tags['hpo.study_id']}"])
+    state = json.loads(view["state"])
+    assert view["name"] == "toy: trials"
+    assert parent.info.run_id in state["searchFilter"]
+    assert state["selectedColumns"][0] == "metrics.`score`"
+    assert set(state["selectedColumns"]) >= {f"params.`{key}`" for key in study.space.keys}
+
+
+def test_sending_it_again_changes_nothing(finished_run):
+    study, _ = finished_run
+    before = everything(study)
+    assert synchronise(study)
+    assert everything(study) == before
 
 
 def test_a_second_run_and_a_larger_budget_continue_the_same_runs(folder):
@@ -126,35 +165,73 @@ def test_a_second_run_and_a_larger_budget_continue_the_same_runs(folder):
     run(larger)
     parent, children = runs_of(larger)
     assert parent.info.run_id == first.info.run_id
-    assert sorted(children) == list(range(8))
+    assert_shows_the_record(larger)
     for number, child in before.items():
         assert children[number].info.run_id == child.info.run_id
         assert children[number].data.metrics == child.data.metrics
 
 
+class Broken(LocalDispatcher):
+    """Ends in an exception after some messages of its workers."""
+
+    def __init__(self, messages, error):
+        super().__init__(str(REPOSITORY))
+        self._left, self._error = messages, error
+
+    def wait(self, timeout=None):
+        self._left -= 1
+        if self._left < 0:
+            raise self._error
+        return super().wait(timeout)
+
+
 def test_an_interrupted_study_leaves_no_run_running(folder):
     study = tracked_study(folder)
-
-    class Interrupted(LocalDispatcher):
-        count = 0
-
-        def wait(self, timeout=None):
-            self.count += 1
-            if self.count > 7:
-                raise KeyboardInterrupt
-            return super().wait(timeout)
-
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid)
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, record, Interrupted(str(REPOSITORY)), tracker)
-    record.close()
+        run(study, Broken(7, KeyboardInterrupt()))
     parent, children = runs_of(study)
     assert parent.info.status == "KILLED"
+    assert "hpo resume" not in parent.data.tags["mlflow.note.content"].splitlines()[0]
     assert "RUNNING" not in {child.info.status for child in children.values()}
     run(study)
-    parent, children = runs_of(study)
-    assert {parent.info.status, *(c.info.status for c in children.values())} <= {"FINISHED", "FAILED"}
+    assert_shows_the_record(study)
+
+
+def test_a_study_that_fails_says_why_and_no_longer_once_it_went_on(folder):
+    study = tracked_study(folder)
+    with pytest.raises(OSError, match="no space"):
+        run(study, Broken(7, OSError("no space left")))
+    parent, _ = runs_of(study)
+    client = MlflowClient(study.config.track.uri)
+    assert parent.info.status == "FAILED"
+    assert parent.data.tags["hpo.error"] == "OSError: no space left"
+    assert "error.txt" in {item.path for item in client.list_artifacts(parent.info.run_id)}
+    run(study)
+    parent, _ = runs_of(study)
+    assert parent.info.status == "FINISHED"
+    assert "hpo.error" not in parent.data.tags
+
+
+def test_what_was_stopped_early_is_shown_as_killed(folder):
+    """By a race, which gives no more folds, and by halving, which trains others on."""
+    config = {"folds": 5, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
+    split = config | {"race_after": 2, "race_level": 0.3}
+    raced = tracked_study(folder, trials=14, objective="tests.toy_data:noisy", split=split)
+    result = run(raced)
+    assert any(trial.state == "stopped" for trial in result.history)
+    assert_shows_the_record(raced)
+
+
+def test_trials_that_halving_does_not_train_on_are_shown_as_killed(folder):
+    study = tracked_study(folder, trials=7, strategy="successive_halving", objective="tests.toy:continued")
+    result = run(study)
+    _, children = runs_of(study)
+    longest = {trial.number for trial in result.history if trial.amount == 4}
+    continued = {trial.continues for trial in result.history}
+    killed = {number for number, child in children.items() if child.info.status == "KILLED"}
+    assert killed == set(children) - longest - continued
+    assert len(killed) == 3
+    assert_shows_the_record(study)
 
 
 def test_datasets_are_listed_with_sizes_and_fingerprints(folder):
@@ -170,24 +247,125 @@ def test_datasets_are_listed_with_sizes_and_fingerprints(folder):
     assert datasets["test"].digest == study.plan.parts["test"]["fingerprint"][:12]
 
 
-def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
+def test_a_live_curve_is_there_within_five_seconds(folder):
+    """Timed from when the process is up, which takes longer than that."""
+    study = tracked_study(folder)
+    record = study.open()
+    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    open_in_tracker(study, record, tracker)
+    trial = Trial(0, 0, {"toy.lr": 0.1})
+    tracker.trial_opened(trial)
+    client = MlflowClient(study.config.track.uri)
+    _wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)
+    _, children = runs_of(study)
+    for epoch in (1, 2, 3):
+        tracker.send(curve_point(trial, "fold_0", {"epoch": epoch, "score": 0.5}))
+        seconds = _wait(lambda epoch=epoch: len(_scores(client, children[0])) == epoch, 60)
+        assert seconds < 5
+    record.close()
+    tracker.close()
+
+
+def _scores(client, child):
+    return client.get_metric_history(child.info.run_id, "fold_0/score")
+
+
+def _wait(condition, limit):
+    """Wait until the condition holds and return the seconds it took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < limit
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def test_a_curve_that_a_second_attempt_tells_again_has_each_point_once(folder):
+    study = tracked_study(folder)
+    record = study.open()
+    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    open_in_tracker(study, record, tracker)
+    points = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)]
+    trial = Trial(0, 0, {"toy.lr": 0.1}, {0: Outcome({"score": 0.3}, points)}, "complete", 0.3)
+    tracker.send(open_trial(trial))
+    for point in (*points[:2], *points):
+        tracker.send(curve_point(trial, "fold_0", point))
+        time.sleep(0.3)
+    tracker.send(close_trial(trial, "score", study.grid))
+    for message in curves(trial, study.grid):
+        tracker.send(message)
+    tracker.close()
+    record.close()
+    _, children = runs_of(study)
+    found = _scores(MlflowClient(study.config.track.uri), children[0])
+    assert [(point.step, point.value) for point in found] == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd, monkeypatch):
     """Nothing listens on the address; the search ends as ever and says that it was not sent."""
-    study = tracked_study(folder, trials=3)
-    track = study.config.track.model_copy(update={"uri": "http://127.0.0.1:9"})
-    study = replace(study, config=study.config.model_copy(update={"track": track}))
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 1.0)
+    study = tracked_study(folder, trials=3, uri="http://user:secret-word@127.0.0.1:9")
     result = run(study)
     assert len(result.history) == 3
     assert not result.is_tracked
-    assert capfd.readouterr().err.count("cannot be written") == 1
+    said = capfd.readouterr().err
+    assert said.count("cannot be written") == 1
+    assert "secret-word" not in said
+
+
+def test_no_other_user_sees_a_password_among_the_processes(folder):
+    study = tracked_study(folder, uri="http://user:secret-word@127.0.0.1:9")
+    tracker = make_tracker(study.config, study.grid, folder)
+    arguments = [process.cmdline() for process in psutil.Process().children(recursive=True)]
+    assert any("hpo.track.mlflow_process" in words for words in arguments)
+    assert "secret-word" not in str(arguments)
+    tracker.close(0.1)
 
 
 def test_the_process_ends_when_its_driver_dies():
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hpo.track.mlflow_process"],
-        stdin=subprocess.PIPE,
-    )
+    process = subprocess.Popen([sys.executable, "-m", "hpo.track.mlflow_process"], stdin=subprocess.PIPE)
     process.stdin.close()
     assert process.wait(timeout=60) == 0
+
+
+def test_a_driver_that_died_leaves_no_run_running(folder):
+    """Killed without a word: its process marks what ran, and ends."""
+    script = f"""
+import os, time
+from pathlib import Path
+from tests.tracked import make_tracker, tracked_study
+from hpo.tracking import open_in_tracker
+from hpo.trials import Trial
+study = tracked_study(Path({str(folder)!r}))
+tracker = make_tracker(study.config, study.grid, study.folder.path)
+open_in_tracker(study, study.open(), tracker)
+tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
+time.sleep(0.5)
+print(tracker._process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    process = int(done.stdout)
+    _wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
+    study = tracked_study(folder)
+    parent, children = runs_of(study)
+    assert {parent.info.status, children[0].info.status} == {"KILLED"}
+
+
+def test_one_process_at_a_time_writes_a_study(folder):
+    """The second waits for the first; both make trial 0, and there is one."""
+    study = tracked_study(folder)
+    record = study.open()
+    first = make_tracker(study.config, study.grid, study.folder.path)
+    second = make_tracker(study.config, study.grid, study.folder.path)
+    for tracker in (first, second):
+        open_in_tracker(study, record, tracker)
+        tracker.trial_opened(Trial(0, 0, {"toy.lr": 0.1}))
+    assert first.close()
+    assert second.close()
+    record.close()
+    _, children = runs_of(study)
+    assert list(children) == [0]
 
 
 def test_names_that_mlflow_refuses_are_written_with_underscores(folder):
@@ -195,3 +373,12 @@ def test_names_that_mlflow_refuses_are_written_with_underscores(folder):
     assert run(study).is_tracked
     _, children = runs_of(study)
     assert children[0].data.metrics["fold_0/final_acc_5___"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])
+def test_every_name_becomes_one_that_mlflow_takes(name):
+    from mlflow.utils.validation import _validate_metric_name, _validate_param
+
+    _validate_metric_name(f"fold_0_repeat_1/final_{name_taken(name)}")
+    _validate_param(name_taken(name), "1")
+    assert name_taken(name) == name or name not in ("a/b", "loss", "é")

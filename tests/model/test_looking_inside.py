@@ -70,6 +70,43 @@ def test_every_word_gets_a_tag_in_long_sentences_too(tagger):
     assert predicted == ["DET NOUN VERB", "DET NOUN", " ".join(["DET NOUN"] * 5)]
 
 
+def test_rows_of_numbers_get_their_labels_nested_or_flat(train):
+    from sklearn.datasets import load_digits
+
+    folder = train(small("digits", training__epochs=15, training__batch_size=16))
+    digits = load_digits()
+    predicted = objective.predict(folder, digits.images[:200].tolist(), {})
+    assert objective.predict(folder, digits.data[:200].tolist(), {}) == predicted
+    right = sum(label == str(target) for label, target in zip(predicted, digits.target[:200], strict=True))
+    assert right > 60, "far more than the 20 that chance gives"
+
+
+@pytest.mark.parametrize("given", [[1.0, 2.0], [[0.0] * 7] * 8, "digit", ["a"] * 64, 3.0])
+def test_what_is_no_image_is_refused(train, given):
+    folder = train(small("digits", training__epochs=1))
+    with pytest.raises(ValueError, match=r"must be 64 numbers|only text can be given"):
+        objective.predict(folder, [given], {})
+
+
+def test_numbers_are_refused_by_a_model_of_texts(sentiment):
+    with pytest.raises(ValueError, match="reads texts"):
+        objective.predict(sentiment, [[1.0, 2.0]], {})
+
+
+def test_what_a_model_reads_is_told_by_its_configuration():
+    described = {
+        name: objective.describe_prediction(small(name, shape))
+        for name, shape in (("digits", "encoder"), ("language_modelling", "decoder"), ("tagging", "encoder"))
+    }
+    assert {name: values["inputs"] for name, values in described.items()} == {
+        "digits": "rows",
+        "language_modelling": "text",
+        "tagging": "text",
+    }
+    assert described["language_modelling"]["options"]["top_k"] == {"type": "integer", "default": None}
+    assert described["tagging"]["options"] == {}
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_targets_are_what_the_evaluation_decodes(reverser, beam_size):
     checkpoint = load_checkpoint(folder := reverser(data__beam_size=beam_size))

@@ -1,0 +1,119 @@
+"""Studies that are shown in an MLflow store of their own, for tests."""
+
+import functools
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+from mlflow import MlflowClient
+
+from hpo.config import config_from_dict
+from hpo.dispatch.local import LocalDispatcher
+from hpo.folder import StudyFolder
+from hpo.report import write_report
+from hpo.run import run_study
+from hpo.study import prepare_study
+from hpo.track import make_tracker
+from hpo.track.messages import dropped
+from tests import words
+from tests.studies import REPOSITORY, toy_config
+
+
+@functools.cache
+def _empty_store():
+    """Return an MLflow database with its tables; making them takes seconds."""
+    path = Path(tempfile.mkdtemp(prefix="hpo-store-")) / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+def new_store(folder):
+    """Put an empty MLflow store into the folder and return its address."""
+    shutil.copy(_empty_store(), folder)
+    return f"sqlite:///{folder}/mlflow.db"
+
+
+def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", **changes):
+    """Return a study of the toy objective in a folder that has a store."""
+    track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db", "experiment": "tests"}
+    config = config_from_dict(toy_config(strategy, trials=trials, track=track, **changes))
+    return replace(prepare_study(config), folder=StudyFolder(folder / "study"))
+
+
+def words_study(folder, trials, uri=None, name="reviews", **changes):
+    """Return a study that keeps models: of good and bad reviews."""
+    given = {"uri": uri or f"sqlite:///{folder}/mlflow.db", "name": "mlflow", "experiment": "tests"}
+    tree = toy_config("evolutionary", space=words.SPACE, trials=trials, objective="tests.words:run_fold", track=given)
+    del tree["toy"]
+    tree |= words.CONFIG | changes
+    tree["study"] |= {"name": name, "metric": "accuracy"}
+    return replace(prepare_study(config_from_dict(tree)), folder=StudyFolder(folder / name))
+
+
+def run(study, dispatcher=None, has_page=False):
+    """Run a study in this process, with its tracker, and return the result; report.html, if wanted, takes seconds."""
+    record = study.open()
+    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    try:
+        with patch("hpo.run.write_report", functools.partial(write_report, has_page=has_page)):
+            return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
+    finally:
+        record.close()
+
+
+def runs_of(study, uri=None):
+    """Return the parent run and its children by trial number; there are no others in the experiment."""
+    client = MlflowClient(uri or study.config.track.uri)
+    experiment = client.get_experiment_by_name("tests").experiment_id
+    found, token = [], None
+    while token != "":
+        page = client.search_runs([experiment], max_results=1000, page_token=token)
+        found, token = [*found, *page], page.token or ""
+    parents = [run for run in found if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
+    assert len(children) == len(found) - 1
+    by_number = {int(run.data.tags["hpo.trial"]): run for run in children}
+    assert len(by_number) == len(children), "no trial has two runs"
+    return parents[0], by_number
+
+
+def assert_shows_the_record(study, uri=None, status="FINISHED"):
+    """Assert that MLflow has what the record has: every trial once, every point of every curve once, all ended."""
+    record = study.read()
+    trials = record.trials()
+    record.close()
+    parent, children = runs_of(study, uri)
+    assert parent.info.status == status
+    assert sorted(children) == [trial.number for trial in trials]
+    behind = dropped(trials)
+    for trial in trials:
+        child = children[trial.number]
+        states = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "running": "KILLED"}
+        assert child.info.status == ("KILLED" if trial.number in behind else states[trial.state])
+        assert child.data.params == {key: str(value) for key, value in trial.point.items()}
+        assert child.data.metrics.get("score") == trial.score
+        assert child.data.tags.get("hpo.error") == trial.error
+        assert _curves(child, uri or study.config.track.uri) == _recorded_curves(trial, study.grid)
+
+
+def _curves(child, uri):
+    client = MlflowClient(uri)
+    points = {
+        key: sorted((point.step, point.value) for point in client.get_metric_history(child.info.run_id, key))
+        for key in child.data.metrics
+        if "/" in key and "/final_" not in key
+    }
+    return {key: values for key, values in points.items() if values}
+
+
+def _recorded_curves(trial, grid):
+    points = {}
+    for index, outcome in trial.outcomes.items():
+        for point in outcome.curve:
+            for key, value in point.items():
+                if key not in ("epoch", "epochs"):
+                    points.setdefault(f"{grid.name(index)}/{key}", []).append((point["epoch"], value))
+    return points
