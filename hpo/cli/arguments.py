@@ -64,5 +64,7 @@ def read_config(parser: argparse.ArgumentParser, primary: str, arguments: Sequen
         return tree
     import yaml
 
-    print(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True), end="")
+    from hpo.sealing import seal
+
+    print(yaml.safe_dump(seal(tree)[0], sort_keys=False, allow_unicode=True), end="")
     return None

@@ -1,0 +1,166 @@
+"""Values of the environment and what looks like a secret work in trainings, and stand in no file and no output."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.errors import ConfigError
+from hpo.sealing import hidden, looks_secret, opened, seal, values_of
+from tests.hpo.cli.commands import hpo
+from tests.studies import REPOSITORY
+
+CONFIG = """# @package _global_
+defaults:
+  - default@study
+  - override /model: none
+  - override /data: none
+  - override /training: none
+  - override /space: none
+objective: tests.security.secret_objective:run_fold
+x: 1
+service:
+  api_key: null
+  url: ${oc.env:PLANTED_URL}/path
+  port: ${oc.decode:${oc.env:PLANTED_PORT}}
+  database: postgresql://me:PLANTED-PASSWORD@host/db
+space: {x: [1, 2, 3, 4]}
+study: {name: own, trials: 4, metric: score}
+split: {folds: 1}
+"""
+OWN = ("--config-dir", "my", "study=own", "service.api_key=PLANTED-KEY")
+
+
+@pytest.fixture
+def planted(monkeypatch):
+    for name, value in {"URL": "PLANTED-ADDRESS", "PORT": "4711"}.items():
+        monkeypatch.setenv(f"PLANTED_{name}", value)
+    monkeypatch.setenv("SOME_TOKEN", "PLANTED-TOKEN")
+    monkeypatch.syspath_prepend(str(REPOSITORY))
+    Path("my/study").mkdir(parents=True)
+    Path("my/study/own.yaml").write_text(CONFIG)
+
+
+def refuse_planted():
+    """Fail where a planted value stands in any file, the bytes of databases and their logs included."""
+    files = [path for path in Path().rglob("*") if path.is_file() and path.parts[0] != "my"]
+    assert files
+    assert [str(path) for path in files if b"PLANTED-" in path.read_bytes()] == []
+
+
+def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, planted):
+    monkeypatch.setattr(sys, "argv", ["hpo", "search", *OWN])
+    code, out, err = hpo(capsys, "search", "dispatch=local", "track=none", *OWN)
+    assert code == 0, err
+    assert "PLANTED-" not in out + err
+    with sqlite3.connect("runs/own/study.db") as database:
+        errors = [
+            text for (text,) in database.execute("SELECT value_json FROM trial_user_attributes") if "Error" in text
+        ]
+    # The failed trial's own words, with names in place of values.
+    assert any("${oc.env:HPO_SERVICE_API_KEY} at ${oc.env:PLANTED_URL}/path, ${oc.env:SOME_TOKEN}" in e for e in errors)
+    assert "service.api_key=***" in Path("runs/own/environment.json").read_text()
+    refuse_planted()
+
+    # A study keeps names alone: whoever goes on gives the values again.
+    code, _, err = hpo(capsys, "resume", "own")
+    assert code == 2
+    assert "service.api_key: the environment variable HPO_SERVICE_API_KEY is not set" in err
+    monkeypatch.setenv("HPO_SERVICE_API_KEY", "PLANTED-KEY")
+    monkeypatch.setenv("HPO_SERVICE_DATABASE_PASSWORD", "PLANTED-PASSWORD")
+    for command in (["resume", "own"], ["test", "own"], ["report", "own", "--publish"], ["reproduce", "own"]):
+        code, out, err = hpo(capsys, *command)
+        assert code == 0, err
+        assert "PLANTED-" not in out + err
+    code, out, err = hpo(capsys, "train", "--config", "runs/own/best.yaml")
+    assert code == 0, err
+    monkeypatch.setenv("PLANTED_URL", "PLANTED-BAD")
+    code, _, err = hpo(capsys, "resume", "own")
+    assert code == 2
+    assert "service.url: ${oc.env:PLANTED_URL}/path is no address" in err
+    refuse_planted()
+
+
+@pytest.mark.slow
+def test_neither_ray_nor_mlflow_keeps_a_secret(planted):
+    command = [sys.executable, "-m", "hpo.cli.main", "search", *OWN, "dispatch=ray", "dispatch.workers=1"]
+    command += ["track.uri=sqlite:///mlflow.db"]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "PLANTED-" not in done.stdout + done.stderr
+    assert Path("mlflow.db").exists()
+    refuse_planted()
+
+
+def test_the_composed_configuration_is_shown_with_names(capsys, planted):
+    code, out, _ = hpo(capsys, "search", *OWN, "--cfg", "job")
+    assert code == 0
+    assert "${oc.env:PLANTED_URL}/path" in out
+    assert "${oc.decode:${oc.env:PLANTED_PORT}}" in out
+    assert "PLANTED-" not in out
+
+
+@pytest.mark.parametrize("override", ["study.name=x${oc.env:SOME_TOKEN}", "strategy.name=${oc.env:SOME_TOKEN}"])
+def test_what_decides_a_study_is_not_taken_from_the_environment(capsys, planted, override):
+    code, _, err = hpo(capsys, "search", *OWN, override)
+    assert code == 2
+    assert "cannot be taken from the environment" in err
+    assert "PLANTED-TOKEN" not in err
+
+
+@pytest.mark.parametrize(
+    ("key", "is_secret"),
+    [
+        ("my.api_key", True),
+        ("my.apiKey", True),
+        ("hub.token", True),
+        ("token", True),
+        ("db.password", True),
+        ("secrets.first", True),
+        ("aws_secret_access_key", True),
+        ("my.credentials.user", True),
+        ("data.tokens", False),
+        ("data.target_tokens", False),
+        ("training.batch_tokens", False),
+        ("model.key_width", False),
+        ("monkey", False),
+        ("keys", False),
+        ("study.name", False),
+    ],
+)
+def test_which_keys_look_like_secrets(key, is_secret):
+    assert looks_secret(key) == is_secret
+
+
+def test_no_shipped_key_looks_like_a_secret():
+    import yaml
+
+    from hpo.keys import flatten
+
+    files = sorted((REPOSITORY / "conf").rglob("*.yaml"))
+    assert not [key for path in files for key in flatten(yaml.safe_load(path.read_text())) if looks_secret(key)]
+
+
+def test_sealing_and_opening_are_each_others_inverse():
+    tree = {"a": {"password": "abcd", "n": 1}, "url": "http://me:pass@host/x", "list": [{"token": "efgh"}, None]}
+    sealed, secrets = seal(tree)
+    assert "abcd" not in str(sealed)
+    assert "pass@" not in str(sealed)
+    assert "efgh" not in str(sealed)
+    assert opened(sealed, values_of(sealed, secrets)) == tree
+    assert seal(sealed) == (sealed, {})
+
+
+def test_a_missing_variable_is_named():
+    with pytest.raises(ConfigError, match=r"a\.b: the environment variable NOT_THERE_X is not set"):
+        values_of({"a": {"b": "x${oc.env:NOT_THERE_X}"}}, {})
+
+
+def test_values_of_the_environment_that_look_like_secrets_are_hidden(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "very-secret")
+    assert hidden("no access with very-secret", {}) == "no access with ${oc.env:SOME_API_KEY}"
+    assert hidden("at http://me:word@host", {}) == "at http://me:***@host"
