@@ -33,22 +33,14 @@ from hpo.errors import StudyError
 from hpo.machine import machine_faults
 from hpo.record import Record
 from hpo.record_guard import DamagedRecordError, Guard, Mark, backup_path, mark_path, refuse_damaged_file
-from hpo.record_seal import (
-    SEAL,
-    BrokenSealError,
-    is_sealed_note,
-    seal,
-    sealed,
-    sealed_note,
-    unsealed,
-    unsealed_note,
-)
+from hpo.record_seal import SEAL, BrokenSealError, seal, sealed, unsealed
 from hpo.space import Point, Space, point_key
 from hpo.trials import Direction, State, TaskGrid
 
 _TRIALS: Table = models.TrialModel.__table__
 _PARAMS: Table = models.TrialParamModel.__table__
 _ATTRIBUTES: Table = models.TrialUserAttributeModel.__table__
+_NOTES: Table = models.StudyUserAttributeModel.__table__
 _VALUES: Table = models.TrialValueModel.__table__
 
 _STATES: Mapping[State, TrialState] = {
@@ -58,8 +50,9 @@ _STATES: Mapping[State, TrialState] = {
     "stopped": TrialState.PRUNED,
 }
 _NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
-# The attribute that seals how a trial ended.
+# The attribute that seals how a trial ended, and that of a study with the seals of all others.
 _END = "seal_of_end"
+_SEALS = "seals"
 
 
 class OptunaRows:
@@ -150,14 +143,24 @@ class OptunaRows:
 
     def refuse_broken_notes(self) -> None:
         """Raise BrokenSealError where an attribute of the study is not what was written."""
-        for key, value in self._storage.get_study_user_attrs(self._study_id).items():
-            _noted(value, key)
+        notes = self._notes()
+        for key in notes.get(_SEALS, {}):
+            _refuse_broken_note(notes, key)
 
     def note(self, key: str, value: Any) -> None:
         """Write a user attribute of the study."""
-        is_new = key not in self._storage.get_study_user_attrs(self._study_id)
-        with self._told(int(is_new), value if key == "id" else None):
-            self._storage.set_study_user_attr(self._study_id, key, sealed_note(value, key))
+        notes = self._notes()
+        # Beside the values, which stay as anybody expects to find them.
+        seals = {**notes.get(_SEALS, {}), key: seal(value, key)}
+        new = {name: content for name, content in ((key, value), (_SEALS, seals)) if name not in notes}
+        rows = [{"study_id": self._study_id, "key": k, "value_json": json.dumps(v)} for k, v in new.items()]
+        with self._writing(len(new), value if key == "id" else None) as connection:
+            for name, content in ((key, value), (_SEALS, seals)):
+                if name in notes:
+                    there = (_NOTES.c.study_id == self._study_id) & (_NOTES.c.key == name)
+                    connection.execute(update(_NOTES).where(there).values(value_json=json.dumps(content)))
+            if rows:
+                connection.execute(insert(_NOTES), rows)
 
     def noted(self, key: str) -> Any:
         """Return a user attribute of the study; None when there is none of that name.
@@ -165,7 +168,13 @@ class OptunaRows:
         Raises:
             BrokenSealError: it is not what was written.
         """
-        return _noted(self._storage.get_study_user_attrs(self._study_id).get(key), key)
+        notes = self._notes()
+        _refuse_broken_note(notes, key)
+        return notes.get(key)
+
+    def _notes(self) -> dict[str, Any]:
+        notes: dict[str, Any] = self._storage.get_study_user_attrs(self._study_id)
+        return notes
 
     def dispose(self) -> None:
         """Close the connection."""
@@ -181,19 +190,16 @@ class OptunaRows:
         attributes = select(func.count()).select_from(_ATTRIBUTES).join(_TRIALS).where(of_study)
         with self._engine.connect() as connection:
             counted = [connection.execute(query).scalar_one() for query in (trials, attributes)]
-        return sum(counted) + len(self._storage.get_study_user_attrs(self._study_id))
+        return sum(counted) + len(self._notes())
 
     @contextmanager
-    def _writing(self, rows: int) -> Iterator[Connection]:
-        """Give a connection whose writes are there together or not at all."""
-        with self._told(rows), self._engine.begin() as connection:
+    def _writing(self, rows: int, study_id: str | None = None) -> Iterator[Connection]:
+        """Give a connection whose writes, so many new rows, are there together or not at all; then tell the guard."""
+        with (
+            machine_faults("record: cannot be written", Path(self._engine.url.database or ".")),
+            self._engine.begin() as connection,
+        ):
             yield connection
-
-    @contextmanager
-    def _told(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Tell the guard of rows that were written inside."""
-        with machine_faults("record: cannot be written", Path(self._engine.url.database or ".")):
-            yield
         if self.guard is not None:
             self.guard.written(rows, study_id)
 
@@ -233,8 +239,10 @@ def _unsealed(
     return opening | {name: unsealed(value, f"trial {number}: {name}") for name, value in outcomes.items()}
 
 
-def _noted(value: Any, key: str) -> Any:
-    return unsealed_note(value, key) if is_sealed_note(value) else value
+def _refuse_broken_note(notes: Mapping[str, Any], key: str) -> None:
+    seals = notes.get(_SEALS, {})
+    if key in seals and (key not in notes or seals[key] != seal(notes[key], key)):
+        raise BrokenSealError(f"the note '{key}' is not what was written")
 
 
 def _attributes(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -305,7 +313,7 @@ def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
         StudyError: when there is no such study in the storage.
     """
     storage, study_id = _find(url, name)
-    notes = {key: _noted(value, key) for key, value in storage.get_study_user_attrs(study_id).items()}
+    notes = storage.get_study_user_attrs(study_id)
     storage.remove_session()
     return study_id, notes
 

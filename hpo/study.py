@@ -103,7 +103,10 @@ class Study:
         """
         if self.folder.exists:
             refuse_changes(self.folder.config(), self.config)
-            record = self.read()
+            from hpo.record_recovery import continue_record
+
+            record = continue_record(*self._record_arguments())
+            self._refuse_other_data(record)
             self._refuse_smaller_budget(record)
         else:
             self.folder.make()

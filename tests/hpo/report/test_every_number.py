@@ -281,7 +281,7 @@ def of_record(folder, number):
 
 def of_finalists(study, folder):
     """The two best of the search on fresh seeds: the mean and spread of what was noted of each."""
-    noted = {key: kept["value"] for key, kept in study.user_attrs.items() if key.startswith("finalist_")}
+    noted = {key: kept for key, kept in study.user_attrs.items() if key.startswith("finalist_")}
     best = sorted((t for t in study.trials if t.value is not None), key=lambda t: (-t.value, t.number))[:2]
     found = {}
     for k, trial in enumerate(best):

@@ -1,0 +1,110 @@
+"""Opens a record to go on with it; one that is damaged, missing or an older copy gives way to its backup."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpo.errors import StudyError
+from hpo.record import Record
+from hpo.record_guard import (
+    DamagedRecordError,
+    Guard,
+    Mark,
+    backup_path,
+    copy_of_backup,
+    put_in_place,
+    read_mark,
+)
+from hpo.record_storage import OptunaRows, open_record, open_rows, read_rows, sqlite_path, sqlite_url
+from hpo.space import Space
+from hpo.trials import Direction, TaskGrid
+
+_Description = tuple[str, Space, str, Direction, TaskGrid]
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A record that could be read, and how far it has come."""
+
+    record: Record
+    rows: OptunaRows
+    mark: Mark
+
+
+def continue_record(url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid) -> Record:
+    """Open the record of an existing study, to go on with it; whoever calls holds the study's lock.
+
+    What a backup lacks is trained again, to the same results. Only a SQLite file has a backup: the storage of a team
+    is for its own administrators to keep.
+
+    Raises:
+        StudyError: when there is no such study in the storage, or it is damaged and there is no sound backup.
+    """
+    path = sqlite_path(url)
+    if path is None:
+        return open_record(url, name, space, metric, direction, grid)
+    study: _Description = (name, space, metric, direction, grid)
+    mark = read_mark(path)
+    try:
+        opened = _open(path, study)
+    except DamagedRecordError as error:
+        opened = _recovered(path, study, mark, None, str(error))
+    else:
+        _refuse_another(path, opened.mark, mark)
+        if mark is not None and opened.mark.rows < mark.rows:
+            reason = f"{path} is an older copy: it holds {opened.mark.rows} of {mark.rows} rows"
+            opened = _recovered(path, study, mark, opened, reason)
+    opened.rows.guard = Guard(path, opened.mark)
+    return opened.record
+
+
+def _open(path: Path, study: _Description) -> _Opened:
+    name, space, metric, direction, grid = study
+    rows = open_rows(sqlite_url(path), name, space)
+    record = read_rows(rows, metric, direction, grid)
+    return _Opened(record, rows, Mark(record.noted("id") or "", rows.num_rows()))
+
+
+def _refuse_another(path: Path, found: Mark, expected: Mark | None) -> None:
+    if expected is not None and expected.study_id != found.study_id:
+        raise StudyError(
+            f"record: {path} is the record of another study of that name; put this study's own back, or take it away: "
+            f"then {backup_path(path)} takes its place"
+        )
+
+
+def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
+    """Return the backup's record where it holds more than what was opened, else that; raise where there is neither."""
+    backup = _backup(path, study, mark)
+    if backup is None or (opened is not None and backup.mark.rows <= opened.mark.rows):
+        if opened is None:
+            raise StudyError(
+                f"record: {reason}, and there is no sound backup of it; put a good copy back, or start anew with "
+                f"another study.name"
+            )
+        _warn(f"{reason}, and so is its backup; what is missing is trained again")
+        return opened
+    for each in (backup, opened):
+        if each is not None:
+            each.record.close()
+    aside = put_in_place(path, Path(backup.rows.address))
+    kept = f", which is kept as {aside.name}" if aside.exists() else ""
+    _warn(f"{reason}{kept}; its backup has taken its place, and what that lacks is trained again")
+    return _open(path, study)
+
+
+def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | None:
+    """Return an opened copy of the backup; None where there is none, or none of this study, or it is damaged too."""
+    copy = copy_of_backup(path)
+    if copy is None:
+        return None
+    try:
+        backup = _open(copy, study)
+        _refuse_another(copy, backup.mark, mark)
+    except StudyError:
+        return None
+    return backup
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"warning: record: {text}\n")
