@@ -1,0 +1,223 @@
+"""A record that is damaged, missing, old or another's: made good from its backup, or refused by name; never empty."""
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from hpo.errors import StudyError
+from hpo.record_guard import DamagedRecordError, backup_path, mark_path
+from tests.studies import prepared, rows, run_toy, toy_config
+
+FEW, ALL = 7, 15
+FLIPS = 12
+
+
+def config(trials, **changes):
+    return toy_config("evolutionary", trials=trials, **changes)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return run_toy(tmp_path_factory.mktemp("undisturbed"), config(ALL))
+
+
+@pytest.fixture(scope="module")
+def half_way(tmp_path_factory):
+    """The folders of two studies of the same name that have come half way."""
+    folder = tmp_path_factory.mktemp("half_way")
+    for name in ("study", "other"):
+        run_toy(folder / name, config(FEW))
+    return folder
+
+
+@pytest.fixture
+def begun(half_way, tmp_path):
+    """The database of one of them, to be damaged."""
+    shutil.copytree(half_way / "study", tmp_path / "study")
+    return tmp_path / "study" / "study.db"
+
+
+def truncated(database):
+    with database.open("r+b") as file:
+        file.truncate(database.stat().st_size // 2)
+
+
+def emptied(database):
+    database.write_bytes(b"")
+
+
+def tail_zeroed(database):
+    content = database.read_bytes()
+    half = len(content) // 2
+    database.write_bytes(content[:half] + bytes(len(content) - half))
+
+
+def head_zeroed(database):
+    with database.open("r+b") as file:
+        file.write(bytes(512))
+
+
+def replaced_by_text(database):
+    database.write_text("not a database\n" * 2000)
+
+
+def score_changed(database):
+    """A value that SQLite finds nothing wrong with."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE trial_values SET value = value + 0.125 WHERE trial_id = 2")
+
+
+def outcome_changed(database):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE trial_user_attributes SET value_json = replace(value_json, '0.', '1.')")
+
+
+def parameter_changed(database):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE trial_params SET param_value = 1 - (param_value > 0) WHERE trial_id = 3")
+
+
+def note_changed(database):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE study_user_attributes SET value_json = '[]' WHERE key = 'imports'")
+        connection.execute("UPDATE study_user_attributes SET value_json = '\"x\"' WHERE key = 'id'")
+
+
+def trial_deleted(database):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table in ("trials", "trial_user_attributes", "trial_params", "trial_values"):
+            connection.execute(f"DELETE FROM {table} WHERE trial_id = 2")
+
+
+def deleted(database):
+    database.unlink()
+
+
+DAMAGES = [
+    truncated,
+    emptied,
+    tail_zeroed,
+    head_zeroed,
+    replaced_by_text,
+    score_changed,
+    outcome_changed,
+    parameter_changed,
+    note_changed,
+    trial_deleted,
+    deleted,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_it_is_made_good_from_its_backup(undisturbed, begun, damage, capsys):
+    damage(begun)
+    assert run_toy(begun.parent, config(ALL)) == undisturbed
+    warning = capsys.readouterr().err
+    assert str(begun) in warning
+    assert "its backup has taken its place" in warning
+    # What was there is kept, for whoever wants to look into it.
+    assert damage is deleted or begun.with_name("study.db.damaged-1").exists()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_without_a_backup_it_is_refused_by_name_and_left_as_it_is(begun, damage):
+    damage(begun)
+    backup_path(begun).unlink()
+    there = begun.read_bytes() if begun.exists() else None
+    with pytest.raises(StudyError, match=r"study\.db.*there is no sound backup"):
+        run_toy(begun.parent, config(ALL))
+    assert (begun.read_bytes() if begun.exists() else None) == there
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_who_only_reads_is_refused_and_repairs_nothing(begun, damage):
+    damage(begun)
+    with pytest.raises(DamagedRecordError, match=r"study\.db"):
+        prepared(begun.parent, config(FEW)).read()
+    assert not begun.with_name("study.db.damaged-1").exists()
+
+
+@pytest.mark.parametrize("seed", range(FLIPS))
+def test_a_flipped_bit_never_changes_a_result(undisturbed, begun, seed):
+    """Most lie where nothing is; the others are noticed, by SQLite or by a seal."""
+    rng = random.Random(seed)
+    content = bytearray(begun.read_bytes())
+    for _ in range(4):
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    begun.write_bytes(bytes(content))
+    assert run_toy(begun.parent, config(ALL)) == undisturbed
+
+
+def test_an_older_copy_gives_way_to_the_backup(undisturbed, tmp_path, capsys):
+    folder = tmp_path / "study"
+    run_toy(folder, config(3))
+    shutil.copyfile(folder / "study.db", tmp_path / "older.db")
+    run_toy(folder, config(FEW))
+    shutil.copyfile(tmp_path / "older.db", folder / "study.db")
+    assert run_toy(folder, config(ALL)) == undisturbed
+    assert "is an older copy" in capsys.readouterr().err
+
+
+def test_an_older_copy_with_an_older_backup_is_noticed_and_goes_on(undisturbed, tmp_path, capsys):
+    """Both were put back together; what they lack is trained again, and that is said."""
+    folder = tmp_path / "study"
+    run_toy(folder, config(3))
+    older = {name: (folder / name).read_bytes() for name in ("study.db", "study.db.backup")}
+    run_toy(folder, config(FEW))
+    for name, content in older.items():
+        (folder / name).write_bytes(content)
+    assert run_toy(folder, config(ALL)) == undisturbed
+    assert "so is its backup; what is missing is trained again" in capsys.readouterr().err
+
+
+def test_a_damaged_record_with_an_older_backup_loses_nothing(undisturbed, tmp_path):
+    folder = tmp_path / "study"
+    run_toy(folder, config(3))
+    older = (folder / "study.db.backup").read_bytes()
+    run_toy(folder, config(FEW))
+    (folder / "study.db.backup").write_bytes(older)
+    truncated(folder / "study.db")
+    assert run_toy(folder, config(ALL)) == undisturbed
+
+
+def test_another_studys_record_is_refused_even_under_the_same_name(begun, half_way):
+    shutil.copyfile(half_way / "other" / "study.db", begun)
+    before = begun.read_bytes()
+    with pytest.raises(StudyError, match=r"study\.db is the record of another study"):
+        run_toy(begun.parent, config(ALL))
+    assert begun.read_bytes() == before
+
+
+def test_a_backup_of_another_study_is_not_taken(begun, half_way):
+    shutil.copyfile(backup_path(half_way / "other" / "study.db"), backup_path(begun))
+    truncated(begun)
+    with pytest.raises(StudyError, match="there is no sound backup"):
+        run_toy(begun.parent, config(ALL))
+
+
+def test_a_damaged_backup_is_not_taken(begun):
+    truncated(backup_path(begun))
+    truncated(begun)
+    with pytest.raises(StudyError, match="there is no sound backup"):
+        run_toy(begun.parent, config(ALL))
+
+
+def test_a_sound_record_is_left_alone_and_one_without_a_mark_too(undisturbed, begun, capsys):
+    mark_path(begun).unlink()
+    assert run_toy(begun.parent, config(ALL)) == undisturbed
+    assert not capsys.readouterr().err
+    assert sorted(path.name for path in begun.parent.glob("study.db*")) == [
+        "study.db",
+        "study.db.backup",
+        "study.db.mark",
+    ]
+
+
+def test_the_backup_is_a_whole_record(begun):
+    """Put alone into the folder of the study, it tells the same trials."""
+    expected = rows(begun.parent / "trials.csv")
+    shutil.copyfile(backup_path(begun), begun)
+    assert run_toy(begun.parent, config(FEW)) == expected
