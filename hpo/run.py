@@ -70,14 +70,10 @@ def run_study(
             study.imported(record),
             study.race,
         )
-        # Before what comes after the search too: should that fail, what was searched is still reported.
-        write_report(study, record, has_page=False)
         # Only the last rung, and the one before where the budget cut the last, may still be continued later.
         recent = [trial for trial in history if trial.round >= history[-1].round - 1]
         study.folder.remove_states(study.task_builder().state_names(recent))
-        train_finalists(study, record, dispatcher)
-        winner = choose_winner(study, record)
-        final_model = make_final_model(study, record, dispatcher, winner) if winner else None
+        winner, final_model = _finish(study, record, dispatcher)
         report = write_report(study, record)
         if tracker is not None:
             close_in_tracker(study, record, tracker, report)
@@ -88,3 +84,14 @@ def run_study(
             # Whoever interrupts does not wait for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
     return Result(history, winner, final_model, report.paths[0], is_tracked)
+
+
+def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> tuple[Trial | None, FinalModel | None]:
+    """Train what comes after the search; should that fail, what was searched is still reported."""
+    try:
+        train_finalists(study, record, dispatcher)
+        winner = choose_winner(study, record)
+        return winner, make_final_model(study, record, dispatcher, winner) if winner else None
+    except BaseException:
+        write_report(study, record, has_page=False)
+        raise
