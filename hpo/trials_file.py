@@ -23,10 +23,9 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            rows = list(reader)
+            rows, columns = list(reader), reader.fieldnames or []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from error
-    columns = reader.fieldnames or []
     for column in needed:
         if column not in columns:
             raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")

@@ -1,9 +1,39 @@
-"""What every test runs under: a working directory of its own."""
+"""What every test runs under: a working directory of its own, and no way out of this machine."""
+
+import os
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from tests.guard import sitecustomize
+
+# Each process of the tests has its own; those that it starts write into it, too.
+NETWORK_LOG = Path(tempfile.mkdtemp(prefix="hpo-tests-")) / "network"
+os.environ[sitecustomize.LOG] = str(NETWORK_LOG)
+GUARD = str(Path(sitecustomize.__file__).parent)
+if GUARD not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (GUARD, os.environ.get("PYTHONPATH"))))
+# Ray's switch for whether it is reached from other machines. Its processes talk in C++, past the guard.
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+# Machines that run tests are busy, and how long an example takes says nothing about what it shows.
+settings.register_profile("quick", deadline=None)
+settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path, monkeypatch):
     """Run the test in an empty directory, so that `runs/` and `mlflow.db` are its own."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_way_out():
+    """Fail the test that tried to leave this machine, itself or by a process that it started."""
+    NETWORK_LOG.unlink(missing_ok=True)
+    yield
+    tried = NETWORK_LOG.read_text().splitlines() if NETWORK_LOG.exists() else []
+    assert tried == []

@@ -1,6 +1,5 @@
 """Compares studies that exist, one search each: their curves, and their winners fold by fold."""
 
-import csv
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from hpo.config import StudyConfig
 from hpo.documents import read_json
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder, find_study
+from hpo.trials_file import read_rows
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     if not folder.trials_path.exists():
         raise StudyError(f"study: {folder.trials_path} is missing; write it with `hpo report {config.study.name}`")
     sign = -1.0 if config.study.direction == "maximize" else 1.0
-    with folder.trials_path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(folder.trials_path, ("score", "state", "seconds"))
     losses, seconds = [], []
     for line, row in enumerate(rows, start=2):
         try:

@@ -144,8 +144,19 @@ LAW = {
         "trials",
     },
     "compare": BASE
-    | {"dispatch", "documents", "environment", "folder", "history", "markdown", "observer", "record", "search", "strategies"}
-    | {"page", "study"},
+    | {
+        "dispatch",
+        "documents",
+        "environment",
+        "folder",
+        "history",
+        "markdown",
+        "observer",
+        "record",
+        "search",
+        "strategies",
+    }
+    | {"page", "study", "trials_file"},
     "train_once": {
         "config",
         "environment",

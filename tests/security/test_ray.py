@@ -18,6 +18,7 @@ from tests.studies import REPOSITORY, dispatch_section
 
 pytestmark = pytest.mark.slow
 
+OPENLY = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # What a stranger on this machine would do: ask the cluster at an address for a value.
 ASK = """
 import sys
@@ -57,7 +58,7 @@ def open_cluster(tmp_path_factory):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=environment | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"},
+        env=environment | OPENLY,
     )
     yield process.stdout.readline().strip()
     process.stdin.close()
@@ -161,7 +162,7 @@ dispatcher.close()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env=environment | {"RAY_AUTH_MODE": "disabled"},
+        env=environment | OPENLY,
         capture_output=True,
         text=True,
         timeout=120,

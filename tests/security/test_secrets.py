@@ -88,7 +88,7 @@ def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, pl
 def test_neither_ray_nor_mlflow_keeps_a_secret(planted):
     command = [sys.executable, "-m", "hpo.cli.main", "search", *OWN, "dispatch=ray", "dispatch.workers=1"]
     command += ["track.uri=sqlite:///mlflow.db"]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "PLANTED-" not in done.stdout + done.stderr

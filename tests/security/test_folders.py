@@ -1,0 +1,134 @@
+"""What is state is for this user alone, and nothing in a study's folder leads out of it."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hpo.study import load_study
+from tests.hpo.cli.commands import QUICK, hpo
+
+NAMES = ["../out", "a/b", "/tmp/x", "..", ".hidden", "a b", "a\\b", "-rf", "", "a" * 101, "a..b", "a;b"]
+
+
+def modes(folder):
+    """Return the paths, in the working directory, that others may read, write or enter."""
+    return [str(path) for path in folder.rglob("*") if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+
+
+def test_state_is_for_this_user_alone(capsys):
+    """Also where files are made readable for all, as most systems have it."""
+    before = os.umask(0o022)
+    try:
+        made = (*QUICK, "study.name=made", "study.trials=1", "split.folds=1", "track=mlflow")
+        for command in (["search", *made], ["train", "--config", "runs/made/best.yaml"], ["test", "made"]):
+            code, _, err = hpo(capsys, *command)
+            assert code == 0, err
+        assert os.umask(0o022) == 0o022, "the command leaves the process as it was"
+        assert stat.S_IMODE(Path("runs").stat().st_mode) == 0o700
+        assert Path("mlflow.db").exists()
+        assert Path("mlartifacts").exists()
+        assert modes(Path()) == []
+        code, _, err = hpo(capsys, "report", "made", "--publish")
+        assert code == 0, err
+        published = Path("studies/made")
+        assert stat.S_IMODE(published.stat().st_mode) == 0o755
+        assert {stat.S_IMODE(path.stat().st_mode) for path in published.iterdir()} == {0o644}
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_others_may_enter_is_closed(capsys, study):
+    study.chmod(0o755)
+    assert hpo(capsys, "resume", "made")[0] == 0
+    assert stat.S_IMODE(study.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("where", ["search", "compare", "import"])
+def test_one_rule_for_all_names(capsys, where, name):
+    Path("t.csv").write_text("score,lr\n1,2\n")
+    commands = {
+        "search": ["search", "dispatch=local", "track=none", f'study.name="{name}"'],
+        "compare": ["compare", "--strategies", "random,grid", f"--name={name}", "dispatch=local"],
+        "import": ["import", "--csv", "t.csv", "--", name],
+    }
+    code, _, err = hpo(capsys, *commands[where])
+    assert code == 2
+    assert err.startswith("error: ")
+    assert [str(path) for path in Path().iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("command", ["resume", "report", "test", "search"])
+def test_a_study_that_is_a_link_is_refused(capsys, study, command):
+    elsewhere = study.parent.parent / "elsewhere"
+    study.rename(elsewhere)
+    study.symlink_to(elsewhere.absolute())
+    before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
+    same = (*QUICK, "study.name=made", "study.trials=1", "split.folds=1")
+    code, _, err = hpo(capsys, command, *(same if command == "search" else ["made"]))
+    assert code == 2
+    assert "is a link" in err
+    assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
+
+
+@pytest.mark.parametrize("place", ["study.db", "checkpoints", "data", "trials.csv", "states/x", "checkpoints/final/y"])
+def test_a_link_out_of_the_folder_is_refused(capsys, study, tmp_path_factory, place):
+    outside = tmp_path_factory.mktemp("outside")
+    target = study / place
+    if target.exists():
+        target.rename(outside / target.name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.symlink_to(outside / target.name)
+    for command in ("resume", "report", "test", "reproduce", "predict"):
+        more = ["--input", "-"] if command == "predict" else []
+        code, _, err = hpo(capsys, command, "made", *more)
+        assert code == 2
+        assert "leads out of the study's folder" in err or command == "predict"
+
+
+def test_a_link_in_the_locks_place_is_not_written_through(capsys, study, tmp_path_factory):
+    victim = tmp_path_factory.mktemp("outside") / "victim"
+    victim.write_text("mine")
+    (study / "driver.lock").unlink()
+    (study / "driver.lock").symlink_to(victim)
+    assert hpo(capsys, "resume", "made")[0] == 2
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["../../elsewhere", "/etc"])
+def test_a_model_outside_of_the_folder_is_not_loaded(capsys, study, place):
+    """The record and the report are files that may come from someone else."""
+    record = load_study("made").read()
+    record.note("final", record.noted("final") | {"checkpoint_dir": place})
+    record.close()
+    for command in (
+        ["predict", "made", "--input", "rows.txt"],
+        ["test", "made"],
+        ["attention", "made", "--input", "1"],
+    ):
+        Path("rows.txt").write_text("1\n")
+        code, _, err = hpo(capsys, *command)
+        assert code == 2
+        assert "lies outside of the folder" in err
+
+
+def test_a_report_names_no_file_outside_of_the_folder(capsys, study):
+    report = json.loads((study / "report.json").read_text())
+    report["files"] = {"../../../etc/passwd": "0" * 64}
+    (study / "report.json").write_text(json.dumps(report))
+    code, _, err = hpo(capsys, "reproduce", "made")
+    assert code == 2
+    assert "lies outside of the folder" in err
+
+
+def test_nothing_is_published_through_a_link(capsys, study, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    Path("studies").mkdir()
+    Path("studies/made").symlink_to(outside)
+    code, _, err = hpo(capsys, "report", "made", "--publish")
+    assert code == 2
+    assert "is a link" in err
+    assert list(outside.iterdir()) == []

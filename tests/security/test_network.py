@@ -1,0 +1,100 @@
+"""A whole run leaves this machine alone: nothing listens, nothing is connected to, and no library reports home."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.track.mlflow_quiet import mlflow_environment
+from tests.conftest import NETWORK_LOG
+from tests.hpo.cli.commands import QUICK
+from tests.studies import REPOSITORY
+
+CONFIG = """# @package _global_
+defaults:
+  - default@study
+  - override /model: none
+  - override /data: none
+  - override /training: none
+  - override /space: none
+objective: tests.security.listening:run_fold
+folder: {folder}
+x: 1
+space: {{x: [1, 2]}}
+study: {{name: listening, trials: 1, metric: accuracy}}
+split: {{folds: 1}}
+"""
+
+
+def run(*arguments, **environment):
+    """Run the command in a process of its own, under the guard, and return what it said."""
+    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
+    done = subprocess.run(
+        [sys.executable, "-m", "hpo.cli.main", *arguments],
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_guard_sees_this_process_and_those_it_starts():
+    """192.0.2.0/24 is kept for documentation (RFC 5737): nobody is there."""
+    with pytest.raises(ConnectionRefusedError, match=r"192\.0\.2\.1"):
+        socket.create_connection(("192.0.2.1", 9), timeout=1)
+    with pytest.raises(ConnectionRefusedError, match=r"example\.invalid"):
+        socket.getaddrinfo("example.invalid", 80)
+    code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.2', 53))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ConnectionRefusedError" in done.stderr
+    tried = NETWORK_LOG.read_text()
+    assert [("192.0.2.1" in tried), ("example.invalid" in tried), ("192.0.2.2" in tried)] == [True] * 3
+    NETWORK_LOG.unlink()
+
+
+def test_the_guard_lets_the_loopback_through():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert client.getpeername() == server.getsockname()
+
+
+def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
+    """With MLflow beside it, whose process only writes to a file."""
+    Path("my/study").mkdir(parents=True)
+    Path("my/study/own.yaml").write_text(CONFIG.format(folder=tmp_path))
+    run("search", "--config-dir", "my", "study=own", "dispatch=local")
+    seen = json.loads(Path("listening.json").read_text())
+    assert seen["looked_at"] > 2
+    assert seen["found"] == []
+    assert Path("mlflow.db").exists()
+
+
+@pytest.mark.slow
+def test_a_whole_run_with_ray_and_mlflow_connects_to_nothing():
+    """Search, test, report, train, predict and the rest; the fixture `no_way_out` looks at what was tried."""
+    quick = [item for item in QUICK if not item.startswith(("dispatch", "track"))]
+    run("search", *quick, "study.name=made", "split.folds=1", "dispatch.workers=1")
+    for command in (["test", "made"], ["report", "made", "--publish"], ["sync", "made"], ["reproduce", "studies/made"]):
+        run(*command)
+    run("train", "--config", "runs/made/best.yaml")
+    run("export", "made", "--optuna", "sqlite:///other.db")
+    run("compare", "--strategies", "random,grid", "--repeats", "1", *quick, "dispatch=local")
+
+
+def test_no_library_reports_home():
+    environment = mlflow_environment()
+    assert environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert environment["DO_NOT_TRACK"] == "true"
+    code = "from model.data import hub; hub._load('.', None, 'data.path')"
+    script = f"import os\ntry:\n    {code}\nexcept Exception: pass\nprint(os.environ['HF_HUB_DISABLE_TELEMETRY'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.split()[-1] == "1"
+    sources = [path.read_text() for folder in ("hpo", "model") for path in (REPOSITORY / folder).rglob("*.py")]
+    for service in ("wandb", "comet_ml", "neptune", "sentry_sdk", "posthog", "urllib.request", "import requests"):
+        assert not [source for source in sources if service in source], service

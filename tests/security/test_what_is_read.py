@@ -1,0 +1,214 @@
+"""Nothing that is read back runs code or explodes: no pickles, no `_target_`, no YAML or JSON bombs."""
+
+import ast
+import json
+import os
+import pickle
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from hpo.documents import parse_json, parse_yaml
+from hpo.errors import DocumentError
+from tests.hpo.cli.commands import hpo
+from tests.studies import REPOSITORY
+
+SOURCES = sorted(p for package in ("hpo", "model") for p in (REPOSITORY / package).rglob("*.py"))
+# What would run what it reads, by the last name of a call; `eval` is also what torch calls its mode of evaluation.
+RUNS_CODE = {
+    "exec",
+    "__import__",
+    "unsafe_load",
+    "full_load",
+    "unsafe_load_all",
+    "instantiate",
+    "read_pickle",
+    "Unpickler",
+}
+RUNS_CODE_OF = {
+    ("pickle", None),
+    ("torch", "load"),
+    ("joblib", None),
+    ("shelve", None),
+    ("marshal", None),
+    ("dill", None),
+}
+
+
+class Canary:
+    """Whoever unpickles it makes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def calls(path):
+    """Yield (the name before the dot or None, the last name) of every call in a file, and every import."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Attribute):
+                yield (function.value.id if isinstance(function.value, ast.Name) else None), function.attr
+            elif isinstance(function, ast.Name):
+                yield None, function.id
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                yield alias.name.partition(".")[0], None
+            if isinstance(node, ast.ImportFrom):
+                yield (node.module or "").partition(".")[0], None
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_no_source_calls_what_runs_what_it_reads(path):
+    for owner, name in calls(path):
+        assert name not in RUNS_CODE, f"{path}: {name}"
+        assert (owner, None) not in RUNS_CODE_OF, f"{path}: {owner}"
+        assert (owner, name) not in RUNS_CODE_OF, f"{path}: {owner}.{name}"
+        assert (owner, name) != (None, "eval"), f"{path}: eval"
+    # The only loader of YAML is the strict one; the shipped defaults are read by PyYAML's safe one.
+    if "yaml.load(" in path.read_text():
+        assert path.name == "documents.py"
+
+
+def test_pickles_in_every_folder_that_is_read_are_never_executed(capsys, tmp_path, study):
+    """Each file is replaced by a pickle under its own name; others lie beside it under names that libraries load."""
+    code, _, err = hpo(capsys, "report", "made", "--publish")
+    assert code == 0, err
+    canary = tmp_path / "executed"
+    evil = pickle.dumps(Canary(canary))
+    files = [path for root in ("runs", "studies") for path in Path(root).rglob("*") if path.is_file()]
+    # SQLite deletes these when it closes the database.
+    files = [path for path in files if not path.name.endswith(("-shm", "-wal"))]
+    folders = {path.parent for path in files}
+    assert {"data", "made", "trial_0000"} <= {folder.name for folder in folders}
+    names = (
+        "data.pkl",
+        "model.pt",
+        "weights.bin",
+        "state.pth",
+        "tuner.pkl",
+        "examples.npy",
+        "config.pickle",
+        "MLmodel",
+    )
+    for folder in folders:
+        for name in names:
+            (folder / name).write_bytes(evil)
+    commands = (
+        *(["resume", "made"], ["report", "made"], ["test", "made"], ["reproduce", "made"]),
+        *(["export", "made", "--optuna", "sqlite:///o.db"], ["predict", "made", "--input", "rows.txt"]),
+        ["reproduce", "studies/made"],
+    )
+    Path("rows.txt").write_text("1 2 3\n")
+    for file in files:
+        before = file.read_bytes()
+        file.write_bytes(evil)
+        for command in commands:
+            try:
+                hpo(capsys, *command)
+            except (sqlite3.Error, ValueError, KeyError) as error:
+                pytest.fail(f"{command} with {file} a pickle: {type(error).__name__}: {error}")
+            assert not canary.exists(), f"{command} executed {file}"
+        file.write_bytes(before)
+    import torch
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 -- torch refuses in its own way, or the canary shows that it works
+        torch.load("runs/made/model.pt", weights_only=True)
+    pickle.loads(evil)
+    assert canary.exists(), "the canary sings"
+
+
+def test_a_configuration_with_a_target_instantiates_nothing(capsys, tmp_path):
+    Path("my/study").mkdir(parents=True)
+    canary = tmp_path / "executed"
+    text = f"# @package _global_\ndefaults: [default@study]\nmodel: {{_target_: os.mkdir, _args_: [{canary}]}}\n"
+    Path("my/study/x.yaml").write_text(text)
+    code, _, err = hpo(capsys, "search", "--config-dir", "my", "study=x", "dispatch=local", "track=none")
+    assert code == 2
+    assert "model._target_" in err
+    assert not canary.exists()
+
+
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(12)
+)
+BOMBS = {
+    "billion laughs": LAUGHS,
+    "billion laughs by merging": LAUGHS.replace("[", "{k: [").replace("]", "]}"),
+    "deep lists": "a: " + "[" * 100_000,
+    "deep mappings": "a: " + "{a: " * 100_000,
+    "deep blocks": "- " * 100_000,
+    "deep keys": "? " * 100_000,
+    "a value inside itself": "a: &a [*a]\n",
+    "an object": "a: !!python/object/apply:os.mkdir [executed]\n",
+    "a module": "a: !!python/module:antigravity\n",
+    "a number without end": "a: 1" + "0" * 100_000,
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_yaml_bomb_ends_in_an_error_within_a_second(capsys, bomb):
+    Path("my/study").mkdir(parents=True)
+    Path("my/study/x.yaml").write_text("# @package _global_\n" + BOMBS[bomb])
+    Path("whole.yaml").write_text(BOMBS[bomb])
+    Path("runs/made").mkdir(parents=True)
+    Path("runs/made/config.yaml").write_text(BOMBS[bomb])
+    Path("trained/checkpoint").mkdir(parents=True)
+    Path("trained/config.yaml").write_text(BOMBS[bomb])
+    commands = (
+        ["search", "--config", "whole.yaml"],
+        ["search", "--config-dir", "my", "study=x"],
+        ["train", "--config", "whole.yaml"],
+        ["resume", "made"],
+        ["report", "made"],
+        ["compare", "made", "made"],
+        ["predict", "trained", "--input", "whole.yaml"],
+    )
+    hpo(capsys, "search", "--config", "missing.yaml")  # What is imported is not what is measured.
+    for command in commands:
+        began = time.process_time()
+        code, _, err = hpo(capsys, *command)
+        seconds = time.process_time() - began
+        assert (code, err.startswith("error: ")) == (2, True), command
+        assert seconds < 1, command
+    assert not Path("executed").exists()
+
+
+@pytest.mark.parametrize("file", ["report.json", "environment.json", "trials.csv", "test.json"])
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, "1" * 10_000, "", "[]", "\0", '{"a": "\ud800"}'])
+def test_json_that_explodes_or_is_no_object_is_refused(capsys, study, file, content):
+    path = study / file
+    path.write_text(content, errors="surrogatepass")
+    for command in (["reproduce", "made", "--folds", "0"], ["compare", "made", "made"], ["report", "made"]):
+        code, _, err = hpo(capsys, *command)
+        assert code in (0, 2)
+        assert code == 0 or (err.startswith("error: ") and err.count("\n") == 1)
+
+
+def test_numbers_texts_lists_and_mappings_are_read_as_they_are():
+    text = "a: 1\nb: [x, 2.5, null, true]\nc: {d: 2020-01-01, e: &e {f: 1}}\ng: *e\n"
+    expected = {"a": 1, "b": ["x", 2.5, None, True], "c": {"d": "2020-01-01", "e": {"f": 1}}, "g": {"f": 1}}
+    assert parse_yaml(text, "file") == expected
+    assert parse_json(json.dumps(expected), "file") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' stands there twice"),
+        ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' stands there twice"),
+        ("a: [1, 2\nb: 3", r"file:2:2"),
+        ("yes: 1", r"file:1:1.*put it in quotes"),
+        ("a: *b", r"file:1:4.*alias"),
+        ("a: !!binary aGk=", r"file:1:4.*binary"),
+        ("a: 1\n---\nb: 2", "another document"),
+    ],
+)
+def test_faults_in_yaml_have_line_and_column(text, words):
+    with pytest.raises(DocumentError, match=words):
+        parse_yaml(text, "file")
