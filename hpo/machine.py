@@ -12,7 +12,7 @@ from pathlib import Path
 from hpo.errors import MachineError
 
 # What no point of a space is to blame for: with any of them a trial has not failed, it has not been tried.
-_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
 # How libraries write them whose errors are not Python's: safetensors and tokenizers end in the number.
 _IN_TEXTS = re.compile(rf"os error ({'|'.join(str(number) for number in _FAULTS)})\b")
 _IN_SQLITE = (

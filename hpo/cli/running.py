@@ -8,8 +8,10 @@ from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
 from hpo.dispatch import make_dispatcher
 from hpo.dispatch.local import LocalDispatcher
 from hpo.documents import read_json
+from hpo.errors import MachineError
 from hpo.final import has_final_model
 from hpo.finalists import are_finalists_done
+from hpo.machine import machine_faults
 from hpo.record import Record
 from hpo.run import Result, run_study
 from hpo.search import is_over
@@ -25,8 +27,11 @@ def run_to_the_end(study: Study) -> int:
     refuse_bad_uri(study.config)
     stopping = Stopping()
     try:
-        with stopping:
+        with stopping, machine_faults("study: cannot go on", study.folder.path):
             result = _run(study, stopping)
+    except MachineError as error:
+        again = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
+        raise MachineError(f"{error}; put that right, then go on with {again}") from error
     except Stopped as stopped:
         sys.stderr.write(stopping.last_words())
         # Everything is closed. Threads that are left, of Ray's start or of an objective, must not hold the process.

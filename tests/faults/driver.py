@@ -1,0 +1,68 @@
+"""Runs the real command in a process of its own, to be broken from outside."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hpo.folder import StudyFolder
+from tests.studies import REPOSITORY, rows, run_toy, shipped, toy_config
+
+TOY = (
+    "+toy={layers: 2, width: 16, nonlinearity: relu, lr: 0.01, momentum: 0.5, always: 1}",
+    "space=none",
+    "space.toy.layers=[1,2,3,4,5]",
+    "space.toy.width=[8,16,32,64]",
+    "space.toy.lr=[0.001,0.01,0.1]",
+    "strategy=evolutionary",
+    "study.name=toy",
+    "study.metric=score",
+    "study.trials=15",
+    "track=none",
+)
+LOCAL = (*TOY, "dispatch=local")
+
+
+def undisturbed_rows(folder):
+    """Return the rows of the study of TOY when nothing happens to it."""
+    tree = toy_config(shipped("evolutionary"), trials=15)
+    return run_toy(folder, tree)
+
+
+def start(*arguments, **options):
+    """Start `hpo` in a session of its own, in the working directory."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    # Each line as soon as it is printed, since tests wait for lines.
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"} | options.pop("env", {})
+    command = [sys.executable, "-m", "hpo.cli.main", *arguments]
+    return subprocess.Popen(command, env=environment, start_new_session=True, text=True, **options)
+
+
+def hpo(*arguments, **options):
+    """Run `hpo` to its end; return its exit code, standard output and standard error."""
+    process = start(*arguments, **options)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def finished(*arguments, **options):
+    """Run `hpo`, which has to succeed; return the rows of the study's trials.csv without times."""
+    code, out, err = hpo(*arguments, **options)
+    assert code == 0, out + err
+    return rows(Path("runs/toy/trials.csv"))
+
+
+def gone_on(name="toy", trials=None):
+    """Go on with a study in this process, as `hpo resume` does but for the page of the report, which takes seconds."""
+    config = StudyFolder(Path("runs") / name).config()
+    if trials is not None:
+        config = config.model_copy(update={"study": config.study.model_copy(update={"trials": trials})})
+    return run_toy(Path("runs") / name, config.to_dict())
+
+
+def wait_for_line(process, words):
+    """Read the driver's output up to a line with these words."""
+    for line in process.stdout:
+        if words in line:
+            return line
+    raise AssertionError(f"the driver ended without saying {words!r}: {process.stderr.read()}")

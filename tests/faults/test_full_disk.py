@@ -1,0 +1,113 @@
+"""No room, no permission, no descriptors: one line with the path and what is free; afterwards the study goes on."""
+
+import ctypes
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.driver import LOCAL, finished, gone_on, hpo, undisturbed_rows
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return undisturbed_rows(tmp_path_factory.mktemp("undisturbed"))
+
+
+def refused(code, err, *words):
+    """Assert that a command ended as one does that the machine stopped: one line, no traceback."""
+    lines = err.strip().splitlines()
+    assert code == 1
+    assert lines[-1].startswith("error: ")
+    for word in words:
+        assert word in lines[-1]
+    # Besides it there may be a warning that there was no room for a backup.
+    assert all(line.startswith(("error: ", "warning: ")) for line in lines)
+
+
+def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed):
+    """As where a checkpoint cannot be written: the point is not to blame, so its trial stays open."""
+    Path("disk_is_full").write_text("6")
+    code, _, err = hpo("search", "objective=tests.faults.objectives:full_disk", *LOCAL)
+    refused(code, err, "trial 6", "No space left", "runs/toy/checkpoints", "bytes free", "hpo resume toy")
+    Path("disk_is_full").unlink()
+    assert gone_on() == undisturbed
+
+
+def test_a_process_without_descriptors_says_how_many_it_may_have(undisturbed):
+    Path("files_run_out").write_text("4")
+    few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))}
+    code, _, err = hpo("search", "objective=tests.faults.objectives:many_files", *LOCAL, **few)
+    refused(code, err, "Too many open files", "64 files", "hpo resume toy")
+    Path("files_run_out").unlink()
+    assert gone_on() == undisturbed
+
+
+def test_a_record_that_may_not_grow(undisturbed):
+    """A limit on the size of files stands for a quota; it needs no rights."""
+    small = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))}
+    code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL, **small)
+    refused(code, err, "record: cannot be written", "runs/toy/study.db", "bytes free", "hpo resume toy")
+    assert gone_on() == undisturbed
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own with little room; the working directory is in it."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("mounting a file system is not allowed here")
+    before = Path.cwd()
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [*range(0, 200, 50), *range(200, 1000, 200)])
+def test_a_disk_that_is_full_at_any_moment(undisturbed, small_disk, room):
+    """`room` KiB are left: nothing at all, or as much as the first steps of the study take, or some trials."""
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes((24 * 1024 - room) * 1024))
+    code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL)
+    refused(code, err, "bytes free")
+    ballast.unlink()
+    assert finished("search", "objective=tests.toy:score", *LOCAL) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_file_system_that_becomes_read_only(undisturbed, small_disk):
+    finished("search", "objective=tests.toy:score", *LOCAL, "study.trials=5")
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    code, _, err = hpo("resume", "toy", "study.trials=15")
+    refused(code, err, "Read-only file system", "runs/toy", "bytes free")
+    subprocess.run(["mount", "-o", "remount,rw", small_disk], check=True)
+    assert finished("resume", "toy", "study.trials=15") == undisturbed
+
+
+def bound_by_permissions():
+    """Give up what lets root pass over permissions; for everybody else this changes nothing."""
+    drop_from_bounding_set, dac_override, dac_read_search = 24, 1, 2
+    for capability in (dac_override, dac_read_search):
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
+
+
+@pytest.mark.parametrize("locked", ["runs", "runs/toy"])
+def test_a_folder_that_may_not_be_written(undisturbed, locked):
+    command = ("search", "objective=tests.toy:score", *LOCAL)
+    if locked == "runs/toy":
+        Path("disk_is_full").write_text("5")
+        hpo("search", "objective=tests.faults.objectives:full_disk", *LOCAL)
+        command = ("resume", "toy")
+    Path(locked).mkdir(exist_ok=True)
+    Path(locked).chmod(0o500)
+    code, _, err = hpo(*command, preexec_fn=bound_by_permissions)
+    refused(code, err, locked, "bytes free")
+    Path(locked).chmod(0o700)
+    Path("disk_is_full").unlink(missing_ok=True)
+    assert (gone_on() if locked == "runs/toy" else undisturbed_rows(Path("runs/toy"))) == undisturbed
