@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,14 +90,15 @@ class RayCluster:
         _set_environment(variables)
         os.environ[ray_watchdog.MARK] = str(self._folder)
         try:
-            self._init(
-                address="local",
-                num_gpus=gpus,
-                include_dashboard=False,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                # A folder inside ours: Ray opens its own to everybody.
-                _temp_dir=str(self._folder / "ray"),
-            )
+            with _without_dashboard():
+                self._init(
+                    address="local",
+                    num_gpus=gpus,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    # A folder inside ours: Ray opens its own to everybody.
+                    _temp_dir=str(self._folder / "ray"),
+                )
         except Exception as error:
             # Ray raises many kinds; each of them means that it did not start.
             raise DispatchError(
@@ -206,6 +207,23 @@ def _remove_abandoned() -> None:
         is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
         if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _without_dashboard() -> Iterator[None]:
+    """Keep Ray from starting the dashboard's process, which it does even where none is wanted.
+
+    It then asks the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off.
+    """
+    from ray._private import services
+
+    original = services.start_api_server
+    # What it returns where the process could not be started: no address and no process.
+    services.start_api_server = lambda *_, **__: ("", None)
+    try:
+        yield
+    finally:
+        services.start_api_server = original
 
 
 def _set_environment(variables: Mapping[str, str | None]) -> None:

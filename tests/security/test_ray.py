@@ -28,7 +28,9 @@ print(GcsClient(address=sys.argv[1]).internal_kv_get(b"any", b"thing", timeout=5
 # A cluster as `ray start` makes one: without a token, reached at its own address. It lives until its input ends.
 OPEN = """
 import sys, ray
-ray.init(address="local", num_cpus=1, include_dashboard=False, logging_level="ERROR", _temp_dir=sys.argv[1])
+from hpo.dispatch.ray_cluster import _without_dashboard
+with _without_dashboard():
+  ray.init(address="local", num_cpus=1, include_dashboard=False, logging_level="ERROR", _temp_dir=sys.argv[1])
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """
@@ -112,13 +114,11 @@ def test_the_token_and_the_session_are_for_this_user_alone(cluster):
 
 def test_there_is_no_dashboard_and_no_telemetry(cluster):
     processes = psutil.Process().children(recursive=True)
-    # Ray runs the program all the same: without its pages, and with one part, which would send statistics.
-    heads = [process for process in processes if any(part.endswith("dashboard.py") for part in process.cmdline())]
-    for head in heads:
-        assert {"--minimal", "--disable-frontend"} <= set(head.cmdline())
+    # Its process asks cloud providers what machine this is, even without pages and with statistics off.
+    assert not [process for process in processes if any(part.endswith("dashboard.py") for part in process.cmdline())]
     servers = [process for process in processes if process.name() in ("gcs_server", "raylet")]
     assert servers
-    assert {process.environ().get("RAY_USAGE_STATS_ENABLED") for process in (*heads, *servers)} == {"0"}
+    assert {process.environ().get("RAY_USAGE_STATS_ENABLED") for process in servers} == {"0"}
 
 
 def test_a_cluster_that_the_environment_names_is_not_attached_to(open_cluster):
