@@ -38,4 +38,7 @@ def refuse(event, arguments):
     raise ConnectionRefusedError(f"the tests leave this machine alone: {what}")
 
 
+if any(argument.endswith("/ray/dashboard/dashboard.py") for argument in sys.orig_argv):
+    # Tests of other loops start Ray themselves, and it starts this, which asks cloud providers what machine this is.
+    os._exit(0)
 sys.addaudithook(refuse)
