@@ -130,7 +130,7 @@ def _number(value: Any) -> Any:
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if isinstance(error, MemoryError):
-        # Its own text is empty as a rule.
+    if isinstance(error, MemoryError) and "were free" not in text:
+        # Its own text is empty as a rule; an objective may have found better words.
         text = f"{text or 'out of memory'}; {figures(held())}"
     return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from model.config import Config, parse
 from model.data.store import put_in_place
 from model.errors import CheckpointError
+from model.hashes import HASHES, refuse_changed, write_hashes
 from model.tasks.choose import TASKS
 from model.tasks.protocol import Task
 
@@ -29,13 +30,14 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
-    """Writes weights.safetensors, config.json and task.json; the folder appears whole or not at all."""
+    """Writes weights.safetensors, config.json, task.json and their hashes; the folder appears whole or not at all."""
     target = Path(checkpoint_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     save_file(weights, aside / WEIGHTS)
     (aside / CONFIG).write_text(config.model_dump_json(indent=2), encoding="utf-8")
     (aside / TASK).write_text(json.dumps(task.to_dict(), ensure_ascii=False), encoding="utf-8")
+    write_hashes(aside)
     put_in_place(aside, target)
 
 
@@ -43,10 +45,11 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     """The network with its weights, on the CPU, in evaluation mode.
 
     Raises:
-        CheckpointError: the folder is missing or incomplete, or its files do not fit together.
+        CheckpointError: the folder is missing or incomplete, a file was changed, or they do not fit together.
     """
     folder = Path(checkpoint_dir)
     try:
+        refuse_changed(folder)
         config = parse(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
         task = TASKS[config.data.name].from_dict(json.loads((folder / TASK).read_text(encoding="utf-8")))
         network = task.build(config)
@@ -54,6 +57,6 @@ def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise CheckpointError(
-            f"{folder}: not a usable checkpoint ({reason}); must hold {WEIGHTS}, {CONFIG}, {TASK}"
+            f"{folder}: not a usable checkpoint ({reason}); must hold {WEIGHTS}, {CONFIG}, {TASK}, {HASHES}"
         ) from error
     return Checkpoint(config, task, network.eval())

@@ -42,7 +42,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
             network = learned.build(config).to(device)
         progress = yield from train(
             learned, network, config.training, data, validation, goal, randomness, device,
-            stop_after=task["epochs"], resumable=_resumable(task, config, parts),
+            stop_after=task["epochs"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
         )  # fmt: skip
     except RuntimeError as error:
         if not is_out_of_memory(error):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from model.tasks.protocol import Encoded, Task
 from model.training_config import TrainingConfig
 from model.update import Losses, Update, autocast
 
-Point = dict[str, float]
+Point = dict[str, Any]
 EVALUATION_BATCH = 256  # examples; without gradients, memory is no concern and larger batches are faster
 
 
@@ -45,6 +46,7 @@ def train(
     device: torch.device,
     stop_after: int | None = None,
     resumable: Resumable | None = None,
+    told: int = 0,
 ) -> Generator[Point, None, Progress]:
     """Trains `network` in place; evaluates after each epoch, or every `evaluate_every_steps`.
 
@@ -58,10 +60,11 @@ def train(
         randomness: of this training alone.
         device: where to compute.
         stop_after: epochs to stop after although the schedule is laid out for `config.epochs`; None = all.
-        resumable: where the state is kept after every evaluation, and taken up again if there is one; None = nowhere.
+        resumable: where the state is kept after evaluations, and taken up again if there is one; None = nowhere.
+        told: epochs whose points an earlier training has yielded, so that this one does not where it goes on from it.
 
     Yields:
-        One learning-curve point per evaluation.
+        One learning-curve point per evaluation; and {"warning": text} for each state that is damaged.
 
     Returns:
         The progress at the end; without validation its `best` is None.
@@ -75,7 +78,12 @@ def train(
     every = config.evaluate_every_steps or steps_per_epoch
     optimizers = build_optimizers(network, config)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
-    progress = Progress() if resumable is None else resumable.load(network, optimizers, scaler, randomness)
+    progress = Progress()
+    if resumable is not None:
+        progress, damages = resumable.load(network, optimizers, scaler, randomness)
+        yield from ({"warning": damage} for damage in damages)
+        # What a training that was cut off had yielded is gone with whoever it was yielded to.
+        yield from (point for point in progress.curve if point["epoch"] > told)
     update = Update(task, network, config, data, device, optimizers, scaler)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
 
@@ -97,11 +105,12 @@ def train(
                 raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
             epoch = math.ceil(progress.step / steps_per_epoch)
             _note(progress, metrics, epoch, network, goal, config)
-            yield {
+            progress.curve.append({
                 "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
                 "epochs": config.epochs,
-            }  # fmt: skip
-        if resumable is not None and is_due:
+            })  # fmt: skip
+            yield progress.curve[-1]
+        if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
             resumable.save(progress, network, optimizers, scaler, randomness)
     return progress
 

@@ -1,12 +1,15 @@
 import copy
+from pathlib import Path
 
 import pytest
 import torch
 
+from model import objective
 from model.config import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.errors import CheckpointError
 from model.optimise import build_optimizers
+from model.progress import Resumable
 from model.tasks.classification import Classification
 from model.update import Update
 from tests.model.conftest import run, small
@@ -29,8 +32,8 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     points, result = run(task)
     part = task | {"resume_dir": str(tmp_path / "state"), "checkpoint_dir": str(tmp_path / "parts")}
     first, _ = run(part | {"epochs": 2})
-    second, _ = run(part | {"epochs": 3})
-    third, resumed = run(part)
+    second, _ = run(part | {"epochs": 3, "trained": 2})
+    third, resumed = run(part | {"trained": 3})
     assert first + second + third == points
     assert resumed == result
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts")]
@@ -38,17 +41,64 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
 
 
 def test_a_training_that_is_killed_between_evaluations_goes_on_from_the_last_one(fold, tmp_path):
-    from model import objective
-
     task = fold(small(**HARD))
     points, result = run(task)
     task["resume_dir"] = str(tmp_path / "state")
     killed = objective.run_fold(task)
     assert [next(killed), next(killed)] == points[:2]
     killed.close()
-    rest, resumed = run(task)
-    assert points[1:] == rest
+    again, resumed = run(task)
+    assert again == points
     assert resumed == result
+
+
+def cut_in_half(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def change_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", [cut_in_half, change_a_bit, Path.unlink])
+@pytest.mark.parametrize("name", ["training.safetensors", "training.json", "sha256.json"])
+@pytest.mark.parametrize("damaged", [["last"], ["before"], ["last", "before"]])
+def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
+    fold, tmp_path, monkeypatch, damage, name, damaged
+):
+    monkeypatch.setattr(Resumable, "is_due", True)
+    task = fold(small(**HARD))
+    points, result = run(task)
+    task["resume_dir"] = str(tmp_path / "state")
+    killed = objective.run_fold(task)
+    assert [next(killed) for _ in range(4)] == points[:4]
+    killed.close()
+    for state in damaged:
+        damage(tmp_path / "state" / state / name)
+    messages, resumed = run(task)
+    warnings = [message["warning"] for message in messages if "warning" in message]
+    assert [message for message in messages if "warning" not in message] == points
+    assert resumed == result
+    # The state before is not looked at where the last one is sound.
+    assert len(warnings) == (0 if damaged == ["before"] else len(damaged))
+    assert all(str(tmp_path / "state") in warning for warning in warnings)
+
+
+def test_states_cost_a_twentieth_of_the_time_at_most(fold, tmp_path, monkeypatch):
+    """After a state that took long, the next evaluations are not saved; the last one always is."""
+    clock = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("model.progress.time.monotonic", lambda: next(clock))
+    saved, save = [], Resumable.save
+
+    def noted(self, progress, *rest):
+        saved.append(progress.step)
+        save(self, progress, *rest)
+
+    monkeypatch.setattr(Resumable, "save", noted)
+    points, _ = run(fold(small(**HARD), resume_dir=str(tmp_path / "state")))
+    assert saved == [points[0]["step"], points[-1]["step"]]
 
 
 def test_a_state_of_other_settings_is_not_continued(fold, tmp_path):
@@ -156,4 +206,4 @@ def test_gathering_gives_each_sequence_padded_at_its_end():
 def test_a_state_survives_a_copy_of_the_task(fold, tmp_path):
     task = fold(small(), resume_dir=str(tmp_path / "state"))
     run(task)
-    assert run(copy.deepcopy(task))[0] == []
+    assert run(copy.deepcopy(task) | {"trained": task["config"]["training"]["epochs"]})[0] == []
