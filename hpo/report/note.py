@@ -111,8 +111,10 @@ def _best_row(trial: Trial, keys: Iterable[str], links: Links) -> list[str]:
 
 
 def _again(study: Study, links: Links) -> Iterator[str]:
-    # A heading keeps its distance from the table above it, a paragraph does not.
-    yield "#### Train the winner again and compare: from MLflow alone, or where the study is"
+    # MLflow sets no space below a table.
+    yield "&nbsp;"
+    yield ""
+    yield "To reproduce the winner, from MLflow alone or where the study is:"
     yield ""
     yield "```"
     yield f"hpo reproduce runs:/{links.run_id}"

@@ -5,12 +5,21 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 BINARY = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
+# Puts the pipes where the browser looks for them, by way of numbers that are neither.
+_EXEC = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Chromium:
@@ -27,9 +36,8 @@ class Chromium:
         flags += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-background-networking"]
         flags += ["--no-sandbox"] if os.geteuid() == 0 else []
         flags += [f"--user-data-dir={folder}", f"--window-size={width},{height}", "about:blank"]
-        # A shell puts the pipes where the browser looks for them.
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh", str(BINARY), *flags],
+            [sys.executable, "-c", _EXEC, str(to_read), str(to_write), str(BINARY), *flags],
             pass_fds=(to_read, to_write),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

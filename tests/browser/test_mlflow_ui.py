@@ -1,0 +1,254 @@
+"""What a person sees of a study of 100 trials in MLflow's own UI, looked at with a real browser.
+
+Run with `python -m pytest -m slow tests/browser`; skipped where there is no Chromium. `HPO_SCREENSHOTS=folder` keeps
+a picture of every page.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import BINARY, Chromium
+from tests.studies import REPOSITORY
+from tests.tracked import new_store, run, runs_of, words_study
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BINARY is None, reason="there is no Chromium"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+
+# The assistant opens by itself over the page at the first visit.
+_NO_ASSISTANT = """
+localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
+localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Ui:
+    """`hpo ui` on a study, in its folder."""
+
+    def __init__(self, folder, *arguments):
+        self.port = free_port()
+        command = [sys.executable, "-m", "hpo.cli.main", "ui", "--port", str(self.port), "--no-browser", *arguments]
+        # What the server says of its requests is for nobody.
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.address = self._process.stdout.readline().strip()
+        self.base = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()
+
+    def status(self, host):
+        """Return the HTTP status of the front page under a host name; None while nothing answers."""
+        request = urllib.request.Request(self.base, headers={"Host": host})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return None
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ui")
+    uri = new_store(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        (folder / "runs").mkdir()
+        study = words_study(folder / "runs", trials=100, uri=uri)
+        return study, run(study, has_page=True)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Chromium(tmp_path_factory.mktemp("browser"), 1500, 1250) as chromium:
+        chromium.before_pages(_NO_ASSISTANT)
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def ui(study, browser):
+    with Ui(study[0].folder.path.parents[1], "--study", "reviews") as ui:
+        browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") == 200, "the server", seconds=120)
+        yield ui
+
+
+@pytest.fixture
+def picture(browser, request):
+    """Keep a picture of the page that a test leaves behind, where someone wants them."""
+    yield
+    if folder := os.environ.get("HPO_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        browser.screenshot(Path(folder) / f"{request.node.name.removeprefix('test_')}.png")
+
+
+def table(ui, browser, study, mode=""):
+    parent, _ = runs_of(study)
+    experiment, key = parent.info.experiment_id, parent.data.tags["hpo.study_id"]
+    browser.open(
+        f"{ui.base}/#/experiments/{experiment}/runs?workflowType=machine_learning&viewStateShareKey={key}{mode}"
+    )
+
+
+def tab(ui, browser, name):
+    browser.open(ui.address.replace("?", f"/{name}?"))
+
+
+def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study, picture):
+    _, result = study
+    parent, _ = runs_of(study[0])
+    browser.open(ui.address)
+    browser.wait_for("Winner: trial")
+    browser.click("Show more")
+    text = browser.wait_for("best trials", "Child runs", "0099")
+    winner = result.winner
+    assert f"Winner: trial {winner.number}, accuracy {winner.score:.4f}" in text
+    assert "100 of 100 trials" in text
+    assert f"hpo reproduce runs:/{parent.info.run_id}" in text
+    assert f"hpo reproduce {study[0].reference}" in text
+    best = [trial for trial in result.history.ranked(5) if trial.state == "complete"]
+    cells = browser.evaluate(
+        "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
+    )
+    assert [int(cell) for cell in cells[:5]] == [trial.number for trial in best]
+    assert "*" not in text.partition("Winner")[2][:60], "Markdown is shown as what it means"
+
+
+def test_data_sets_model_and_statuses_stand_beside_the_note(ui, browser, study, picture):
+    browser.open(ui.address)
+    text = browser.wait_for("made-up reviews development", "Registered models", "Winner")
+    assert "Finished" in text
+    browser.wait_for("reviews\nv1")
+    assert "models:/reviews/1" in text
+
+
+def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study, picture):
+    _, result = study
+    browser.open(ui.address)
+    browser.wait_for("Winner: trial")
+    find = "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === '{}').href"
+    browser.open(browser.evaluate(find.format(f"trial {result.winner.number}")))
+    browser.wait_for(f"{result.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
+
+
+def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, study, picture):
+    parent, children = runs_of(study[0])
+    browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/runs?workflowType=machine_learning")
+    text = browser.wait_for("reviews", "101 matching runs")
+    assert "0099 lr=" not in text
+    # The little plus beside the study's name.
+    study_cell = (
+        "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === 'reviews').closest('[role=gridcell]')"
+    )
+    browser.evaluate(f"{study_cell}.querySelector('button').click()")
+    browser.wait_for(children[99].info.run_name[:12])
+
+
+def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study, picture):
+    _, result = study
+    table(ui, browser, study[0])
+    browser.wait_for("100 matching runs", "score", "words.lr")
+    heads = browser.evaluate("[...document.querySelectorAll('[role=columnheader]')].map(e => e.innerText.trim())")
+    wanted = ["score", "trial", "round", "seconds", "words.lr"]
+    # Heads of sections repeat the names of what is under them.
+    assert list(dict.fromkeys(head for head in heads if head in wanted)) == wanted
+    rows = "[...document.querySelectorAll('[role=row] a')].map(e => e.innerText.trim()).filter(t => /^\\d{4} /.test(t))"
+    browser.wait(lambda: len(browser.evaluate(rows)) > 10, "rows")
+    numbers = [int(name[:4]) for name in browser.evaluate(rows)[:10]]
+    scores = {trial.number: trial.score for trial in result.history}
+    assert [scores[number] for number in numbers] == sorted(scores.values(), key=lambda s: -(s or 0))[:10]
+
+
+def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser, study, picture):
+    table(ui, browser, study[0], "&compareRunsMode=CHART")
+    text = browser.wait_for("trial vs. score", "Parallel Coordinates", "fold_0/accuracy")
+    assert text.index("Study") < text.index("fold_0/final_accuracy"), "the study's own charts stand first"
+    points = "document.querySelectorAll('.scatterlayer .point, .gl-canvas').length"
+    browser.wait(lambda: browser.evaluate(points) > 0, "drawn charts")
+    tab(ui, browser, "model-metrics")
+    browser.wait_for("best_score", "trial_score", "Step")
+
+
+def test_the_report_opens_from_the_artifacts(ui, browser, study, picture):
+    tab(ui, browser, "artifacts")
+    browser.wait_for("report.html", "trials.csv", "best.yaml", "config.yaml")
+    browser.click("report.html")
+    # The UI shows pages of strangers in a frame that nobody may look into; what it was given can be read.
+    browser.wait(lambda: browser.evaluate("document.querySelectorAll('iframe').length") == 1, "the report")
+    page = browser.evaluate("fetch(document.querySelector('iframe').src).then(answer => answer.text())")
+    assert "Study reviews" in page
+
+
+def test_the_winner_is_the_champion_of_the_registry(ui, browser, study, picture):
+    browser.open(f"{ui.base}/#/models/reviews")
+    text = browser.wait_for("Version 1", "champion")
+    assert f"hpo.trial : {study[1].winner.number}" in " ".join(text.split())
+
+
+def test_the_experiment_has_its_models(ui, browser, study, picture):
+    parent, _ = runs_of(study[0])
+    browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/models?workflowType=machine_learning")
+    browser.wait_for("Ready", "Source run", "reviews\nv1")
+
+
+def test_a_failed_trial_shows_its_error(ui, browser, study, picture):
+    _, result = study
+    failed = next(trial for trial in result.history if trial.state == "failed")
+    _, children = runs_of(study[0])
+    child = children[failed.number]
+    browser.open(f"{ui.base}/#/experiments/{child.info.experiment_id}/runs/{child.info.run_id}/artifacts")
+    browser.wait_for("error.txt")
+    browser.click("error.txt")
+    browser.wait_for("FloatingPointError")
+    browser.open(f"{ui.base}/#/experiments/{child.info.experiment_id}/runs/{child.info.run_id}")
+    browser.wait_for("Failed", "hpo.error")
+
+
+def test_nobody_gets_in_under_another_name(ui):
+    assert ui.status(f"localhost:{ui.port}") == 200
+    assert ui.status("evil.example") == 403
+    assert ui.status("10.0.0.1") == 403
+
+
+def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, study, picture):
+    pytest.importorskip("optuna_dashboard")
+    with Ui(study[0].folder.path.parents[1], "--study", "reviews", "--optuna") as ui:
+        browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") is not None, "the server", seconds=60)
+        assert ui.status("evil.example") == 403
+        browser.open(ui.address)
+        text = browser.wait_for(f"Best Trial (number={study[1].winner.number})")
+        assert f"{study[1].winner.score}" in text
+        assert "words.lr" in text
+        request = urllib.request.Request(f"{ui.base}/api/studies/1", method="DELETE")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(request, timeout=10)
+    record = study[0].read()
+    assert len(record.trials()) == 100
+    record.close()
