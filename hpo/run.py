@@ -12,6 +12,7 @@ from hpo.observer import Observer
 from hpo.record import Record
 from hpo.report import write_report
 from hpo.search import search
+from hpo.states import StateKeeper
 from hpo.study import Study
 from hpo.track import Tracker
 from hpo.tracking import close_in_tracker, interrupt_in_tracker, open_in_tracker
@@ -50,7 +51,7 @@ def run_study(
     Whatever interrupts it, the record holds every outcome that arrived, and the tracker is told that the
     run was killed.
     """
-    watching: list[Observer] = list(observers)
+    watching: list[Observer] = [StateKeeper(), *observers]
     if study.keeps_models and study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)
         keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, list(record.history()))
@@ -71,9 +72,10 @@ def run_study(
             study.race,
         )
         # Only the last rung, and the one before where the budget cut the last, may still be continued later.
-        recent = [trial for trial in history if trial.round >= history[-1].round - 1]
+        recent = [t for t in history if t.amount is not None and t.round >= history[-1].round - 1]
         study.folder.remove_states(study.task_builder().state_names(recent))
         winner, final_model = _finish(study, record, dispatcher)
+        study.folder.remove_states(study.task_builder().state_names(recent))
         report = write_report(study, record)
         if tracker is not None:
             close_in_tracker(study, record, tracker, report)

@@ -89,6 +89,7 @@ class Study:
             self.folder.data_dir.absolute() if self.plan and self.objective.prepare_data else None,
             self.folder.checkpoints_dir.absolute() if self.keeps_models else None,
             self.folder.states_dir.absolute(),
+            self.objective.continues,
         )
 
     def environment(self) -> dict[str, Any]:
@@ -211,7 +212,7 @@ def prepare_study(config: StudyConfig) -> Study:
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
     refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
-    refuse_unknown_metric(config, objective)
+    refuse_unknown_metric(config.study.metric, config.trial, objective)
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))
     return Study(config, folder, objective, space, strategy, examples, plan, own, imports)

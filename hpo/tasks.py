@@ -31,7 +31,9 @@ class TaskBuilder:
         data_dir: where the development examples were written, and nothing else; None where the objective has
             no `prepare_data`: then it gets indices in the numbering of its `describe_data`.
         checkpoints_dir: where trained models are kept; None where the objective keeps none.
-        states_dir: where trainings that a later trial may continue keep their state.
+        states_dir: where trainings keep their state.
+        continues: whether the objective can go on from a state: then a task whose worker or driver died does. Without
+            it only those trainings keep one that a later trial goes on with.
     """
 
     config: StudyConfig
@@ -40,6 +42,7 @@ class TaskBuilder:
     data_dir: Path | None
     checkpoints_dir: Path | None
     states_dir: Path | None = None
+    continues: bool = False
 
     def tasks_of(self, trial: Trial) -> list[Task]:
         """Return one task a fold and repeat.
@@ -69,7 +72,7 @@ class TaskBuilder:
             "train": self._positions(self.plan.development),
             "validation": [],
             "epochs": epochs,
-            "resume_dir": None,
+            "resume_dir": self._resume_dir(trial, FINAL_FOLD, 0) if self.continues else None,
             "checkpoint_dir": str(self.checkpoints_dir / "final"),
         }
         return Task(trial.number, FINAL_FOLD, payload | changes)
@@ -105,7 +108,7 @@ class TaskBuilder:
             "train": train,
             "validation": validation,
             "seed": training_seed(self.config.study.seed, trial.key, fold, repeat),
-            "resume_dir": self._resume_dir(trial, fold, repeat) if trial.amount is not None else None,
+            "resume_dir": self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
         }
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:

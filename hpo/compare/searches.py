@@ -121,7 +121,7 @@ def run_search(
     # States of trainings are each search's own: another one would go on where this one stopped, and for nothing.
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
-    builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute())
+    builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)
     record = memory_record(config.metric, config.direction, study.grid)
     try:
         history = search(

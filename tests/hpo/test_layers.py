@@ -103,6 +103,7 @@ LAW = {
     "default_model": {"study", "trials", "worker"},
     "final_test": {
         "default_model",
+        "documents",
         "errors",
         "final",
         "finalists",
@@ -129,6 +130,7 @@ LAW = {
         "track",
         "trials",
     },
+    "states": {"dispatch", "trials"},
     "run": {
         "dispatch",
         "final",
@@ -138,6 +140,7 @@ LAW = {
         "record",
         "report",
         "search",
+        "states",
         "study",
         "track",
         "tracking",
@@ -165,6 +168,7 @@ LAW = {
         "objective",
         "sealing",
         "splits",
+        "study_checks",
         "tasks",
         "trials",
         "worker",
