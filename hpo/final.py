@@ -62,7 +62,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
 def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
     """Return the model that the winner's hold-out left; train it again, with its seed, where it was not kept."""
     name = f"checkpoints/{checkpoint_name(winner.number)}"
-    if (study.folder.path / name).exists():
+    if (study.folder.path / name).exists() and not study.folder.changed_files(name):
         return FinalModel(winner.number, name, None, 0.0)
     outcome = _run(dispatcher, study.task_builder().tasks_of(replace(winner, trained=0))[0])
     if outcome.error:
@@ -77,8 +77,10 @@ def has_final_model(study: Study, record: Record) -> bool:
     winner, noted = choose_winner(study, record), noted_final_model(record)
     if winner is None:
         return True
-    is_there = noted is not None and study.folder.inside(noted.checkpoint_dir).exists()
-    return noted is not None and noted.trial == winner.number and is_there
+    if noted is None or noted.trial != winner.number or not study.folder.inside(noted.checkpoint_dir).exists():
+        return False
+    # Another model under its name is not the winner's.
+    return not study.folder.changed_files(noted.checkpoint_dir)
 
 
 def noted_final_model(record: Record) -> FinalModel | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.default_model import DEFAULT, DefaultModel, default_model
+from hpo.documents import parse_json
 from hpo.errors import StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.finalists import are_finalists_done, choose_winner
@@ -76,8 +77,13 @@ def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
     """Return every opening of this test part by any study, the earliest first."""
     if not ledger.exists():
         return []
-    lines = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return [line for line in lines if line["fingerprint"] == fingerprint]
+    texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+    lines = [(number, parse_json(text, f"{ledger}:{number}")) for number, text in texts if text.strip()]
+    for number, line in lines:
+        if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
+            # An opening that cannot be read cannot be counted, and may have been one of these data.
+            raise StudyError(f"{ledger}:{number}: is no opening of a test part; put back what was there")
+    return [line for _, line in lines if line["fingerprint"] == fingerprint]
 
 
 def _winner(study: Study, record: Record) -> Trial:
@@ -94,7 +100,9 @@ def _winner(study: Study, record: Record) -> Trial:
     if winner is None:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
     if not has_final_model(study, record):
-        raise StudyError(f"test: the winner's model is missing; run `hpo resume {study.reference}` first")
+        raise StudyError(
+            f"test: the winner's model is missing, or another lies in its place; run `hpo resume {study.reference}` first"
+        )
     return winner
 
 

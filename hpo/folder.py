@@ -1,6 +1,7 @@
 """The study's folder `runs/<study>/`: where its files are, its frozen configuration, and the driver's lock."""
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import yaml
 
 from hpo.config import FREE_KEYS, StudyConfig, config_from_dict
 from hpo.documents import read_json, read_yaml
-from hpo.errors import StudyError
+from hpo.errors import DocumentError, StudyError
 from hpo.keys import differences
 
 RUNS = Path("runs")
@@ -90,6 +91,23 @@ class StudyFolder:
         if not path.resolve().is_relative_to(self.path.resolve()):
             raise StudyError(f"{self.path}: names '{name}', which lies outside of the folder; put back what was there")
         return path
+
+    def changed_files(self, below: str) -> list[str]:
+        """Return the files below this name that are not those which the report was written with.
+
+        Empty where there is no report to compare with, or none that can be read: it is written again.
+        """
+        try:
+            known = read_json(self.path / "report.json").get("files")
+        except DocumentError:
+            return []
+        expected = known if isinstance(known, dict) else {}
+        inside = {name: digest for name, digest in expected.items() if name.startswith(f"{below}/")}
+        return [name for name, digest in inside.items() if not self._is(name, digest)]
+
+    def _is(self, name: str, digest: str) -> bool:
+        path = self.inside(name)
+        return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
     def make(self) -> None:
         """Make the folder, for this user alone: what is in it is state.

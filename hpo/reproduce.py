@@ -158,7 +158,10 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None) -> list[Task]:
     point = point_of(row, study.space)
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")
-    trial = Trial(int(row["number"]), 0, point, amount=_amount(row))
+    try:
+        trial = Trial(int(row["number"]), 0, point, amount=_amount(row))
+    except ValueError as error:
+        raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; put back what was there") from error
     tasks = study.task_builder().tasks_of(trial)
     if not set(folds or ()) <= set(range(study.grid.folds)):
         raise StudyError(f"--folds: the study has folds 0 to {study.grid.folds - 1}, given {folds}")
@@ -183,7 +186,11 @@ def _amount(row: Row) -> int | None:
     return int(row["amount"]) if row.get("amount") else None
 
 
-def _refuse_tampered(folder: StudyFolder, hashes: Mapping[str, str]) -> None:
+def _refuse_tampered(folder: StudyFolder, hashes: Any) -> None:
+    if not isinstance(hashes, Mapping):
+        raise StudyError(
+            f"{folder.path / 'report.json'}: its 'files' are no names with hashes; put back what was there"
+        )
     for name, digest in hashes.items():
         path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:

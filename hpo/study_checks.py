@@ -60,13 +60,12 @@ def _refuse_bad_value(
         raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
 
 
-def refuse_unknown_metric(config: StudyConfig, objective: Objective) -> None:
+def refuse_unknown_metric(metric: str, config: Mapping[str, Any], objective: Objective) -> None:
     """Refuse a metric that the objective does not return, where it tells those that it does."""
     # What describes its own search (a table) calls its score what it is asked for.
     if objective.describe_method is None or objective.describe_search is not None:
         return
-    known = objective.describe_method(config.trial).get("metrics") or {}
-    metric = config.study.metric
+    known = objective.describe_method(config).get("metrics") or {}
     if known and metric not in known:
         raise ConfigError(
             f"study.metric: must be one of {', '.join(known)}, given {metric!r}{nearest(metric, known)}; another "

@@ -16,6 +16,7 @@ from hpo.folder import RUNS, write_atomically
 from hpo.objective import resolve
 from hpo.sealing import seal, values_of
 from hpo.splits import make_plan
+from hpo.study_checks import refuse_unknown_metric
 from hpo.tasks import without_sources
 from hpo.trials import Outcome
 from hpo.worker import run_task
@@ -61,6 +62,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) 
         raise ConfigError(explain(error)) from error
     objective = resolve(training.objective, str(Path.cwd()), secrets)
     objective.refuse_bad_config(config)
+    refuse_unknown_metric(training.study.metric, config, objective)
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
     folder = _new_folder(training.study.name)

@@ -53,7 +53,7 @@ def find_model(name: str) -> TrainedModel:
         HpoError: there is neither, or the study has no final model.
     """
     trained = Path(name) / "checkpoint"
-    if trained.is_dir():
+    if _is_folder(trained):
         # What `hpo train` leaves: one training, with the configuration that says whose it is.
         objective = read_yaml(Path(name) / "config.yaml", "MODEL").get("objective")
         if not isinstance(objective, str):
@@ -62,7 +62,7 @@ def find_model(name: str) -> TrainedModel:
     try:
         find_study(name)
     except StudyError as error:
-        if Path(name).is_dir():
+        if _is_folder(Path(name)):
             return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
         known = str(error).partition("; ")[2]
         raise StudyError(f"MODEL: '{name}' is neither a study nor a checkpoint folder; {known}") from error
@@ -73,8 +73,17 @@ def find_model(name: str) -> TrainedModel:
     if not study.keeps_models:
         raise StudyError(f"MODEL: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
     if model is None or not is_current:
-        raise StudyError(f"MODEL: study '{name}' has no final model yet; `hpo resume {name}` finishes it")
+        raise StudyError(
+            f"MODEL: study '{name}' has no final model, or another than its report knows; `hpo resume {name}` trains it"
+        )
     return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir).absolute()))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # A name that no file can have.
 
 
 def refuse_bad_output(path: Path) -> None:

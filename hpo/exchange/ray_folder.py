@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hpo.documents import parse_json, read_json
 from hpo.errors import DataError, nearest
 from hpo.exchange.imported import Attempt, Imported, attempt_from
 from hpo.keys import flatten
@@ -71,8 +72,10 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
         return
     for entry in _read_json(saved[-1]).get("trial_data", []):
         # Each is a pair of texts, JSON themselves: the trial, and what happened in it.
-        trial = json.loads(entry[0]) if isinstance(entry, list) and isinstance(entry[0], str) else {}
-        if "relative_logdir" in trial:
+        trial = (
+            parse_json(entry[0], f"--ray: {saved[-1]}") if isinstance(entry, list) and isinstance(entry[0], str) else {}
+        )
+        if isinstance(trial, dict) and "relative_logdir" in trial:
             yield str(trial["relative_logdir"]), str(trial.get("status"))
 
 
@@ -83,7 +86,7 @@ def _last_result(path: Path) -> dict[str, Any]:
     while lines:
         try:
             return flatten(json.loads(lines.pop()))
-        except (json.JSONDecodeError, AttributeError):
+        except (ValueError, RecursionError, AttributeError):
             # A driver that was killed leaves half a line.
             continue
     return {}
@@ -102,10 +105,4 @@ def _seconds(result: Mapping[str, Any]) -> float:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"--ray: {path} cannot be read: {error}") from error
-    if not isinstance(values, dict):
-        raise DataError(f"--ray: {path} must hold a mapping, given a {type(values).__name__}")
-    return values
+    return read_json(path, "--ray")

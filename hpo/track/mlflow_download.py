@@ -16,13 +16,17 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     Raises:
         TrackError: when there is no such run, or it is no study's.
     """
+    path = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and not path.is_file():
+        # MLflow would create it, in seconds.
+        raise TrackError(f"--uri: there is no file {path}, given {uri!r}; give the address that runs are in")
     # Before MLflow is imported, which reads it then.
     os.environ.update(mlflow_environment())
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    client = MlflowClient(uri)
     try:
+        client = MlflowClient(uri)
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
         parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id
