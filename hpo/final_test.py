@@ -101,7 +101,7 @@ def _winner(study: Study, record: Record) -> Trial:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
     if not has_final_model(study, record):
         raise StudyError(
-            f"test: the winner's model is missing, or another lies in its place; run `hpo resume {study.reference}` first"
+            f"test: the winner's model is missing, or another lies there; run `hpo resume {study.reference}` first"
         )
     return winner
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.errors import DataError
+from hpo.errors import DataError, DocumentError
 from hpo.exchange.ray_folder import read_ray
 from tests.hpo.cli.commands import hpo
 from tests.studies import rows
@@ -87,10 +87,10 @@ def test_what_cannot_be_read_is_named():
     with pytest.raises(DataError, match=r"no folder with a params.json"):
         read_ray(Path("sweep/train_00000"), "loss", None)
     Path("sweep/train_00000/params.json").write_text("{")
-    with pytest.raises(DataError, match=r"params.json cannot be read"):
+    with pytest.raises(DocumentError, match=r"params.json:1:2: is not JSON"):
         read_ray(Path("sweep"), "loss", None)
     Path("sweep/train_00000/params.json").write_text("[1]")
-    with pytest.raises(DataError, match="must hold a mapping, given a list"):
+    with pytest.raises(DocumentError, match="must hold an object, given a list"):
         read_ray(Path("sweep"), "loss", None)
 
 
