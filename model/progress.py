@@ -4,7 +4,7 @@ import errno
 import json
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ class Resumable:
         randomness: Randomness,
     ) -> None:
         """Writes the whole state beside the one before; it is there whole or not at all."""
+        began = time.monotonic()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"random.{name}": tensor for name, tensor in randomness.state().items()}
         for place, optimizer in enumerate(optimizers):
@@ -90,12 +91,12 @@ class Resumable:
                     for name, value in values.items()
                     if isinstance(value, Tensor)
                 }
-        plain = asdict(progress) | {"best": None}
+        # Without the best weights, which `asdict` would copy.
+        plain = asdict(replace(progress, best=None))
         if progress.best is not None:
             tensors |= {f"best.{name}": tensor for name, tensor in progress.best.weights.items()}
             plain["best"] = {"metrics": progress.best.metrics, "epoch": progress.best.epoch}
         content = {"settings": self.settings, "progress": plain, "scaler": scaler.state_dict()}
-        began = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=".", dir=self.folder))
         save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, aside / TENSORS)
