@@ -17,6 +17,7 @@ from hpo.run import run_study
 from hpo.study import prepare_study
 from hpo.track import make_tracker
 from hpo.track.messages import dropped
+from hpo.tracking import close_in_tracker, open_in_tracker
 from tests import words
 from tests.studies import REPOSITORY, toy_config
 
@@ -35,9 +36,9 @@ def new_store(folder):
     return f"sqlite:///{folder}/mlflow.db"
 
 
-def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", **changes):
+def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", experiment="tests", **changes):
     """Return a study of the toy objective in a folder that has a store."""
-    track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db", "experiment": "tests"}
+    track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db", "experiment": experiment}
     config = config_from_dict(toy_config(strategy, trials=trials, track=track, **changes))
     return replace(prepare_study(config), folder=StudyFolder(folder / "study"))
 
@@ -63,10 +64,20 @@ def run(study, dispatcher=None, has_page=False):
         record.close()
 
 
+def synchronise(study):
+    """Send a study again, as `hpo sync` does."""
+    record = study.read()
+    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    open_in_tracker(study, record, tracker)
+    close_in_tracker(study, record, tracker, write_report(study, record, has_page=False))
+    record.close()
+    return tracker.close()
+
+
 def runs_of(study, uri=None):
     """Return the parent run and its children by trial number; there are no others in the experiment."""
     client = MlflowClient(uri or study.config.track.uri)
-    experiment = client.get_experiment_by_name("tests").experiment_id
+    experiment = client.get_experiment_by_name(study.config.track.experiment).experiment_id
     found, token = [], None
     while token != "":
         page = client.search_runs([experiment], max_results=1000, page_token=token)

@@ -24,7 +24,6 @@ from hpo.track.mlflow_quiet import mlflow_environment
 
 # Messages that are close in time share a batch; curves appear in the UI at most this much later.
 _GATHER_SECONDS = 0.5
-_RETRY_SECONDS = 5.0
 _BATCH = 200
 # Once the input has ended, how long an absent server is waited for; `hpo sync` sends what is missing later.
 _LAST_CALL_SECONDS = 10.0
@@ -39,8 +38,8 @@ def main() -> int:
 
     The first message tells where to: `uri` of the tracking store (which may hold a password, and so is no argument),
     `experiment` (made where it is missing), `artifact_root` (the folder for artifacts of an experiment that is made in
-    a store on this machine) and `lock_path` (None, or a file that is held while this process writes, so that a study
-    has one writer at a time).
+    a store on this machine), `lock_path` (None, or a file that is held while this process writes, so that a study
+    has one writer at a time) and `retry_seconds` (after which what failed is tried again).
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -59,11 +58,14 @@ def main() -> int:
 class _Sender:
     """Keeps what has arrived until MLflow has taken it."""
 
-    def __init__(self, uri: str, experiment: str, artifact_root: str, lock_path: str | None) -> None:
+    def __init__(
+        self, uri: str, experiment: str, artifact_root: str, lock_path: str | None, retry_seconds: float
+    ) -> None:
         self._uri = uri
         self._experiment = experiment
         self._artifact_root = Path(artifact_root)
         self._lock_path = lock_path
+        self._retry_seconds = retry_seconds
         self._lock: int | None = None
         self._sink: Any = None
         self._unsent: deque[Message] = deque()
@@ -116,6 +118,7 @@ class _Sender:
     def _watch(self, patience: float, end: float) -> None:
         while time.monotonic() < min(end, self._last_progress + patience):
             time.sleep(0.2)
+        self._warn(TimeoutError("no answer in time"))
         # A call that hangs cannot be taken back; whatever it was half-way through is done again by the next sync.
         os._exit(1)
 
@@ -133,7 +136,7 @@ class _Sender:
             # The fewer at a time, the less a server that fails now and then makes us do again.
             self._batch = max(1, self._batch // 2)
             self._warn(error)
-            return _RETRY_SECONDS
+            return self._retry_seconds
         return 0.0
 
     def _is_alone(self) -> bool:

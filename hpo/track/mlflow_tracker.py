@@ -14,6 +14,9 @@ from hpo.track.messages import Message
 from hpo.track.mlflow_quiet import mlflow_environment
 from hpo.trials import TaskGrid, Trial
 
+# How long an MLflow that could not be written is left alone before the next try.
+_RETRY_SECONDS = 5.0
+
 
 class MlflowTracker:
     """Sends messages through a queue and a pipe to `hpo.track.mlflow_process`."""
@@ -33,8 +36,9 @@ class MlflowTracker:
         self._queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
-        where = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
-        self.send(where | {"lock_path": str(lock_path.absolute()) if lock_path else None})
+        where: Message = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
+        where |= {"lock_path": str(lock_path.absolute()) if lock_path else None, "retry_seconds": _RETRY_SECONDS}
+        self.send(where)
 
     def send(self, message: Message) -> None:
         """Queue the message."""

@@ -11,13 +11,12 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.dispatch.local import LocalDispatcher
-from hpo.report import write_report
 from hpo.track import make_tracker
 from hpo.track.messages import close_trial, curve_point, curves, name_taken, open_trial, run_name
-from hpo.tracking import close_in_tracker, open_in_tracker
+from hpo.tracking import open_in_tracker
 from hpo.trials import Outcome, Trial
 from tests.studies import REPOSITORY
-from tests.tracked import assert_shows_the_record, new_store, run, runs_of, tracked_study
+from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -37,16 +36,6 @@ def finished_run(tmp_path_factory):
         patch.chdir(folder)
         study = tracked_study(folder, trials=14)
         return study, run(study, has_page=True)
-
-
-def synchronise(study):
-    """Send a study again, as `hpo sync` does."""
-    record = study.read()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
-    open_in_tracker(study, record, tracker)
-    close_in_tracker(study, record, tracker, write_report(study, record, has_page=False))
-    record.close()
-    return tracker.close()
 
 
 def everything(study):

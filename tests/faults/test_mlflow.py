@@ -1,0 +1,331 @@
+"""MLflow breaks in every way it can: the search does not wait for it, warns once, and everything arrives later.
+
+The quick ones run by default; `python -m pytest -m slow tests/faults/test_mlflow.py` kills the real `mlflow server`,
+has it hang and answer late, and locks its database for a minute.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from mlflow import MlflowClient
+
+from hpo.dispatch.local import LocalDispatcher
+from tests.faults.driver import start, wait_for_line
+from tests.faults.mlflow_server import FaultyServer
+from tests.studies import REPOSITORY
+from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+# A driver that waits for a broken MLflow waits for the time limit of a request, which is 10 s.
+STALLED_SECONDS = 5.0
+
+
+class Eventful(LocalDispatcher):
+    """Runs tasks as ever, does something before those of some trials, and notes what the driver took between tasks."""
+
+    def __init__(self, events):
+        super().__init__(str(REPOSITORY))
+        self._events = dict(events)
+        self._returned = None
+        self.longest_turn = 0.0
+
+    def submit(self, task):
+        if self._returned is not None:
+            self.longest_turn = max(self.longest_turn, time.monotonic() - self._returned)
+        self._events.pop(task.trial, lambda: None)()
+        super().submit(task)
+
+    def wait(self, timeout=None):
+        reports = super().wait(timeout)
+        self._returned = time.monotonic()
+        return reports
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    """What a user waits for at the end of a study with a broken MLflow, and between tries, in short."""
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr("hpo.track.mlflow_tracker._RETRY_SECONDS", 0.5)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = FaultyServer(tmp_path_factory.mktemp("server"), free_port())
+    server.start()
+    yield server
+    server.kill()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_with(study, events):
+    """Run a study while things happen; assert that its driver waited for none of them, and return the result."""
+    dispatcher = Eventful(events)
+    result = run(study, dispatcher)
+    assert dispatcher.longest_turn < STALLED_SECONDS
+    assert len(result.history) == study.config.study.trials
+    return result
+
+
+def shown(study, number):
+    """Wait until MLflow shows the trial."""
+    client = MlflowClient(study.config.track.uri)
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        experiment = client.get_experiment_by_name(study.config.track.experiment)
+        condition = f"tags.`hpo.trial` = '{number}'"
+        if experiment and client.search_runs([experiment.experiment_id], condition):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"trial {number} is not shown")
+
+
+def warnings_in(capfd):
+    return capfd.readouterr().err.count("cannot be written")
+
+
+def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
+    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="errors")
+
+    def break_it():
+        shown(study, 3)
+        server.set_mode("error")
+
+    result = run_with(study, {5: break_it})
+    assert not result.is_tracked
+    assert warnings_in(capfd) == 1
+    server.set_mode("pass")
+    assert synchronise(study)
+    assert warnings_in(capfd) == 0
+    assert_shows_the_record(study)
+
+
+def test_a_server_that_recovers_before_the_end_needs_no_sync(server, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
+    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="recovers")
+
+    def break_it():
+        shown(study, 1)
+        server.set_mode("error")
+
+    def wait_for_a_failure_and_mend_it():
+        time.sleep(2)
+        server.set_mode("pass")
+
+    result = run_with(study, {3: break_it, 8: wait_for_a_failure_and_mend_it})
+    assert result.is_tracked
+    assert warnings_in(capfd) == 1
+    assert_shows_the_record(study)
+
+
+class Lock:
+    """Holds MLflow's database of a folder for itself, from another process."""
+
+    _SCRIPT = """
+import sqlite3, sys, time
+database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+database.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+    def __init__(self, folder):
+        self._path = folder / "mlflow.db"
+        self._holder = None
+
+    def hold(self, seconds):
+        command = [sys.executable, "-c", self._SCRIPT, str(self._path), str(seconds)]
+        self._holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._holder.stdout.readline() == "held\n"
+
+    def release(self):
+        if self._holder is not None:
+            self._holder.kill()
+            self._holder.communicate()
+            self._holder = None
+
+
+@pytest.fixture
+def lock(tmp_path):
+    lock = Lock(tmp_path)
+    yield lock
+    lock.release()
+
+
+def test_a_locked_database_is_waited_for(tmp_path, lock, capfd):
+    new_store(tmp_path)
+    study = tracked_study(tmp_path, trials=12)
+
+    def lock_it():
+        shown(study, 2)
+        lock.hold(600)
+
+    result = run_with(study, {4: lock_it})
+    assert not result.is_tracked
+    assert warnings_in(capfd) <= 1
+    lock.release()
+    assert synchronise(study)
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_a_database_that_is_locked_for_a_minute_gets_everything_afterwards(tmp_path, lock, capfd, monkeypatch):
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 180.0)
+    monkeypatch.setattr("hpo.track.mlflow_tracker._RETRY_SECONDS", 5.0)
+    new_store(tmp_path)
+    study = tracked_study(tmp_path, trials=12)
+    began = []
+
+    def lock_it():
+        shown(study, 2)
+        lock.hold(60)
+        began.append(time.monotonic())
+
+    result = run_with(study, {4: lock_it, 11: lambda: time.sleep(max(0.0, 62 - (time.monotonic() - began[0])))})
+    assert result.is_tracked
+    assert warnings_in(capfd) == 1
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs(server, tmp_path, capfd):
+    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="hangs")
+
+    def break_it():
+        shown(study, 3)
+        server.set_mode("hang")
+
+    began = time.monotonic()
+    result = run_with(study, {5: break_it, 9: lambda: time.sleep(12)})
+    assert not result.is_tracked
+    assert time.monotonic() - began < 90
+    assert warnings_in(capfd) == 1
+    server.set_mode("pass")
+    assert synchronise(study)
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_a_server_that_answers_after_thirty_seconds_makes_no_run_twice(server, tmp_path, capfd):
+    """A request that nobody waits for any more is carried out all the same: its run is found, and deleted."""
+    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="late")
+
+    def break_it():
+        shown(study, 3)
+        server.set_mode("late 30")
+
+    result = run_with(study, {5: break_it, 9: lambda: time.sleep(25)})
+    assert not result.is_tracked
+    assert warnings_in(capfd) == 1
+    server.set_mode("pass")
+    assert synchronise(study)
+    time.sleep(35)
+    assert synchronise(study)
+    assert_shows_the_record(study)
+
+
+def mlflow_command(port, folder):
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    return [
+        *command,
+        "--backend-store-uri",
+        f"sqlite:///{folder}/mlflow.db",
+        "--artifacts-destination",
+        f"{folder}/files",
+    ]
+
+
+@pytest.fixture
+def real_server(tmp_path, monkeypatch):
+    """Return the server of the command `mlflow server`, not yet started."""
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    folder, port = tmp_path / "server", free_port()
+    folder.mkdir()
+    server = FaultyServer(folder, port, mlflow_command(port, folder))
+    yield server
+    server.kill()
+
+
+@pytest.mark.slow
+def test_the_real_server_is_away_at_the_start(real_server, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
+    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
+
+    def mend_it():
+        # By now the first try has failed.
+        time.sleep(10)
+        real_server.start()
+
+    result = run_with(study, {6: mend_it})
+    assert result.is_tracked
+    assert warnings_in(capfd) == 1
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
+    real_server.start()
+    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
+
+    def break_it():
+        shown(study, 2)
+        real_server.kill()
+
+    def mend_it():
+        time.sleep(2)
+        real_server.start()
+
+    result = run_with(study, {4: break_it, 9: mend_it})
+    assert result.is_tracked
+    assert warnings_in(capfd) == 1
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_the_real_server_is_killed_at_the_end_and_a_sync_sends_the_rest(real_server, tmp_path, capfd):
+    real_server.start()
+    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
+
+    def break_it():
+        shown(study, 2)
+        real_server.kill()
+
+    result = run_with(study, {11: break_it})
+    assert not result.is_tracked
+    assert warnings_in(capfd) == 1
+    real_server.start()
+    assert synchronise(study)
+    assert_shows_the_record(study)
+    assert synchronise(study), "again"
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", [1, 4, 9])
+def test_a_driver_killed_while_it_is_shown_leaves_no_run_running_after_its_resumption(trial, tmp_path):
+    new_store(tmp_path)
+    study = tracked_study(tmp_path, trials=14, objective="tests.toy:slow_score")
+    record = study.open()
+    record.close()
+    process = start("resume", str(study.folder.path), cwd=tmp_path)
+    wait_for_line(process, f"trial {trial} ")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    resumed = start("resume", str(study.folder.path), cwd=tmp_path)
+    out, err = resumed.communicate(timeout=240)
+    assert resumed.returncode == 0, out + err
+    assert "MLflow does not have everything" not in out
+    assert_shows_the_record(study)
+    parent, children = runs_of(study)
+    assert "RUNNING" not in {run_.info.status for run_ in (parent, *children.values())}
