@@ -342,6 +342,9 @@ def sqlite_url(path: Path) -> str:
 
 def _open_storage(url: str) -> RDBStorage:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    folder = Path(url.removeprefix("sqlite:///").partition("?")[0]).parent
+    if url.startswith("sqlite:///") and not folder.is_dir():
+        raise StudyError(f"study.storage: there is no folder {folder} for '{url}'; make it, or give another file")
     try:
         storage = RDBStorage(url, skip_compatibility_check=False)
     except Exception as error:

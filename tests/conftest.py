@@ -1,6 +1,9 @@
 """What every test runs under: a working directory of its own, and no way out of this machine."""
 
+import contextlib
+import io
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -37,3 +40,24 @@ def no_way_out():
     yield
     tried = NETWORK_LOG.read_text().splitlines() if NETWORK_LOG.exists() else []
     assert tried == []
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Return a folder with `runs/made`, a finished study of the digits: made once a process, for tests that copy it."""
+    from hpo.cli.main import main
+    from tests.hpo.cli.commands import QUICK
+
+    folder = tmp_path_factory.mktemp("finished")
+    said = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = main(["search", *QUICK, "study.name=made", "study.trials=1", "split.folds=1"])
+    assert code == 0, said.getvalue()
+    return folder
+
+
+@pytest.fixture
+def study(finished):
+    """Put a copy of the finished study into the working directory and return its folder, `runs/made`."""
+    shutil.copytree(finished / "runs", "runs")
+    return Path("runs/made")

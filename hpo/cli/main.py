@@ -65,12 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.umask(before)
 
 
-def _run(given: Sequence[str]) -> int:
-    for place, argument in enumerate(given, start=1):
+def _run(given: list[str]) -> int:
+    for place, argument in enumerate(given):
+        # Python reads arguments as the locale has it, which may know less than UTF-8.
+        content = argument.encode(errors="surrogateescape")
         try:
-            argument.encode()
-        except UnicodeEncodeError:
-            return _fault(f"command line: argument {place} is not UTF-8: {argument.encode(errors='surrogateescape')!r}")
+            given[place] = content.decode()
+        except UnicodeDecodeError:
+            return _fault(f"command line: argument {place + 1} is not UTF-8: {content!r}; give it in UTF-8")
     if not given or given[0] in ("-h", "--help", "help"):
         _say(usage())
         return 0 if given else 2
@@ -93,6 +95,9 @@ def _run(given: Sequence[str]) -> int:
         return _fault(str(error), error.exit_code)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except SystemExit as leaving:
+        # After `--help`.
+        return int(leaving.code or 0)
 
 
 def usage() -> str:

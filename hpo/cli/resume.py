@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from hpo.cli.arguments import add_overrides, add_study, make_parser
 
 _EXAMPLES = """  hpo resume digits
-  hpo resume digits study.trials=40 dispatch.workers=4"""
+  hpo resume digits study.trials=40 dispatch.workers=4
+  hpo resume digits --allow-changes          although code, data or configuration changed; the report says what"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -14,6 +15,9 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("resume", __doc__, _EXAMPLES)
     add_study(parser)
     add_overrides(parser, what)
+    parser.add_argument(
+        "--allow-changes", action="store_true", help="go on although something has changed since; the report says what"
+    )
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.cli.compose import compose_config
@@ -24,4 +28,4 @@ def run(arguments: Sequence[str]) -> int:
 
     folder = find_study(given.study)
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(folder.config_path)))
-    return run_to_the_end(load_study(given.study, changed))
+    return run_to_the_end(load_study(given.study, changed, given.allow_changes))
