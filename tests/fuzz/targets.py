@@ -1,0 +1,218 @@
+"""What is fuzzed: for each reader what it is given, and the call that must end in an answer or in HpoError."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hypothesis import strategies as st
+
+from hpo.cli import compose
+from hpo.config import config_from_dict
+from hpo.constraints import read_constraint
+from hpo.documents import parse_json, parse_yaml
+from hpo.exchange.csv_table import read_csv
+from hpo.final_test import openings
+from hpo.folder import StudyFolder
+from hpo.imports import read_imports
+from hpo.objective import resolve
+from hpo.report_alone import unpack_report
+from hpo.sealing import hidden, opened, seal, values_of
+from hpo.space_reader import space_from_dict
+from hpo.study import prepare_study
+from hpo.train_once import train_once
+from hpo.trials_file import read_rows
+from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
+from tests.studies import SPACES, STRATEGIES, toy_config
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader under fire.
+
+    Attributes:
+        given: what it gets.
+        call: gives it that.
+        examples: how many in the quick run: fewer where one takes long.
+    """
+
+    given: st.SearchStrategy[Any]
+    call: Callable[[Any], Any]
+    examples: int = 40
+
+
+def read_overrides(overrides: list[str]) -> None:
+    for text in overrides:
+        compose._parse(text)
+
+
+def read_configuration(overrides: list[str]) -> None:
+    config_from_dict(compose.compose_config("search", overrides))
+
+
+def read_whole_configuration(text: str) -> None:
+    Path("whole.yaml").write_text(text, errors="surrogatepass")
+    config_from_dict(compose.compose_config("search", [], config_file="whole.yaml"))
+
+
+def put_together(tree: dict[str, Any]) -> None:
+    """As far as `hpo search` goes before anything is created; refused or not, the first round must come."""
+    study = prepare_study(config_from_dict(tree))
+    if study.config.strategy["name"] not in ("gp", "tpe", "cma_es", "qmc"):
+        study.task_builder()
+
+
+def read_data(case: tuple[str, str, bytes]) -> None:
+    name, file, content = case
+    Path(file).write_bytes(content)
+    tree = compose_once(name)
+    data = tree["data"] | {"path": file.removesuffix(".src").removesuffix(".tgt")}
+    resolve("model.objective:run_fold").examples({**tree, "data": data})
+
+
+_COMPOSED: dict[str, dict[str, Any]] = {}
+
+
+def compose_once(name: str) -> dict[str, Any]:
+    """The configuration of one kind of data, composed once a process: Hydra takes a fifth of a second."""
+    if name not in _COMPOSED:
+        options = {
+            "text_classification": ["data=text_classification"],
+            "tagging": ["data=tagging"],
+            "language_modelling": ["data=language_modelling", "model=decoder", "study.metric=loss"],
+            "translation": ["data=translation", "model=encoder_decoder", "study.metric=loss"],
+        }[name]
+        tree = compose.compose_config("train", [*options, "data.path=unknown"])
+        _COMPOSED[name] = {key: tree[key] for key in ("model", "data", "training")}
+    return _COMPOSED[name]
+
+
+def read_table(case: tuple[str, bytes]) -> None:
+    file, content = case
+    Path(file).write_bytes(content)
+    data = {"name": "table", "path": file, "metric": "score", "cost": None, "where": {}, "columns": None}
+    data |= {"absent": "fail", "curves": None, "curve": None, "metric_name": "score"}
+    resolve("hpo.objectives.table:run_fold").refuse_bad_config({"data": data})
+
+
+def read_trials(content: bytes) -> None:
+    Path("trials.csv").write_bytes(content)
+    space = space_from_dict({"lr": [1, 2, 3]})
+    for read in (
+        lambda: read_rows(Path("trials.csv"), ["state"]),
+        lambda: read_csv(Path("trials.csv"), "score", None, None),
+        lambda: read_imports("trials.csv", space, "score", "maximize"),
+    ):
+        _refused_or_not(read)
+
+
+def read_folder(case: tuple[str, bytes]) -> None:
+    """The files of a study's folder that are read back."""
+    name, content = case
+    folder = Path("runs/x")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+    study = StudyFolder(folder)
+    for read in (study.config, study.test_result, lambda: study.changed_files("checkpoints")):
+        _refused_or_not(read)
+    if name == "report.json":
+        _refused_or_not(lambda: unpack_report(folder / name, Path()))
+    (folder / name).unlink()
+
+
+def read_ledger(content: bytes) -> None:
+    Path("ledger.jsonl").write_bytes(content)
+    openings(Path("ledger.jsonl"), "a")
+
+
+def seal_and_open(tree: dict[str, Any]) -> None:
+    sealed, secrets = seal(tree)
+    values = values_of(sealed, secrets)
+    opened(sealed, values)
+    hidden(json.dumps(sealed), values)
+
+
+def decide_rule(text: str) -> None:
+    constraint = read_constraint(text, ["a", "b.c"], {"d": 1})
+    constraint.holds({"a": 1, "b.c": 0.5})
+
+
+def _refused_or_not(read: Callable[[], Any]) -> None:
+    from hpo.errors import HpoError
+
+    try:
+        read()
+    except HpoError:
+        return
+
+
+def _train(tree: dict[str, Any]) -> None:
+    train_once({**tree, "objective": "json:nothing"}, lambda point: None)
+
+
+ENDINGS = {
+    "text_classification": ("d.csv", "d.tsv", "d.jsonl", "d.csv.gz"),
+    "tagging": ("d.tsv", "d.tsv.gz"),
+    "language_modelling": ("d.txt",),
+    "translation": ("d.tsv", "d.csv", "d.jsonl"),
+}
+KEYS = [
+    "study.trials",
+    "study.name",
+    "model.d_model",
+    "training.lr",
+    "space.training.lr",
+    "strategy",
+    "data",
+    "split.folds",
+    "track.uri",
+    "dispatch",
+    "objective",
+]
+
+ANY_TEXT = YAML_TEXT.map(lambda text: text.encode(errors="surrogatepass"))
+JSON_FILES = JSON.map(lambda value: json.dumps(value).encode())
+
+TARGETS = {
+    "YAML": Target(YAML_TEXT, lambda text: parse_yaml(text, "file"), 300),
+    "JSON": Target(st.one_of(YAML_TEXT, JSON.map(json.dumps)), lambda text: parse_json(text, "file"), 200),
+    "a whole configuration": Target(
+        st.one_of(YAML_TEXT, nearly(toy_config()).map(yaml.safe_dump)), read_whole_configuration, 60
+    ),
+    "overrides": Target(st.lists(OVERRIDES, max_size=2), read_overrides, 100),
+    "a configuration": Target(
+        st.lists(st.one_of(OVERRIDES, st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join)), max_size=2),
+        read_configuration,
+        8,
+    ),
+    "a study": Target(
+        st.tuples(st.sampled_from(sorted(STRATEGIES)), st.sampled_from(sorted(SPACES)))
+        .flatmap(lambda names: nearly(toy_config(names[0], SPACES[names[1]]))),
+        put_together,
+        60,
+    ),
+    "a single training": Target(nearly(toy_config()), _train, 40),
+    "a space": Target(SPACE, lambda tree: space_from_dict(tree, {"lr": 1}), 100),
+    "rules": Target(RULES, decide_rule, 150),
+    "data": Target(
+        st.sampled_from(sorted(ENDINGS)).flatmap(
+            lambda name: st.tuples(st.just(name), st.sampled_from(ENDINGS[name]), FILES)
+        ),
+        read_data,
+        150,
+    ),
+    "tables": Target(st.tuples(st.sampled_from(["t.csv", "t.csv.gz", "t.parquet"]), FILES), read_table, 40),
+    "trials": Target(FILES, read_trials, 60),
+    "a study's folder": Target(
+        st.tuples(
+            st.sampled_from(["config.yaml", "report.json", "test.json"]),
+            st.one_of(FILES, ANY_TEXT, JSON_FILES),
+        ),
+        read_folder,
+        60,
+    ),
+    "the ledger": Target(st.one_of(FILES, JSON_FILES), read_ledger, 60),
+    "secrets": Target(st.dictionaries(st.text(max_size=8), JSON, max_size=4), seal_and_open, 80),
+}  # fmt: skip

@@ -1,0 +1,71 @@
+"""Whatever a reader is given, it answers or raises HpoError, and does not hang.
+
+A few seconds in the default run. For longer, spread over all readers:
+
+    HPO_FUZZ_SECONDS=600 python -m pytest -n 0 -m slow tests/fuzz
+"""
+
+import os
+import sys
+import time
+import warnings
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+
+from hpo.errors import HpoError
+from tests.fuzz.targets import TARGETS
+
+# Of processor time, for one input. The slowest honest one, a composition by Hydra, takes a third of a second.
+HANGS_SECONDS = 10
+SECONDS = float(os.environ.get("HPO_FUZZ_SECONDS", "60"))
+
+
+def fuzz(target, examples, number=None):
+    """Give the target this many inputs; fail at the first that raises something else, or takes too long."""
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        derandomize=number is None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(target.given)
+    def run(value):
+        began = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                target.call(value)
+        except HpoError:
+            pass
+        assert time.process_time() - began < HANGS_SECONDS
+
+    if number is None:
+        run()
+    else:
+        seed(number)(run)()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_input_is_answered_or_refused(name):
+    fuzz(TARGETS[name], TARGETS[name].examples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_input_is_answered_or_refused_for_long(name):
+    """Other inputs every time: the seed, which a failure prints, is the time."""
+    end = time.monotonic() + SECONDS / len(TARGETS)
+    count = 0
+    while time.monotonic() < end:
+        number = time.time_ns()
+        try:
+            fuzz(TARGETS[name], 4 * TARGETS[name].examples, number)
+        except BaseException as error:
+            error.add_note(f"fuzz(TARGETS[{name!r}], {4 * TARGETS[name].examples}, {number})")
+            raise
+        count += 4 * TARGETS[name].examples
+    sys.stdout.write(f"{name}: {count} inputs\n")
