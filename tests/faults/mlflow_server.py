@@ -1,7 +1,8 @@
 """MLflow's tracking server, with faults: `python -m tests.faults.mlflow_server PORT FOLDER` serves until it is killed.
 
 How it answers stands in the file `mode` of its folder, read at every request: `pass`, `error` (status 500), `hang`
-(never), or `late SECONDS` (after that long; the request is carried out even where nobody waits any more).
+(never), or `late SECONDS [WORD]` (after that long, and only requests with the word in their path; they are carried out
+even where nobody waits for them any more).
 """
 
 import os
@@ -30,11 +31,11 @@ def serve(port, folder):
     handlers.initialize_backend_stores(f"sqlite:///{folder}/mlflow.db", None, "mlflow-artifacts:/")
 
     def faulty(environ, start):
-        mode, _, seconds = (Path(folder) / "mode").read_text().partition(" ")
+        mode, seconds, word = [*(Path(folder) / "mode").read_text().split(), "", ""][:3]
         if mode == "error":
             start("500 Internal Server Error", [("Content-Type", "text/plain")])
             return [b"out of order"]
-        if mode in ("hang", "late"):
+        if mode in ("hang", "late") and word in environ["PATH_INFO"]:
             time.sleep(float(seconds or _FOREVER))
         return app.wsgi_app(environ, start)
 

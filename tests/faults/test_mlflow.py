@@ -13,6 +13,7 @@ import time
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.entities import ViewType
 
 from hpo.dispatch.local import LocalDispatcher
 from tests.faults.driver import start, wait_for_line
@@ -216,8 +217,34 @@ def test_a_server_that_hangs(server, tmp_path, capfd):
 
 
 @pytest.mark.slow
-def test_a_server_that_answers_after_thirty_seconds_makes_no_run_twice(server, tmp_path, capfd):
-    """A request that nobody waits for any more is carried out all the same: its run is found, and deleted."""
+def test_a_run_that_is_made_after_nobody_waits_for_it_is_not_made_twice(server, tmp_path, monkeypatch):
+    """A request that timed out is carried out all the same: of the runs that it leaves there is one at the end."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
+    study = tracked_study(tmp_path, trials=6, uri=server.uri, experiment="twice")
+
+    def break_it():
+        shown(study, 1)
+        server.set_mode("late 5 runs/create")
+
+    result = run_with(study, {3: break_it, 5: lambda: time.sleep(8)})
+    server.set_mode("pass")
+    assert result.is_tracked or synchronise(study)
+    time.sleep(6)
+    deleted = _deleted_runs(study)
+    assert synchronise(study)
+    assert _deleted_runs(study) or deleted, "the fault made second runs"
+    assert_shows_the_record(study)
+
+
+def _deleted_runs(study):
+    client = MlflowClient(study.config.track.uri)
+    experiment = client.get_experiment_by_name(study.config.track.experiment).experiment_id
+    return client.search_runs([experiment], run_view_type=ViewType.DELETED_ONLY).to_list()
+
+
+@pytest.mark.slow
+def test_a_server_that_answers_after_thirty_seconds(server, tmp_path, capfd):
     study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="late")
 
     def break_it():
@@ -229,6 +256,7 @@ def test_a_server_that_answers_after_thirty_seconds_makes_no_run_twice(server, t
     assert warnings_in(capfd) == 1
     server.set_mode("pass")
     assert synchronise(study)
+    # What was asked before is carried out by now, too.
     time.sleep(35)
     assert synchronise(study)
     assert_shows_the_record(study)
