@@ -1,5 +1,6 @@
 """A study, put together and checked before anything is created: configuration, space, strategy, objective, split."""
 
+import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hpo.changes import Basis, changed_config, refuse_changes_since
 from hpo.config import StudyConfig, explain
 from hpo.documents import read_json
 from hpo.environment import describe_environment
@@ -17,9 +19,11 @@ from hpo.folder import RUNS, StudyFolder, find_study, refuse_changes
 from hpo.imports import from_notes, read_imports, to_notes
 from hpo.keys import flatten, replaced
 from hpo.objective import Objective, resolve
+from hpo.prepared_data import prepare_data
 from hpo.race import Race
 from hpo.record import Record
 from hpo.sealing import opened, values_of
+from hpo.source_code import describe_code
 from hpo.space import Space
 from hpo.space_reader import overridden, space_from_dict
 from hpo.splits import Plan, make_plan
@@ -45,6 +49,7 @@ class Study:
         examples, plan: what there is to split, and how it is; None for an objective that brings its own data.
         own: what the objective itself knows of its search; see `describe_search` of `hpo.objective.Objective`.
         imports: finished trials of another study, for a study that is about to be created.
+        allow_changes: whether a study that exists goes on although something that it rests on has changed.
     """
 
     config: StudyConfig
@@ -56,6 +61,7 @@ class Study:
     plan: Plan | None
     own: Mapping[str, Any] = field(default_factory=dict)
     imports: tuple[Trial, ...] = ()
+    allow_changes: bool = False
 
     @property
     def num_folds(self) -> int:
@@ -103,12 +109,7 @@ class Study:
             StudyError: when it exists with another configuration or other data.
         """
         if self.folder.exists:
-            refuse_changes(self.folder.config(), self.config)
-            from hpo.record_recovery import continue_record
-
-            record = continue_record(*self._record_arguments())
-            self._refuse_other_data(record)
-            self._refuse_smaller_budget(record)
+            record = self._continue()
         else:
             self.folder.make()
             # The record first and the configuration last: a study exists once its configuration is there.
@@ -119,12 +120,32 @@ class Study:
             record = create_record(*self._record_arguments())
             record.note("id", uuid.uuid4().hex)
             record.note("imports", to_notes(self.imports))
-            record.note("data", self._data())
+            self._basis().note(record)
             self.folder.write_json(self.folder.environment_path, describe_environment())
-        if self.plan and not self.folder.data_dir.exists():
-            self.objective.write_development_data(self.config.trial, self.plan.development, self.folder.data_dir)
+        if self.plan:
+            indices, data_dir = self.plan.development, self.folder.data_dir
+            prepare_data(self.objective, self.config.trial, indices, data_dir, record)
         self.folder.freeze(self.config)
         return record
+
+    def _continue(self) -> Record:
+        """Return the record of the study that exists, on the basis that it was started on, or was allowed to have."""
+        if not self.allow_changes:
+            refuse_changes(self.folder.config(), self.config)
+        from hpo.record_recovery import continue_record
+
+        record = continue_record(*self._record_arguments())
+        basis = self._basis()
+        if refuse_changes_since(record, basis, self.reference, self.allow_changes):
+            # Neither goes with the new basis: what was copied of the data, and what was trained half on the old one.
+            self.folder.remove_states(())
+            shutil.rmtree(self.folder.data_dir, ignore_errors=True)
+            basis.note(record)
+        self._refuse_smaller_budget(record)
+        return record
+
+    def _basis(self) -> Basis:
+        return Basis(self.config.to_dict(), self._data(), describe_code(self.config.objective))
 
     def read(self) -> Record:
         """Return the record of a study that exists.
@@ -135,6 +156,12 @@ class Study:
         from hpo.record_storage import open_record
 
         record = open_record(*self._record_arguments())
+        changed = changed_config(record.noted("config"), self.config.to_dict())
+        if changed:
+            raise StudyError(
+                f"{self.folder.config_path}: is not what the study was started with ({'; '.join(changed.values())}); "
+                f"put that back"
+            )
         self._refuse_other_data(record)
         return record
 
@@ -226,13 +253,16 @@ def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Tri
     return read_imports(study.imports, space, study.metric, study.direction)
 
 
-def load_study(name: str, config: StudyConfig | None = None) -> Study:
+def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool = False) -> Study:
     """Return an existing study, from its frozen configuration, or from that with another budget or workers.
+
+    With `allow_changes` more may differ: see `hpo.changes`.
 
     Raises:
         HpoError: when there is no such study, more than budget or workers differ, or its data cannot be read.
     """
     folder = find_study(name)
     frozen = folder.config()
-    refuse_changes(frozen, config or frozen)
-    return replace(prepare_study(config or frozen), folder=folder)
+    if not allow_changes:
+        refuse_changes(frozen, config or frozen)
+    return replace(prepare_study(config or frozen), folder=folder, allow_changes=allow_changes)

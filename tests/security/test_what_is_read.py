@@ -106,6 +106,10 @@ def test_pickles_in_every_folder_that_is_read_are_never_executed(capsys, tmp_pat
     )
     Path("rows.txt").write_text("1 2 3\n")
     for file in files:
+        if not file.exists():
+            # What workers had kept of the data went when the data was found changed, and was written anew.
+            assert "encoded" in file.parts
+            continue
         before = file.read_bytes()
         file.write_bytes(evil)
         for command in commands:

@@ -231,7 +231,7 @@ def test_data_that_has_changed_is_refused_by_every_command(capsys):
     write_texts(85)
     for command in ("resume", "test", "report"):
         code, _, err = hpo(capsys, command, "texts")
-        assert (code, "the data has changed" in err) == (2, True)
+        assert (code, "has changed since it was started" in err) == (2, True)
     assert not Path("runs/test_openings.jsonl").exists()
 
 
