@@ -48,10 +48,9 @@ def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
         pydantic.ValidationError: when a setting is unknown, of the wrong type or out of bounds.
     """
     name = settings.get("name", "")
-    if name not in STRATEGIES:
-        raise ConfigError(
-            f"strategy: must be one of {', '.join(STRATEGIES)}, given {name!r}{nearest(name, STRATEGIES)}"
-        )
+    if not isinstance(name, str) or name not in STRATEGIES:
+        hint = nearest(str(name), STRATEGIES)
+        raise ConfigError(f"strategy: must be one of {', '.join(STRATEGIES)}, given {name!r}{hint}")
     settings_type, strategy_type = STRATEGIES[name]
     strategy: Strategy = strategy_type(settings_type.model_validate(dict(settings)), space, seed)
     return FirstPoints(strategy) if space.first else strategy

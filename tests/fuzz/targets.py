@@ -16,13 +16,16 @@ from hpo.documents import parse_json, parse_yaml
 from hpo.exchange.csv_table import read_csv
 from hpo.final_test import openings
 from hpo.folder import StudyFolder
+from hpo.history import History
 from hpo.imports import read_imports
 from hpo.objective import resolve
 from hpo.report_alone import unpack_report
 from hpo.sealing import hidden, opened, seal, values_of
+from hpo.search import propose
 from hpo.space_reader import space_from_dict
 from hpo.study import prepare_study
 from hpo.train_once import train_once
+from hpo.trials import Trial
 from hpo.trials_file import read_rows
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config
@@ -43,6 +46,10 @@ class Target:
     examples: int = 40
 
 
+# Their samplers take a tenth of a second and more.
+OPTUNAS = ("gp", "tpe", "cma_es", "qmc")
+
+
 def read_overrides(overrides: list[str]) -> None:
     for text in overrides:
         compose._parse(text)
@@ -60,8 +67,11 @@ def read_whole_configuration(text: str) -> None:
 def put_together(tree: dict[str, Any]) -> None:
     """As far as `hpo search` goes before anything is created; refused or not, the first round must come."""
     study = prepare_study(config_from_dict(tree))
-    if study.config.strategy["name"] not in ("gp", "tpe", "cma_es", "qmc"):
-        study.task_builder()
+    counts = [value for value in study.config.strategy.values() if isinstance(value, int)]
+    if study.config.strategy["name"] not in OPTUNAS and max(counts, default=0) < 1000:
+        proposals = propose(study.strategy, History([]))
+        for number, proposal in enumerate(proposals[:3]):
+            study.task_builder().tasks_of(Trial(number, 0, proposal.point, amount=proposal.amount))
 
 
 def read_data(case: tuple[str, str, bytes]) -> None:
