@@ -55,6 +55,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--expose", action="store_true", help="let others in: needed for an address that is not loopback"
     )
     given = parser.parse_args(arguments)
+    if not 1 <= given.port <= 65535:
+        raise TrackError(f"--port: must be 1 to 65535, given {given.port}; leave it out for 5000")
     if given.optuna and not given.study:
         raise TrackError("--optuna: must come with --study, whose record it shows; give --study NAME")
     if given.optuna and given.uri:

@@ -1,0 +1,168 @@
+"""`hpo ui`: the right page, and no one in who was not asked."""
+
+import os
+import socket
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from hpo.cli.ui import allowed_hosts
+from hpo.cli.ui_optuna import guarded
+from tests.hpo.cli.commands import hpo
+from tests.tracked import new_store, run, runs_of, tracked_study
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+class ReplacedError(Exception):
+    """This process was to become another."""
+
+
+@pytest.fixture(autouse=True)
+def served(monkeypatch):
+    """Return the command and the environment that the process was replaced with."""
+    seen = SimpleNamespace(command=None, environment=None)
+
+    def execve(_path, command, environment):
+        seen.command, seen.environment = command, environment
+        raise ReplacedError
+
+    monkeypatch.setattr(os, "execve", execve)
+    return seen
+
+
+@pytest.fixture
+def store(tmp_path):
+    return new_store(tmp_path)
+
+
+def refused(capsys, *arguments):
+    capsys.readouterr()
+    code, out, err = hpo(capsys, "ui", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--host", "0.0.0.0"), ("not loopback", "without a password", "--expose")),
+        (("--host", "192.168.1.2"), ("not loopback", "delete", "--expose")),
+        (("--expose",), ("--expose", "no effect", "leave it out")),
+        (("--optuna",), ("--optuna", "--study")),
+        (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
+        (("--study", "nothing"), ("study", "no 'nothing'")),
+        (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
+        (("--port", "99999"), ("1 to 65535", "99999")),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(capsys, store, arguments, words):
+    message = refused(capsys, *arguments)
+    assert all(word in message for word in words), message
+
+
+def test_a_taken_port_is_refused(capsys, store):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "give another --port" in refused(capsys, "--port", str(taken.getsockname()[1]))
+
+
+def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsys, store, served, monkeypatch):
+    monkeypatch.setenv("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "true")
+    monkeypatch.setenv("MLFLOW_SERVER_ALLOWED_HOSTS", "*")
+    with pytest.raises(ReplacedError):
+        hpo(capsys, "ui", "--port", "5123", "--no-browser")
+    assert served.command[served.command.index("--host") + 1] == "127.0.0.1"
+    hosts = set(served.environment["MLFLOW_SERVER_ALLOWED_HOSTS"].split(","))
+    assert hosts == {f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":5123")}
+    assert "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE" not in served.environment
+    assert served.environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert capsys.readouterr().out == "http://127.0.0.1:5123/\n"
+
+
+def test_whoever_exposes_it_is_told_what(capsys, store, served):
+    with pytest.raises(ReplacedError):
+        hpo(capsys, "ui", "--host", "0.0.0.0", "--expose", "--port", "5123", "--no-browser")
+    said = capsys.readouterr().err
+    assert said.startswith("warning: exposed on 0.0.0.0")
+    assert "without a password" in said
+    hosts = served.environment["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
+    assert "*" not in hosts
+    assert socket.gethostname() in hosts
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3", "my.machine"])
+def test_an_address_is_answered_to_under_that_address_alone(host):
+    assert allowed_hosts(host) == [host]
+
+
+def test_a_store_s_password_is_no_argument(capsys, served):
+    with pytest.raises(ReplacedError):
+        hpo(capsys, "ui", "--uri", "postgresql://user:secret-word@127.0.0.1/runs", "--no-browser")
+    assert "secret-word" not in str(served.command)
+    assert "secret-word" not in capsys.readouterr().out
+    assert served.environment["MLFLOW_BACKEND_STORE_URI"].endswith("@127.0.0.1/runs")
+
+
+@pytest.fixture
+def toy(store, tmp_path):
+    study = tracked_study(tmp_path, trials=1)
+    run(study)
+    return study
+
+
+def test_a_study_s_page_is_found(capsys, toy, served):
+    with pytest.raises(ReplacedError):
+        hpo(capsys, "ui", "--study", str(toy.folder.path), "--no-browser")
+    info = runs_of(toy)[0].info
+    expected = (
+        f"http://127.0.0.1:5000/#/experiments/{info.experiment_id}/runs/{info.run_id}?workflowType=machine_learning"
+    )
+    assert capsys.readouterr().out == expected + "\n"
+    assert served.environment["MLFLOW_BACKEND_STORE_URI"] == toy.config.track.uri
+
+
+def test_a_study_that_is_not_in_the_store_is_told_how_to_get_there(capsys, toy, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = new_store(tmp_path / "other")
+    message = refused(capsys, "--study", str(toy.folder.path), "--uri", other)
+    assert "hpo sync" in message
+    assert f"track.uri={other}" in message
+
+
+def test_a_server_shows_its_own_pages(capsys, served):
+    """Nothing is started where the runs are behind a server already."""
+    code, out, _ = hpo(capsys, "ui", "--uri", "http://127.0.0.1:9", "--no-browser")
+    assert code == 0
+    assert out == "http://127.0.0.1:9/\n"
+    assert served.command is None
+
+
+def test_without_optuna_dashboard_there_is_a_line_that_says_what_to_install(capsys, toy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
+    message = refused(capsys, "--study", str(toy.folder.path), "--optuna")
+    assert "pip install 'hpo-transformer[dashboard]'" in message
+
+
+@pytest.mark.parametrize(
+    ("method", "host", "is_let_in"),
+    [
+        ("GET", "127.0.0.1:8080", True),
+        ("GET", "localhost", True),
+        ("GET", "[::1]:8080", True),
+        ("GET", "evil.example:8080", False),
+        ("GET", "", False),
+        ("DELETE", "127.0.0.1:8080", False),
+        ("POST", "localhost:8080", False),
+    ],
+)
+def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in):
+    statuses = []
+    application = guarded(lambda _environ, start: start("200 OK", []) or [b"in"], ["127.0.0.1", "localhost", "[::1]"])
+    environ = {"REQUEST_METHOD": method, "HTTP_HOST": host}
+    body = application(environ, lambda status, _headers: statuses.append(status))
+    assert statuses == ["200 OK" if is_let_in else "403 Forbidden"]
+    assert (list(body) == [b"in"]) == is_let_in

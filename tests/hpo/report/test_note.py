@@ -1,0 +1,73 @@
+"""The note on a study's page: bounded whatever the space, and plain text stays plain text."""
+
+from dataclasses import replace
+
+import pytest
+
+from hpo.history import History
+from hpo.report.note import Links, study_note
+from hpo.trials import Outcome, Trial
+from tests.studies import prepared, toy_config
+
+LINKS = Links(
+    "r" * 32, lambda number: f"#/experiments/123456/runs/{'r' * 32}", "#/experiments/123456/runs?key=" + "s" * 32
+)
+
+
+def complete(number, point, score, amount=None):
+    return Trial(number, 0, point, {0: Outcome({"score": score})}, "complete", score, -score, amount=amount)
+
+
+def note(tmp_path, trials, winner=None, is_running=False, **changes):
+    study = prepared(tmp_path, toy_config(**changes))
+    return study_note(study, History(trials), winner, LINKS, is_running)
+
+
+def test_a_study_that_begins_says_what_it_searches(tmp_path):
+    text = note(tmp_path, [], is_running=True)
+    assert text.startswith("**No trial is finished yet.**")
+    assert "Search by `random` in 3 hyperparameters" in text
+    assert "0 of 12 trials" in text
+    assert "hpo reproduce runs:/" in text
+
+
+def test_a_study_of_failures_has_no_winner(tmp_path):
+    failed = Trial(0, 0, {"toy.lr": 0.1}, {0: Outcome(error="no luck")}, "failed")
+    text = note(tmp_path, [failed])
+    assert text.startswith("**No winner:** every trial failed so far.")
+    assert "(1 failed)" in text
+
+
+def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(tmp_path):
+    trials = [complete(n, {"toy.lr": 3e-4, "toy.layers": n}, n / 10, amount=4 if n > 6 else 1) for n in range(9)]
+    text = note(tmp_path, trials, winner=trials[8])
+    rows = [line for line in text.splitlines() if line.startswith("| [")]
+    assert [row.partition("]")[0] for row in rows] == ["| [8", "| [7", "| [6", "| [5", "| [4"]
+    assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == [
+        "&emsp;0.8000",
+        "&emsp;8",
+        "&emsp;",
+        "&emsp;3e-4",
+    ]
+
+
+def test_the_longest_note_fits_into_a_tag(tmp_path):
+    """Twenty hyperparameters with long names and long texts as values."""
+    keys = [f"toy.{'n' * 80}{i}" for i in range(20)]
+    config = toy_config(space={"toy": {key.removeprefix("toy."): {"choices": ["v" * 300, "w" * 300]} for key in keys}})
+    config["toy"] |= {key.removeprefix("toy."): "v" * 300 for key in keys}
+    study = prepared(tmp_path, config)
+    trials = [complete(n, dict.fromkeys(keys, "v" * 300), 0.5) for n in range(5)]
+    text = study_note(study, History(trials), trials[0], LINKS, is_running=False)
+    assert len(text) < 5000
+
+
+@pytest.mark.parametrize("text", ["**bold**", "[x](http://evil)", "<script>", "`code`", "a_b_c", "# head"])
+def test_names_of_data_are_plain_text(tmp_path, text):
+    study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
+    study = replace(study, examples=replace(study.examples, name=text))
+    shown = study_note(study, History(), None, LINKS, is_running=True).partition("Data: ")[2]
+    for letter in "*[]<>`_#":
+        assert shown.count(letter) == shown.partition(" (")[0].count(f"\\{letter}") + shown.partition(" (")[2].count(
+            letter
+        )
