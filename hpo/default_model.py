@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hpo.errors import MachineError
 from hpo.study import Study
-from hpo.trials import Outcome, Task, Trial
-from hpo.worker import run_task
+from hpo.trials import Outcome, Trial
+from hpo.worker import outcome_of, run_task
 
 # The configuration as it stands, with nothing of the space written into it.
 DEFAULT = Trial(number=-1, round=-1, point={})
@@ -47,10 +48,8 @@ def default_model(study: Study) -> Iterator[DefaultModel]:
         builder = replace(study.task_builder(), checkpoints_dir=Path(scratch))
         is_hold_out = study.num_folds == 1
         task = builder.tasks_of(DEFAULT)[0] if is_hold_out else builder.final_task(DEFAULT, epochs=None)
-        outcome = _run(task)
+        try:
+            outcome = outcome_of(run_task(dict(task.payload)))
+        except MachineError as error:
+            outcome = Outcome(error=str(error))
         yield DefaultModel(None if outcome.error else task.payload["checkpoint_dir"], outcome.error)
-
-
-def _run(task: Task) -> Outcome:
-    *_, last = run_task(dict(task.payload))
-    return Outcome.from_dict(last["outcome"])

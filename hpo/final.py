@@ -99,8 +99,8 @@ def _run(dispatcher: Dispatcher, task: Any) -> Outcome:
     dispatcher.submit(task)
     while True:
         for report in dispatcher.wait():
-            if report.outcome is not None:
-                return report.outcome
+            if (outcome := report.settled()) is not None:
+                return outcome
 
 
 class CheckpointKeeper:

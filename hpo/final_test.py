@@ -9,7 +9,7 @@ from typing import Any
 
 from hpo.default_model import DEFAULT, DefaultModel, default_model
 from hpo.documents import parse_json
-from hpo.errors import StudyError
+from hpo.errors import MachineError, StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.finalists import are_finalists_done, choose_winner
 from hpo.record import Record
@@ -18,7 +18,7 @@ from hpo.splits import open_test_part
 from hpo.study import Study
 from hpo.tasks import FINAL_FOLD
 from hpo.trials import Trial, training_seed
-from hpo.worker import run_task
+from hpo.worker import outcome_of, run_task
 
 
 def open_test(study: Study, record: Record, again: bool, with_default: bool = True) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict
         return {"error": default.error}
     try:
         return {"metrics": dict(_score(study, DEFAULT, default.checkpoint_dir, test))}
-    except StudyError as error:
+    except (StudyError, MachineError) as error:
         return {"error": str(error)}
 
 
@@ -148,10 +148,8 @@ def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[in
     else:
         assert study.plan is not None
         task |= {"train": list(study.plan.development), "validation": test}
-    *_, last = run_task(task)
-    outcome = last["outcome"]
-    if outcome["error"]:
+    outcome = outcome_of(run_task(task))
+    if outcome.error:
         what = "the default configuration" if trial is DEFAULT else f"trial {trial.number}"
-        raise StudyError(f"test: scoring {what} on the test part failed: {outcome['error']}")
-    metrics: Mapping[str, float] = outcome["metrics"]
-    return metrics
+        raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")
+    return outcome.metrics

@@ -60,8 +60,8 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
             dispatcher.submit(missing.popleft())
             in_flight += 1
         for report in dispatcher.wait():
-            if report.outcome is not None:
-                record.note(_name(report.task), report.outcome.to_dict())
+            if (outcome := report.settled()) is not None:
+                record.note(_name(report.task), outcome.to_dict())
                 in_flight -= 1
 
 

@@ -15,7 +15,7 @@ from hpo.record_guard import (
     put_in_place,
     read_mark,
 )
-from hpo.record_storage import OptunaRows, open_record, open_rows, read_rows, sqlite_path, sqlite_url
+from hpo.record_storage import OptunaRows, guarded_path, open_record, open_rows, read_rows, sqlite_url
 from hpo.space import Space
 from hpo.trials import Direction, TaskGrid
 
@@ -34,13 +34,13 @@ class _Opened:
 def continue_record(url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid) -> Record:
     """Open the record of an existing study, to go on with it; whoever calls holds the study's lock.
 
-    What a backup lacks is trained again, to the same results. Only a SQLite file has a backup: the storage of a team
-    is for its own administrators to keep.
+    What a backup lacks is trained again, to the same results. Only a study's own file has a backup: see
+    `hpo.record_storage.guarded_path`.
 
     Raises:
         StudyError: when there is no such study in the storage, or it is damaged and there is no sound backup.
     """
-    path = sqlite_path(url)
+    path = guarded_path(url)
     if path is None:
         return open_record(url, name, space, metric, direction, grid)
     study: _Description = (name, space, metric, direction, grid)

@@ -50,6 +50,8 @@ _STATES: Mapping[State, TrialState] = {
     "stopped": TrialState.PRUNED,
 }
 _NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
+# A study's own record, in its folder.
+OWN_NAME = "study.db"
 # The attribute that seals how a trial ended, and that of a study with the seals of all others.
 _END = "seal_of_end"
 _SEALS = "seals"
@@ -123,16 +125,16 @@ class OptunaRows:
             BrokenSealError: one is not what was written.
         """
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
-        # Studies of earlier versions have no seals; else every row has one.
-        has_seals = any(SEAL in trial.user_attrs for trial in trials)
+        # Studies of earlier versions have no seals; from the first trial on that has one, every trial has.
+        first_sealed = min((t.number for t in trials if SEAL in t.user_attrs), default=len(trials))
         for place, frozen in enumerate(trials):
             point = {key: frozen.params[key] for key in self._keys if key in frozen.params}
             self._numbers[frozen._trial_id] = frozen.number
             state, attributes = _NAMES[frozen.state], frozen.user_attrs
-            if has_seals:
-                if frozen.number != place:
-                    raise BrokenSealError(f"trial {place} is missing")
-                attributes = _unsealed(frozen.number, point, state, frozen.value, attributes)
+            if first_sealed < len(trials) and frozen.number != place:
+                raise BrokenSealError(f"trial {place} is missing")
+            is_old = frozen.number < first_sealed
+            attributes = _unsealed(frozen.number, point, state, frozen.value, attributes, is_old)
             yield frozen._trial_id, frozen.number, point, state, attributes
 
     @property
@@ -226,17 +228,24 @@ def _internal(kind: BaseDistribution, value: Any) -> float:
 
 
 def _unsealed(
-    number: int, point: Point, state: State, score: float | None, attributes: Mapping[str, Any]
+    number: int, point: Point, state: State, score: float | None, attributes: Mapping[str, Any], is_old: bool
 ) -> dict[str, Any]:
-    """Return a trial's attributes without their seals; raise BrokenSealError where one is broken."""
+    """Return a trial's attributes without their seals; raise BrokenSealError where one is broken.
+
+    A trial that an earlier version began has seals only on what was added since, if on anything.
+    """
     plain = {name: value for name, value in attributes.items() if name not in (SEAL, _END)}
     opening = {name: value for name, value in plain.items() if not isinstance(value, dict)}
-    if attributes.get(SEAL) != seal(opening, number, point_key(point)):
+    if not is_old and attributes.get(SEAL) != seal(opening, number, point_key(point)):
         raise BrokenSealError(f"trial {number} is not what was written")
-    if (state != "running" or _END in attributes) and attributes.get(_END) != seal([state, score], number):
+    has_end = _END in attributes or (state != "running" and not is_old)
+    if has_end and attributes.get(_END) != seal([state, score], number):
         raise BrokenSealError(f"trial {number}: its end is not what was written")
     outcomes = {name: value for name, value in plain.items() if name not in opening}
-    return opening | {name: unsealed(value, f"trial {number}: {name}") for name, value in outcomes.items()}
+    return opening | {
+        name: value if is_old and SEAL not in value else unsealed(value, f"trial {number}: {name}")
+        for name, value in outcomes.items()
+    }
 
 
 def _refuse_broken_note(notes: Mapping[str, Any], key: str) -> None:
@@ -267,7 +276,7 @@ def create_record(url: str, name: str, space: Space, metric: str, direction: Dir
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
     rows = OptunaRows(storage, study_id, space)
-    path = sqlite_path(url)
+    path = guarded_path(url)
     if path is not None:
         for left_over in (mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
@@ -333,6 +342,15 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
 def sqlite_path(url: str) -> Path | None:
     """Return the file of a SQLite storage; None for every other."""
     return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+
+
+def guarded_path(url: str) -> Path | None:
+    """Return the file of a study's own record, which is marked and backed up; None for a storage of several studies.
+
+    Those are for whoever keeps them to back up: a mark or a backup of one study would be wrong for the others.
+    """
+    path = sqlite_path(url)
+    return path if path is not None and path.name == OWN_NAME else None
 
 
 def sqlite_url(path: Path) -> str:

@@ -24,7 +24,9 @@ def unpack_report(path: Path, into: Path) -> StudyFolder:
         raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
     folder = StudyFolder(into)
     folder.config_path.write_text(yaml.safe_dump(report["config"], sort_keys=False), encoding="utf-8")
-    folder.write_json(folder.environment_path, report["environment"])
+    # What could not be found then is not known, which is no change.
+    environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
+    folder.write_json(folder.environment_path, environment)
     # The hashes are of files that are not here.
     folder.write_json(into / "report.json", report | {"files": {}})
     _write_row(folder.trials_path, winner, [dimension["key"] for dimension in report["space"]])

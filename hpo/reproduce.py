@@ -178,7 +178,7 @@ def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -
     outcome = None
     while outcome is None:
         for report in dispatcher.wait():
-            outcome = report.outcome
+            outcome = report.settled()
     return Comparison(task.trial, name, before, outcome.metrics.get(study.config.study.metric), outcome.error)
 
 
@@ -198,7 +198,10 @@ def _refuse_tampered(folder: StudyFolder, hashes: Any) -> None:
         if not path.exists():
             raise StudyError(f"{path}: is missing; put it back, or write it again with `hpo report`")
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            raise StudyError(f"{path}: is not the file that the report was written with; put that back")
+            raise StudyError(
+                f"{path}: is not the file that the report was written with; put that back, or, where the study went on "
+                f"since, write the report again with `hpo report`"
+            )
 
 
 def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

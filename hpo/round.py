@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from hpo.dispatch.protocol import Dispatcher, Report
-from hpo.errors import MachineError
 from hpo.observer import Observer
 from hpo.race import Race
 from hpo.record import Record
@@ -91,11 +90,9 @@ class Round:
 
     def _take(self, report: Report) -> None:
         """Write an outcome down first, then tell whoever watches."""
-        if report.machine_fault is not None:
-            raise MachineError(f"search: trial {report.task.trial} cannot be trained: {report.machine_fault}")
-        trial = self._trials[report.task.trial]
-        if report.outcome is not None:
-            trial = self._record.add_outcome(trial.number, report.task.index, report.outcome)
+        trial, outcome = self._trials[report.task.trial], report.settled()
+        if outcome is not None:
+            trial = self._record.add_outcome(trial.number, report.task.index, outcome)
             self._trials[trial.number] = trial
         for observer in self._observers:
             observer.reported(trial, report)

@@ -32,12 +32,18 @@ _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
 # user:password@ in an address.
 _PASSWORD = re.compile(r"(?<=://)([^/@\s:]*:)([^/@\s]+)(?=@)")
 
-# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The former anywhere in a key; the latter at its
-# end, since `key_width` and `tokens` are none.
+# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as all
+# of its last name, or behind a word that says whose they are, since `key_width`, `sort_key` and `pad_token` are none.
 _SECRET_ANYWHERE = frozenset(
     ("secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey")
 )
 _SECRET_AT_THE_END = frozenset(("token", "key", "auth"))
+_OF_SOMEBODY = frozenset(
+    (
+        *("access", "account", "api", "auth", "bearer", "client", "hf", "hub", "private", "refresh", "service"),
+        *("session", "tracking", "user"),
+    )
+)
 # Anything shorter cannot be told from other text.
 _SHORTEST = 4
 
@@ -127,7 +133,7 @@ def opened(tree: Any, values: Secrets) -> Any:
 
 def hidden(text: str, values: Secrets) -> str:
     """Return the text with the names in place of these values, and of variables that are called like a secret."""
-    named = {**{name: value for name, value in os.environ.items() if looks_secret(name.lower())}, **values}
+    named = {**{name: value for name, value in os.environ.items() if _is_secret_variable(name)}, **values}
     for name, value in sorted(named.items(), key=lambda item: -len(item[1])):
         if len(value) >= _SHORTEST:
             text = text.replace(value, f"${{oc.env:{name}}}")
@@ -155,7 +161,16 @@ def looks_secret(key: str) -> bool:
     """Return whether a dotted key is called like something that must not be shown."""
     *_, last = key.split(".")
     words = [word.lower() for part in key.split(".") for word in _words(part)]
-    return not _SECRET_ANYWHERE.isdisjoint(words) or (_words(last) or [""])[-1].lower() in _SECRET_AT_THE_END
+    if not _SECRET_ANYWHERE.isdisjoint(words):
+        return True
+    *before, end = [word.lower() for word in _words(last)] or [""]
+    return end in _SECRET_AT_THE_END and (not before or before[-1] in _OF_SOMEBODY)
+
+
+def _is_secret_variable(name: str) -> bool:
+    """Return whether an environment variable is called like a secret: whoever's it is, its value is hidden."""
+    words = name.lower().split("_")
+    return words[-1] in _SECRET_AT_THE_END or not _SECRET_ANYWHERE.isdisjoint(words)
 
 
 def _words(name: str) -> list[str]:

@@ -19,7 +19,7 @@ from hpo.splits import make_plan
 from hpo.study_checks import refuse_unknown_metric
 from hpo.tasks import without_sources
 from hpo.trials import Outcome
-from hpo.worker import run_task
+from hpo.worker import outcome_of, run_task
 
 _SECTIONS = ("objective", "study", "split", "dispatch")
 
@@ -95,12 +95,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) 
             "config": without_sources(config, task["data_dir"] is not None),
         }
     task["secrets"] = values_of(task["config"], secrets)
-    outcome = Outcome()
-    for message in run_task(task):
-        if "point" in message:
-            show(message["point"])
-        else:
-            outcome = Outcome.from_dict(message["outcome"])
+    outcome = outcome_of(run_task(task), lambda message: show(message.get("point", message)))
     write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
     return folder, outcome
 

@@ -1,14 +1,16 @@
 """Runs one task in whatever process it is called in: resolve the objective, run it, catch what goes wrong."""
 
 import inspect
+import json
 import math
 import os
 import time
 import traceback
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from hpo.errors import MachineError
 from hpo.machine import machine_fault
 from hpo.memory import figures, held
 from hpo.objective import resolve
@@ -70,6 +72,26 @@ def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iter
     yield {"outcome": outcome.to_dict()}
 
 
+def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
+    """Return the outcome that the messages of `run_task` end in.
+
+    Args:
+        messages: of one task.
+        show: gets every message before the last, a point or a warning; None = nobody.
+
+    Raises:
+        MachineError: the machine could not run the task.
+    """
+    for message in messages:
+        if "outcome" in message:
+            return Outcome.from_dict(message["outcome"])
+        if "machine_fault" in message:
+            raise MachineError(message["machine_fault"])
+        if show is not None:
+            show(message)
+    raise RuntimeError("a task ended without an outcome")
+
+
 def _study_folder(payload: Mapping[str, Any]) -> Path | None:
     """Return the folder that the study's own files lie in, as far as the task knows of one."""
     if payload.get("data_dir"):
@@ -96,7 +118,9 @@ def _points(generator: Points) -> Generator[Message, None, Any]:
         if set(point) == {"warning"}:
             yield {"warning": " ".join(str(point["warning"]).split())}
         else:
-            yield {"point": {name: _number(value) for name, value in point.items()}}
+            plain = {str(name): _number(value) for name, value in point.items()}
+            # Whatever an objective reports is the same for every dispatcher, and on reading the record: JSON.
+            yield {"point": json.loads(json.dumps(plain, default=repr))}
 
 
 def _checked(result: Any, metric: str, is_scored: bool) -> dict[str, float]:

@@ -83,6 +83,9 @@ def _announce(study: Study) -> None:
     config = study.config
     for note in study.own.get("notes", ()):
         print(note)
+    if config.secrets:
+        names = ", ".join(config.secrets)
+        print(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
     print(f"study {config.study.name}: {config.study.trials} trials, {config.study.metric} ({config.study.direction})")
     print(study.strategy.announcement)
     if study.plan is not None:

@@ -47,7 +47,8 @@ class MemoryGuard:
             if free >= MIN_FREE_FRACTION * total:
                 continue
             held = _held_by_task_processes()
-            if held.get(self._pid) != max(held.values(), default=None):
+            # One that has just died is not among them.
+            if self._pid not in held or held[self._pid] != max(held.values()):
                 continue
             self.verdict = (
                 f"out of memory: it held {held[self._pid] / GIB:.1f} GiB when {free / GIB:.1f} of {total / GIB:.1f} "

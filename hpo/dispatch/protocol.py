@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hpo.errors import MachineError
 from hpo.trials import Outcome, Task
 from hpo.worker import Message
 
@@ -26,7 +27,18 @@ class Report:
     warning: str | None = None
     outcome: Outcome | None = None
     machine_fault: str | None = None
+
     is_lost: bool = False
+
+    def settled(self) -> Outcome | None:
+        """Return the outcome; None while the task runs.
+
+        Raises:
+            MachineError: the machine could not run it, so there will be none.
+        """
+        if self.machine_fault is not None:
+            raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
+        return self.outcome
 
 
 def report_of(task: Task, message: Message) -> Report:

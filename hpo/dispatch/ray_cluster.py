@@ -167,8 +167,8 @@ class RayCluster:
         except BaseException:
             # At the end of this process it would wait for the thread, which may never come back.
             atexit.unregister(ray.shutdown)
-            # Nor may its variables or servers vanish under it, or it waits with Python's lock in its hands. The watchdog
-            # ends them when this process has ended.
+            # Nor may its variables or servers vanish under it, or it waits with Python's lock in its hands. The
+            # watchdog ends them when this process has ended.
             self._is_hanging = True
             raise
         if errors:

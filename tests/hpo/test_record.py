@@ -1,12 +1,15 @@
 """The record: what Optuna reads of it, and that nothing is written twice."""
 
+import json
 import math
+import sqlite3
 
 import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
+from hpo.record_recovery import continue_record
 from hpo.record_storage import create_record, open_record, sqlite_url
 from hpo.space_reader import space_from_dict
 from hpo.trials import Outcome, Proposal, TaskGrid
@@ -109,3 +112,40 @@ def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
     (damaged / "study.db").write_bytes(b"not a database" * 100)
     with pytest.raises(StudyError, match=r"damaged/study\.db"):
         reopened(damaged)
+
+
+def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path):
+    url = sqlite_url(tmp_path / "team.db")
+    for name in ("one", "two"):
+        record = create_record(url, name, SPACE, "score", "maximize", TaskGrid(1))
+        record.note("id", name)
+        record.close()
+    record = continue_record(url, "one", SPACE, "score", "maximize", TaskGrid(1))
+    assert record.noted("id") == "one"
+    record.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
+
+
+def test_a_record_of_an_earlier_version_has_no_seals_and_goes_on(tmp_path):
+    record = make(tmp_path)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 0, Outcome({"score": 1.0}))
+    record.open_trial(0, Proposal(POINT))
+    record.close()
+    with sqlite3.connect(tmp_path / "study.db") as database:
+        database.execute("DELETE FROM trial_user_attributes WHERE key LIKE 'seal%'")
+        rows = database.execute("SELECT trial_user_attribute_id, value_json FROM trial_user_attributes").fetchall()
+        for key, text in rows:
+            value = json.loads(text)
+            if isinstance(value, dict):
+                value.pop("seal")
+                statement = "UPDATE trial_user_attributes SET value_json = ? WHERE trial_user_attribute_id = ?"
+                database.execute(statement, (json.dumps(value), key))
+    for _ in range(2):
+        record = reopened(tmp_path)
+        number = record.open_trial(1, Proposal(POINT)).number
+        # The trial that the earlier version began is finished by this one.
+        record.add_outcome(1, 0, Outcome({"score": 2.0}))
+        record.add_outcome(number, 0, Outcome({"score": 3.0}))
+        record.close()
+    assert [trial.score for trial in reopened(tmp_path).trials()] == [1.0, 2.0, 3.0, 3.0]
