@@ -1,7 +1,9 @@
 """Objectives that break things. What they are to do stands in files of the working directory."""
 
 import errno
+import math
 import os
+import time
 from pathlib import Path
 
 from tests import toy
@@ -27,3 +29,95 @@ def many_files(task):
     while _is_due(task, "files_run_out"):
         kept.append(os.open("files_run_out", os.O_RDONLY))
     return (yield from toy.score(task))
+
+
+def logged(task):
+    """As the toy's slow score; every start leaves a line."""
+    with Path("starts").open("a") as file:
+        file.write(f"{task['trial']}\n")
+    return (yield from toy.slow_score(task))
+
+
+def waits(task):
+    """Begin no third trial while the flag is there."""
+    while task["trial"] >= 2 and Path("wait").exists():
+        time.sleep(0.02)
+    return (yield from toy.score(task))
+
+
+def deaf(task):
+    """From its third trial on: takes every exception for something that will pass."""
+    while task["trial"] >= 2:
+        try:
+            time.sleep(60)
+        except BaseException:  # noqa: BLE001
+            continue
+    return (yield from toy.score(task))
+
+
+def killed(task):
+    yield {"epoch": 1, "process": os.getpid()}
+    os.kill(os.getpid(), task["config"]["signal"])
+    time.sleep(60)
+
+
+def crashes(task):
+    """Read where nothing is."""
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def leaves(task):
+    os._exit(3)
+
+
+def closes_everything(task):
+    """As programs do that make themselves daemons."""
+    os.closerange(3, 256)
+    time.sleep(60)
+
+
+def greedy(task):
+    """Ask for more than its process may have."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, limits[1]))
+    try:
+        return float(len(bytearray(8 * 2**30)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def sleeps(task):
+    time.sleep(60)
+
+
+def not_finite(task):
+    """What is best of all its points is not a number, and what is second best infinite."""
+    layers = task["config"]["toy"]["layers"]
+    return {"score": {3: math.nan, 4: math.inf}.get(layers, float(layers))}
+
+
+def stops_its_process(task):
+    """Hang as only a signal can: the process neither computes nor ends."""
+    if task["trial"] == 0:
+        os.kill(os.getpid(), 19)
+    return 1.0
+
+
+def dies_in_the_middle(task):
+    """Train four epochs with a state a file each; the process dies after the second, as often as the flag says."""
+    state, deaths = Path(task["resume_dir"]), Path("deaths")
+    state.mkdir(parents=True, exist_ok=True)
+    done = len(list(state.iterdir()))
+    for epoch in range(done + 1, 5):
+        with Path("epochs").open("a") as file:
+            file.write(f"{task['trial']} {epoch}\n")
+        (state / str(epoch)).touch()
+        yield {"epoch": epoch, "score": epoch / 10}
+        if epoch == 2 and task["trial"] == 0 and deaths.stat().st_size:
+            deaths.write_bytes(bytes(deaths.stat().st_size - 1))
+            os.kill(os.getpid(), 9)
+    return {"score": 1.0 + task["trial"]}

@@ -1,0 +1,160 @@
+"""What a study rests on has changed before it goes on: refused with the difference, or allowed and written down."""
+
+import importlib
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpo.folder import StudyFolder
+from tests.faults.driver import gone_on
+from tests.hpo.cli.commands import hpo
+from tests.studies import rows, run_toy, toy_config
+
+FEW, ALL = 4, 9
+TRAINER = """
+import beside
+
+def run_fold(task):
+    return {"score": -abs(task["config"]["toy"]["layers"] - beside.BEST) - task["config"]["toy"]["lr"]}
+"""
+
+
+def edit(path, old, new):
+    text = Path(path).read_text()
+    assert old in text
+    Path(path).write_text(text.replace(old, new))
+
+
+def forget(*modules):
+    """Let the next command import the modules of the working directory as a new process would."""
+    for name in modules:
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    shutil.rmtree("__pycache__", ignore_errors=True)
+
+
+@pytest.fixture
+def begun():
+    """A study in runs/toy that has come half way."""
+    run_toy(Path("runs/toy"), toy_config(trials=FEW))
+
+
+@pytest.fixture
+def own_trainer(monkeypatch):
+    """A study in runs/toy of a trainer in the working directory, with a module beside it."""
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    Path("trainer.py").write_text(TRAINER)
+    Path("beside.py").write_text("BEST = 3\n")
+    forget("trainer", "beside")
+    run_toy(Path("runs/toy"), toy_config(trials=FEW, objective="trainer:run_fold"))
+    yield
+    forget("trainer", "beside")
+
+
+def refused(capsys, *arguments):
+    """Return the line with which a command refuses."""
+    code, _, err = hpo(capsys, *arguments)
+    assert code == 2
+    (line,) = err.strip().splitlines()
+    return line
+
+
+def allowed_changes():
+    return json.loads(Path("runs/toy/report.json").read_text())["study"]["allowed_changes"]
+
+
+def test_an_edited_configuration_is_refused_by_every_command_that_would_use_it(begun, capsys):
+    edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
+    assert "toy.momentum was 0.5 and is now 0.25" in line
+    assert "hpo resume toy --allow-changes" in line
+    for command in ("report", "test"):
+        assert "toy.momentum was 0.5 and is now 0.25" in refused(capsys, command, "toy")
+    edit("runs/toy/config.yaml", "momentum: 0.25", "momentum: 0.5")
+    assert gone_on(trials=ALL) == run_toy(Path("whole"), toy_config(trials=ALL))
+
+
+def test_what_is_allowed_is_noted_once_with_its_time_and_stands_in_the_report(begun, capsys):
+    edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
+    assert hpo(capsys, "resume", "toy", "study.trials=5", "--allow-changes")[0] == 0
+    (allowed,) = allowed_changes()
+    assert allowed["changes"] == ["config: toy.momentum was 0.5 and is now 0.25"]
+    assert "T" in allowed["time"]
+    assert "toy.momentum was 0.5 and is now 0.25" in Path("runs/toy/report.md").read_text()
+    # From now on that is what it rests on.
+    assert hpo(capsys, "resume", "toy", "study.trials=6")[0] == 0
+    assert len(allowed_changes()) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("seed: 0", "seed: 1", "study.seed"),
+        ("direction: maximize", "direction: minimize", "study.direction"),
+        ("round_size: 5", "round_size: 6", "strategy.round_size"),
+        ("test_fraction: 0.1", "test_fraction: 0.2", "split.test_fraction"),
+    ],
+)
+def test_what_would_make_it_another_study_is_refused_even_so(begun, capsys, old, new, key):
+    edit("runs/toy/config.yaml", old, new)
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}", "--allow-changes")
+    assert key in line
+    assert "another study" in line
+
+
+def test_budget_and_workers_are_no_changes(begun, capsys):
+    tree = StudyFolder(Path("runs/toy")).config().to_dict()
+    tree["study"]["trials"] = ALL
+    tree["dispatch"]["retries"] = 5
+    Path("runs/toy/config.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+    assert gone_on() == run_toy(Path("whole"), toy_config(trials=ALL))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"), [("trainer.py", "- task", "- 2 * task"), ("beside.py", "BEST = 3", "BEST = 2")]
+)
+def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, capsys, file, old, new):
+    edit(file, old, new)
+    forget("trainer", "beside")
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
+    assert f"code: {file} was " in line
+    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "--allow-changes")[0] == 0
+    (allowed,) = allowed_changes()
+    assert allowed["changes"][0].startswith(f"code: {file} was ")
+    assert len(rows(Path("runs/toy/trials.csv"))) == ALL
+
+
+def test_a_version_that_changed_is_refused(begun, capsys, monkeypatch):
+    from hpo import source_code
+
+    known = source_code.importlib.metadata.version
+    other = {"numpy": "0.1"}
+    monkeypatch.setattr(source_code.importlib.metadata, "version", lambda name: other.get(name) or known(name))
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
+    assert f"code: numpy was {known('numpy')} and is now 0.1" in line
+
+
+def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
+    scores = [f"{layers},{width},{layers * width}" for layers in range(1, 5) for width in (8, 16, 32)]
+    Path("table.csv").write_text("\n".join(["layers,width,score", *scores]) + "\n")
+    search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
+    assert hpo(capsys, *search, "track=none", "study.trials=3")[0] == 0
+    edit("table.csv", "4,32,128", "4,32,129")
+    line = refused(capsys, "resume", "toy", "study.trials=5")
+    assert "data: part table.csv was " in line
+    assert hpo(capsys, "resume", "toy", "study.trials=5", "--allow-changes")[0] == 0
+    assert allowed_changes()[0]["changes"][0].startswith("data: part table.csv was ")
+
+
+def test_a_workers_copy_of_the_data_that_changed_is_written_anew(capsys):
+    tree = toy_config(trials=ALL, objective="tests.faults.stored:run_fold")
+    whole = run_toy(Path("whole"), tree)
+    few = tree | {"study": tree["study"] | {"trials": FEW}}
+    run_toy(Path("runs/toy"), few)
+    edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")
+    assert run_toy(Path("runs/toy"), tree) == whole
+    assert "was changed; it is written anew" in capsys.readouterr().err

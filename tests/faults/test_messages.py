@@ -1,0 +1,76 @@
+"""Reports that come twice, late, or in any order, and clocks that jump: the record holds each result once."""
+
+import datetime
+import random
+from collections import deque
+from types import SimpleNamespace
+
+import optuna
+import pytest
+
+from hpo import record_storage
+from hpo.dispatch.local import LocalDispatcher
+from hpo.dispatch.ray_pool import RayDispatcher, _Run
+from hpo.record_storage import sqlite_url
+from hpo.trials import Task
+from tests.studies import REPOSITORY, dispatch_section, run_toy, toy_config
+
+TREE = toy_config("evolutionary", trials=15)
+
+
+class Replaying(LocalDispatcher):
+    """Gives reports out in any order, again while their task runs, and again when it is long over."""
+
+    slots = 4
+
+    def __init__(self, seed):
+        super().__init__(str(REPOSITORY))
+        self._rng = random.Random(seed)
+        self._held, self._told = [], []
+
+    def wait(self, timeout=None):
+        while reports := super().wait(timeout):
+            self._held += reports
+        if not self._held:
+            return []
+        report = self._held.pop(self._rng.randrange(len(self._held)))
+        again = [self._rng.choice(self._told) for _ in range(3) if self._told]
+        self._told.append(report)
+        return self._rng.sample([report, report, *again], k=2 + len(again))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return run_toy(tmp_path_factory.mktemp("undisturbed"), TREE)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_replayed_reports_change_nothing(undisturbed, tmp_path, seed):
+    assert run_toy(tmp_path / "replayed", TREE, Replaying(seed)) == undisturbed
+
+
+def test_a_worker_that_was_given_up_is_not_listened_to():
+    """Its messages carry the number of an earlier attempt."""
+    pool = RayDispatcher.__new__(RayDispatcher)
+    pool._settings = dispatch_section(retries=2)
+    late = {"outcome": {"metrics": {"score": 1.0}}, "attempt": 1}
+    now = {"outcome": {"metrics": {"score": 2.0}}, "attempt": 2}
+    pool._ray = SimpleNamespace(get=lambda message: message, exceptions=SimpleNamespace(RayError=RuntimeError))
+    run = _Run(Task(0, 0, {}), attempt=2, stream=iter([late, now]))
+    pool._runs, pool._idle = {run.stream: run}, deque()
+    assert pool._read(run) == []
+    assert run.stream in pool._runs
+    (report,) = pool._read(run)
+    assert (report.outcome.metrics, report.outcome.attempt) == ({"score": 2.0}, 2)
+
+
+def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_path, monkeypatch):
+    """An hour back between any two looks at it; the trials are the same, in the same order."""
+    times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
+    seconds = iter(range(10**9, 0, -3600))
+    monkeypatch.setattr(record_storage, "_now", lambda: next(times))
+    monkeypatch.setattr("hpo.worker.time.time", lambda: float(next(seconds)))
+    assert run_toy(tmp_path / "jumping", TREE) == undisturbed
+    study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))
+    assert all(trial.duration >= datetime.timedelta(0) for trial in study.trials)
+    assert all(trial.user_attrs["fold_0"]["seconds"] >= 0 for trial in study.trials)
