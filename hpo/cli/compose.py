@@ -147,8 +147,19 @@ def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
         if override.is_delete():
             tree = without(tree, override.key_or_group)
         else:
+            _refuse_choice(override, tree)
             tree = replaced(tree, {override.key_or_group: _plain(override.value())})
     return tree
+
+
+def _refuse_choice(override: Override, tree: Mapping[str, Any]) -> None:
+    """Refuse `group=name`: a whole configuration has its groups already."""
+    group, value = override.key_or_group, _plain(override.value())
+    if isinstance(tree.get(group), Mapping) and not isinstance(value, Mapping):
+        raise ConfigError(
+            f"{group}: no group can be chosen beside a whole configuration, given {value!r}; change its keys, such as "
+            f"{group}.name={value}"
+        )
 
 
 def _metric_name(given: Any) -> str:

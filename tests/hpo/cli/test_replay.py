@@ -54,6 +54,14 @@ def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(cap
     assert (code, f"trial 3 differs in {lines[0].split(',')[4]}" in out) == (1, True)
 
 
+def test_a_group_cannot_be_chosen_beside_the_frozen_configuration(capsys):
+    searched(capsys)
+    for more in (["dispatch=ray", "dispatch.workers=2"], ["track=none"]):
+        code, _, err = hpo(capsys, "search", "--replay", "toy", *more)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "change its keys, such as " + more[0].replace("=", ".name=") in err
+
+
 def test_a_study_that_is_not_there_is_refused(capsys):
     code, _, err = hpo(capsys, "search", "--replay", "nobody")
     assert (code, err.count("\n")) == (2, 1)
