@@ -47,7 +47,7 @@ class Ui:
         self._process = subprocess.Popen(
             command,
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join((str(REPOSITORY), os.environ.get("PYTHONPATH", "")))},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
