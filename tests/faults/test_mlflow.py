@@ -111,6 +111,7 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
     assert_shows_the_record(study)
 
 
+@pytest.mark.slow
 def test_a_server_that_recovers_before_the_end_needs_no_sync(server, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
     study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="recovers")
