@@ -1,6 +1,7 @@
 """Builds and runs small studies of the toy objective, for tests."""
 
 import csv
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,7 +107,7 @@ def dispatch_section(**changes):
 def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:score", **changes):
     """Return a whole study configuration of the toy objective as a plain tree."""
     return {
-        **CONFIG,
+        **deepcopy(CONFIG),
         "objective": objective,
         "space": space or ORDERED,
         "strategy": STRATEGIES[strategy] if isinstance(strategy, str) else strategy,
