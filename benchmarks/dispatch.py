@@ -9,9 +9,11 @@ file for what each column means.
 import argparse
 import itertools
 import json
+import math
 import os
 import resource
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -62,8 +64,13 @@ class Measurement:
 
     @property
     def milliseconds(self) -> float:
-        """Wall time a trial."""
+        """Wall time a trial, with what is done once a study: the report and its page."""
         return 1000 * self.seconds / self.trials
+
+    @property
+    def search_milliseconds(self) -> float:
+        """Wall time a trial up to the last one; nan where it was not noted."""
+        return statistics.fmean(self.tenths) if self.tenths else math.nan
 
 
 class Clock:
@@ -345,7 +352,15 @@ def table(measured: Mapping[str, Sequence[Measurement]]) -> Table:
     """Return the table, as Markdown."""
     shown = Table(box=box.MARKDOWN)
     shown.add_column("case", no_wrap=True)
-    columns = ("trials", "ms a trial", "slowest turn", "x ours on Ray", "driver CPU ms", "MLflow CPU ms")
+    columns = (
+        "trials",
+        "ms a trial",
+        "of it search",
+        "slowest turn",
+        "x ours on Ray",
+        "driver CPU ms",
+        "MLflow CPU ms",
+    )
     for column in (*columns, "start-up s", "driver peak MB"):
         shown.add_column(column, justify="right")
     reference = fastest(measured[REFERENCE]).milliseconds
@@ -355,6 +370,7 @@ def table(measured: Mapping[str, Sequence[Measurement]]) -> Table:
             CASES[name].title,
             f"{best.trials:,}",
             f"{best.milliseconds:,.2f}",
+            f"{best.search_milliseconds:,.2f}" if best.tenths else "",
             f"{max(one.milliseconds for one in several):,.2f}",
             f"{best.milliseconds / reference:,.2f}",
             f"{1000 * best.driver_seconds / best.trials:,.2f}",
@@ -380,7 +396,8 @@ def targets(measured: Mapping[str, Sequence[Measurement]]) -> list[str]:
         ("the driver's memory on Ray: under 500 MB", f"{peak:.0f} MB", peak < 500),
     ]
     if LONG in measured:
-        growth = milliseconds[LONG] / alone
+        # Of the search alone: what is done once a study would hide a search that slows down.
+        growth = fastest(measured[LONG]).search_milliseconds / fastest(measured[REFERENCE]).search_milliseconds
         rows.append(("10 x the trials: a trial at most 1.2 x dearer", f"{growth:.2f} x", growth <= 1.2))
     return [f"{'holds ' if holds else 'MISSED'}  {asked}: {found}" for asked, found, holds in rows]
 

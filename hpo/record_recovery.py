@@ -15,7 +15,8 @@ from hpo.record_guard import (
     put_in_place,
     read_mark,
 )
-from hpo.record_storage import OptunaRows, guarded_path, open_record, open_rows, read_rows, sqlite_url
+from hpo.record_rows import OptunaRows
+from hpo.record_storage import guarded_path, open_record, open_rows, read_rows, sqlite_url
 from hpo.space import Space
 from hpo.trials import Direction, TaskGrid
 

@@ -142,7 +142,7 @@ def test_who_only_reads_is_refused_and_repairs_nothing(begun, damage):
 
 @pytest.mark.parametrize("seed", range(FLIPS))
 def test_a_flipped_bit_never_changes_a_result(undisturbed, begun, seed):
-    """Most lie where nothing is; the others are noticed, by SQLite or by a seal."""
+    """Most lie where nothing is; the others are noticed, by SQLite or by a checksum."""
     rng = random.Random(seed)
     content = bytearray(begun.read_bytes())
     for _ in range(4):

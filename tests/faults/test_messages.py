@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
-from hpo import record_storage
+from hpo import record_rows
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.ray_pool import RayDispatcher, _Run
 from hpo.record_storage import sqlite_url
@@ -68,7 +68,7 @@ def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_pa
     """An hour back between any two looks at it; the trials are the same, in the same order."""
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
     seconds = iter(range(10**9, 0, -3600))
-    monkeypatch.setattr(record_storage, "_now", lambda: next(times))
+    monkeypatch.setattr(record_rows, "_now", lambda: next(times))
     monkeypatch.setattr("hpo.worker.time.time", lambda: float(next(seconds)))
     assert run_toy(tmp_path / "jumping", TREE) == undisturbed
     study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))

@@ -126,19 +126,19 @@ def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 
-def test_a_record_of_an_earlier_version_has_no_seals_and_goes_on(tmp_path):
+def test_a_record_of_an_earlier_version_has_no_checksums_and_goes_on(tmp_path):
     record = make(tmp_path)
     record.open_trial(0, Proposal(POINT))
     record.add_outcome(0, 0, Outcome({"score": 1.0}))
     record.open_trial(0, Proposal(POINT))
     record.close()
     with sqlite3.connect(tmp_path / "study.db") as database:
-        database.execute("DELETE FROM trial_user_attributes WHERE key LIKE 'seal%'")
+        database.execute("DELETE FROM trial_user_attributes WHERE key LIKE 'checksum%'")
         rows = database.execute("SELECT trial_user_attribute_id, value_json FROM trial_user_attributes").fetchall()
         for key, text in rows:
             value = json.loads(text)
             if isinstance(value, dict):
-                value.pop("seal")
+                value.pop("checksum")
                 statement = "UPDATE trial_user_attributes SET value_json = ? WHERE trial_user_attribute_id = ?"
                 database.execute(statement, (json.dumps(value), key))
     for _ in range(2):

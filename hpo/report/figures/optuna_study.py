@@ -105,7 +105,7 @@ def _ranks(dimension: Dimension) -> _Ranks:
 def _distribution(dimension: Dimension, ranks: Mapping[str, _Ranks]) -> Any:
     from optuna.distributions import CategoricalDistribution
 
-    from hpo.record_storage import distribution
+    from hpo.record_rows import distribution
 
     if isinstance(dimension, Range):
         return distribution(dimension)
