@@ -56,7 +56,8 @@ class Objective:
             Both raise ValueError, in one line, for what they cannot read.
         describe_search: `(config) -> dict` with what the objective knows of its own search: `space` (a tree as in
             conf/space; the study's own overrides it), `points` (all that exist, or None), `folds` (how many it has
-            itself), `files` (that it reads: `path`, `sha256`, `bytes`) and `notes` (lines for people).
+            itself), `files` (that it reads: `path`, `sha256`, `bytes`), `notes` (lines for people) and `amounts_need`
+            (what its configuration lacks for trainings to be continued; None, or left out, where nothing does).
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["epochs"]` and goes on from the state that it left in `task["resume_dir"]`.
 

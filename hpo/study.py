@@ -22,6 +22,7 @@ from hpo.objective import Objective, resolve
 from hpo.prepared_data import prepare_data
 from hpo.race import Race
 from hpo.record import Record
+from hpo.record_guard import DamagedRecordError
 from hpo.sealing import opened, values_of
 from hpo.source_code import describe_code
 from hpo.space import Space
@@ -106,8 +107,11 @@ class Study:
         """Create the study's files, or go on with what is there, and return the record.
 
         Raises:
+            ConfigError: a value that is kept by name is missing.
             StudyError: when it exists with another configuration or other data.
         """
+        # First of all: a value that is missing would otherwise be noticed when the first task is built.
+        values_of(self.config.trial, self.config.secrets)
         if self.folder.exists:
             record = self._continue()
         else:
@@ -155,7 +159,12 @@ class Study:
         """
         from hpo.record_storage import open_record
 
-        record = open_record(*self._record_arguments())
+        try:
+            record = open_record(*self._record_arguments())
+        except DamagedRecordError as error:
+            raise DamagedRecordError(
+                f"{error}; `hpo resume {self.reference}` puts its backup in its place, if that is sound"
+            ) from error
         changed = changed_config(record.noted("config"), self.config.to_dict())
         if changed:
             raise StudyError(
@@ -229,7 +238,7 @@ def prepare_study(config: StudyConfig) -> Study:
         strategy = make_strategy(config.strategy, space, config.study.seed)
     except ValidationError as error:
         raise ConfigError(explain(error, "strategy.")) from error
-    refuse_amounts_without_states(config, objective)
+    refuse_amounts_without_states(config, objective, own.get("amounts_need"))
     examples = objective.examples(config.trial)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(

@@ -82,10 +82,14 @@ def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
         )
 
 
-def refuse_amounts_without_states(config: StudyConfig, objective: Objective) -> None:
-    """Refuse a strategy that continues trainings for an objective that cannot."""
+def refuse_amounts_without_states(config: StudyConfig, objective: Objective, needed: str | None) -> None:
+    """Refuse a strategy that continues trainings for an objective that cannot, or needs something for it."""
     name = config.strategy["name"]
-    if name in BY_AMOUNT and not objective.continues:
+    if name not in BY_AMOUNT:
+        return
+    if needed is not None:
+        raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")
+    if not objective.continues:
         raise ConfigError(
             f"strategy: {name} continues trainings, which {config.objective.partition(':')[0]} does not offer; choose "
             f"another strategy, or stop at task['epochs'], go on from task['resume_dir'] and say CONTINUES = True there"

@@ -51,8 +51,8 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the table says of the search.
 
     `space` (ordered numbers as `values`, texts as `choices`), `points` (those that exist, where no others may be
-    proposed, else None), `folds` (the number of score columns), `files` (path, sha256 and bytes), and `notes` (lines
-    for people).
+    proposed, else None), `folds` (the number of score columns), `files` (path, sha256 and bytes), `notes` (lines for
+    people) and `amounts_need` (learning curves, where there are none).
     """
     table = _table(config)
     space = {
@@ -67,7 +67,15 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     if table.left_out:
         notes.append(f"table: columns that are no hyperparameters: {', '.join(table.left_out)}")
     points = [dict(zip(table.values, key, strict=True)) for key in table.rows] if table.absent == "exclude" else None
-    return {"space": space, "points": points, "folds": table.num_folds, "files": table.files, "notes": notes}
+    has_curves = any(row.curve is not None for row in table.rows.values())
+    return {
+        "space": space,
+        "points": points,
+        "folds": table.num_folds,
+        "files": table.files,
+        "notes": notes,
+        "amounts_need": None if has_curves else "learning curves: give data.curves and data.curve",
+    }
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:

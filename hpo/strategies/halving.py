@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from hpo.history import History
@@ -28,6 +28,14 @@ class HalvingSettings(Settings):
     min_amount: int = Field(ge=1, le=MOST)
     max_amount: int = Field(ge=1, le=MOST)
     eta: int = Field(ge=2, le=MOST)
+
+    @field_validator("max_amount", mode="before")
+    @classmethod
+    def _is_given(cls, value: Any) -> Any:
+        # What conf/ leaves where there are no epochs to take it from.
+        if value is None:
+            raise PydanticCustomError("missing", "is missing")
+        return value
 
     @model_validator(mode="after")
     def _has_rungs(self) -> Self:

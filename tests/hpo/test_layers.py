@@ -80,6 +80,7 @@ LAW = {
         "objective",
         "race",
         "record",
+        "record_guard",
         "record_recovery",
         "record_storage",
         "strategies",

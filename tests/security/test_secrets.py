@@ -66,9 +66,11 @@ def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, pl
     refuse_planted()
 
     # A study keeps names alone: whoever goes on gives the values again.
-    code, _, err = hpo(capsys, "resume", "own")
+    frozen = Path("runs/own/config.yaml").read_text()
+    code, _, err = hpo(capsys, "resume", "own", "study.trials=5")
     assert code == 2
     assert "service.api_key: the environment variable HPO_SERVICE_API_KEY is not set" in err
+    assert Path("runs/own/config.yaml").read_text() == frozen
     monkeypatch.setenv("HPO_SERVICE_API_KEY", "PLANTED-KEY")
     monkeypatch.setenv("HPO_SERVICE_DATABASE_PASSWORD", "PLANTED-PASSWORD")
     for command in (["resume", "own"], ["test", "own"], ["report", "own", "--publish"], ["reproduce", "own"]):

@@ -250,6 +250,9 @@ STRATEGIES = {
         ["strategy=successive_halving", "strategy.min_amount=9", "strategy.max_amount=9"],
         ("strategy.min_amount, strategy.max_amount",),
     ),
+    "rungs without an end": table(
+        "lr,score\n1,2\n2,3\n", "strategy.max_amount: is missing", options=["strategy=hyperband"]
+    ),
     "an unknown sequence": (["strategy=qmc", "strategy.sequence=prime"], ("strategy.sequence", "'sobol'")),
     "imports from nowhere": (["study.imports=nobody"], ("study.imports", "'nobody'")),
     "imports of another metric": (
@@ -349,6 +352,9 @@ TABLES = {
     "a table without a path": (["data=table", "data.metric=m"], ("data.path", "is missing")),
     "a metric that is a number": (["data=table", "data.path=t.csv", "data.metric=3"], ("data.metric",), {"t.csv": "a"}),
     "an empty table": table("", "table.csv", "not a table"),
+    "halving over a table without curves": table(
+        "lr,score\n1,2\n2,3\n", "data.curves", options=["strategy=successive_halving", "strategy.max_amount=9"]
+    ),
     "a table of one row": table("lr,score\n1,2\n", "data.columns"),
     "a ragged table": table("lr,score\n1,2\n3,4,5\n", "table.csv", "line 3"),
     "an open quote in a table": table('lr,score\n"a,1\nb,2\n', "table.csv"),
