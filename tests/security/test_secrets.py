@@ -11,7 +11,7 @@ import pytest
 from hpo.errors import ConfigError
 from hpo.sealing import hidden, looks_secret, opened, seal, values_of
 from tests.hpo.cli.commands import hpo
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, prepared, run_toy, toy_config
 
 CONFIG = """# @package _global_
 defaults:
@@ -66,11 +66,9 @@ def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, pl
     refuse_planted()
 
     # A study keeps names alone: whoever goes on gives the values again.
-    frozen = Path("runs/own/config.yaml").read_text()
-    code, _, err = hpo(capsys, "resume", "own", "study.trials=5")
+    code, _, err = hpo(capsys, "resume", "own")
     assert code == 2
     assert "service.api_key: the environment variable HPO_SERVICE_API_KEY is not set" in err
-    assert Path("runs/own/config.yaml").read_text() == frozen
     monkeypatch.setenv("HPO_SERVICE_API_KEY", "PLANTED-KEY")
     monkeypatch.setenv("HPO_SERVICE_DATABASE_PASSWORD", "PLANTED-PASSWORD")
     for command in (["resume", "own"], ["test", "own"], ["report", "own", "--publish"], ["reproduce", "own"]):
@@ -162,6 +160,17 @@ def test_sealing_and_opening_are_each_others_inverse():
 def test_a_missing_variable_is_named():
     with pytest.raises(ConfigError, match=r"a\.b: the environment variable NOT_THERE_X is not set"):
         values_of({"a": {"b": "x${oc.env:NOT_THERE_X}"}}, {})
+
+
+def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatch, tmp_path):
+    """The toy has no function that is given the configuration before its first task."""
+    monkeypatch.setenv("PLANTED_URL", "PLANTED-ADDRESS")
+    run_toy(tmp_path / "study", toy_config(trials=2, service={"url": "${oc.env:PLANTED_URL}"}))
+    frozen = (tmp_path / "study/config.yaml").read_text()
+    monkeypatch.delenv("PLANTED_URL")
+    with pytest.raises(ConfigError, match=r"service\.url: the environment variable PLANTED_URL is not set"):
+        prepared(tmp_path / "study", toy_config(trials=3, service={"url": "${oc.env:PLANTED_URL}"})).open()
+    assert (tmp_path / "study/config.yaml").read_text() == frozen
 
 
 def test_values_of_the_environment_that_look_like_secrets_are_hidden(monkeypatch):
