@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import psutil
 
 from hpo.folder import StudyFolder
 from tests.studies import REPOSITORY, rows, run_toy, shipped, toy_config
@@ -66,3 +69,26 @@ def wait_for_line(process, words):
         if words in line:
             return line
     raise AssertionError(f"the driver ended without saying {words!r}: {process.stderr.read()}")
+
+
+def wait_for_file(name, seconds=60):
+    """Wait until an objective has left this file."""
+    deadline = time.monotonic() + seconds
+    while not Path(name).exists():
+        assert time.monotonic() < deadline, f"there is no {name}"
+        time.sleep(0.02)
+
+
+def outliving(processes, seconds):
+    """Return those of the processes that still live after so many seconds; whom nobody reaps lives no more."""
+    deadline = time.monotonic() + seconds
+    while (alive := [process for process in processes if _lives(process)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return alive
+
+
+def _lives(process):
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

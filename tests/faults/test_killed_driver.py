@@ -1,0 +1,98 @@
+"""The driver is killed at random moments until the study is done: nothing is lost, done twice, or left behind.
+
+A few seeds under the marker `slow`. For twenty of each kind:
+
+    HPO_FAULT_SEEDS=20 python -m pytest -n 0 -m slow tests/faults/test_killed_driver.py
+"""
+
+import contextlib
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hpo.study import load_study
+from tests.faults.driver import LOCAL, TOY, finished, outliving, start, undisturbed_rows
+from tests.studies import rows
+from tests.tracked import assert_shows_the_record, runs_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+TRACKED = tuple(word for word in TOY if word != "track=none")
+# After so many it is left alone, since a busy machine may not come to the end between two of them.
+MOST_KILLS = 10
+
+
+def seeds(few):
+    return range(int(os.environ.get("HPO_FAULT_SEEDS", few)))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return undisturbed_rows(tmp_path_factory.mktemp("undisturbed"))
+
+
+def kill_until_done(arguments, rng, shortest, longest):
+    """Run the command again and again, and kill it after some seconds, until it has ended by itself.
+
+    Args:
+        arguments: of the command.
+        rng: decides for how long it runs.
+        shortest: seconds that it runs at least.
+        longest: seconds that it runs at most; a whole study takes longer.
+    """
+    saved, kills = set(), 0
+    Path("starts").touch()
+    while True:
+        before = len(Path("starts").read_text().splitlines())
+        driver = start(*arguments)
+        is_killed = kills < MOST_KILLS and kill_after(driver, rng.uniform(shortest, longest))
+        out, err = driver.communicate(timeout=240)
+        # A trial that an earlier driver has shown as finished was in the record by then.
+        assert saved.isdisjoint(Path("starts").read_text().splitlines()[before:]), "what is in the record is repeated"
+        saved |= set(re.findall(r"^ *\d+/15  trial (\d+) ", out, re.MULTILINE))
+        if not is_killed:
+            break
+        kills += 1
+    assert driver.returncode == 0, out + err
+    assert kills > 0
+    sys.stdout.write(f"killed {kills} times\n")
+
+
+def kill_after(driver, seconds):
+    """Kill the driver after so many seconds, and return whether it was still running; nothing of it may outlive it."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        driver.wait(seconds)
+        return False
+    children = psutil.Process(driver.pid).children(recursive=True)
+    driver.kill()
+    assert not outliving(children, 10.0), "processes outlive their driver"
+    assert not list(Path(tempfile.gettempdir()).glob(f"hpo-ray-{driver.pid}-*")), "Ray's folder outlives its driver"
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(3))
+def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(undisturbed, seed):
+    arguments = ("search", "objective=tests.faults.objectives:logged", *LOCAL)
+    kill_until_done(arguments, random.Random(seed), 1.0, 6.0)
+    assert rows(Path("runs/toy/trials.csv")) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds(2))
+def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same_trials(undisturbed, seed):
+    arguments = ("search", "objective=tests.faults.objectives:logged", *TRACKED, "dispatch.workers=2")
+    kill_until_done(arguments, random.Random(seed), 3.0, 10.0)
+    assert rows(Path("runs/toy/trials.csv")) == undisturbed
+    study = load_study("toy")
+    parent, children = runs_of(study)
+    assert "RUNNING" not in {run.info.status for run in (parent, *children.values())}
+    assert finished("sync", "toy") == undisturbed
+    assert_shows_the_record(study)
