@@ -9,7 +9,6 @@ from torch import Tensor
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.data.batches import batches_by_length
-from model.data.vocabulary import SPECIAL
 from model.encoder_decoder import EncoderDecoder
 from model.language_model import LanguageModel
 from model.sample import sample, uniform_draws
@@ -121,10 +120,6 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
     task, network, settings = checkpoint.task, checkpoint.network, Sampling(**options)
     assert isinstance(task, LanguageModelling)
     assert isinstance(network, LanguageModel)
-    if len(task.vocabulary) <= len(SPECIAL):
-        raise ValueError(
-            "the model's vocabulary has no token that could be predicted; train with a lower data.min_count"
-        )
     prompts = [task.vocabulary.encode(text) for text in inputs]
     for number, prompt in enumerate(prompts, start=1):
         if not prompt:

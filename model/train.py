@@ -166,7 +166,13 @@ def _is_out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is cuda where there is one, else cpu."""
+    """`auto` is cuda where there is one, else cpu.
+
+    Raises:
+        ValueError: cuda is asked for where torch finds none.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("training.device: cuda is asked for, and torch finds no GPU here; give auto or cpu")
     return torch.device(name)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from model.errors import DataError
+
 PADDING, UNKNOWN, START, END = 0, 1, 2, 3
 SPECIAL = ("<padding>", "<unknown>", "<start>", "<end>")
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -50,10 +52,18 @@ class Vocabulary:
             lowercase: whether letter case is ignored.
             min_count: tokens seen less often are left out.
             max_size: at most this many tokens besides the special ones; None = no limit.
+
+        Raises:
+            DataError: no token is left.
         """
         split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
         kept = sorted((token for token, count in counts.items() if count >= min_count), key=lambda t: (-counts[t], t))
+        if not kept:
+            raise DataError(
+                f"data.min_count: no token occurs {min_count} times in the training part, so that every text would "
+                f"read the same; give less"
+            )
         return cls(unit, lowercase, SPECIAL + tuple(kept[:max_size]))
 
     @cached_property

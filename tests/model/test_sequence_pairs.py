@@ -131,6 +131,11 @@ def test_a_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
     assert tokens.encode("B d") == [4, UNKNOWN]
 
 
+def test_a_vocabulary_without_a_token_is_refused():
+    with pytest.raises(DataError, match=r"data\.min_count: no token occurs 2 times"):
+        Vocabulary.learn(["a b"], unit="words", lowercase=True, min_count=2, max_size=None)
+
+
 @given(*[st.lists(st.sampled_from("ab"), max_size=6)] * 3)
 def test_edit_distance_is_a_metric(one, other, third):
     distance = edit_distance(one, other)

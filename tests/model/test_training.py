@@ -11,6 +11,7 @@ from model.errors import CheckpointError
 from model.optimise import build_optimizers
 from model.progress import Resumable
 from model.tasks.classification import Classification
+from model.train import choose_device
 from model.update import Update
 from tests.model.conftest import run, small
 
@@ -207,3 +208,9 @@ def test_a_state_survives_a_copy_of_the_task(fold, tmp_path):
     task = fold(small(), resume_dir=str(tmp_path / "state"))
     run(task)
     assert run(copy.deepcopy(task) | {"trained": task["config"]["training"]["epochs"]})[0] == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"training\.device: cuda is asked for, and torch finds no GPU here"):
+        choose_device("cuda")
