@@ -47,10 +47,10 @@ def waits(task):
 
 
 def deaf(task):
-    """From its third trial on: takes every exception for something that will pass."""
+    """From its third trial on, while the flag is there: takes every exception for something that will pass."""
     if task["trial"] >= 2:
         Path("is_deaf").touch()
-    while task["trial"] >= 2:
+    while task["trial"] >= 2 and Path("deaf").exists():
         try:
             time.sleep(60)
         except BaseException:  # noqa: BLE001
@@ -124,12 +124,6 @@ def dies_in_the_middle(task):
             deaths.write_bytes(bytes(deaths.stat().st_size - 1))
             os.kill(os.getpid(), 9)
     return {"score": 1.0 + task["trial"]}
-
-
-def where(task):
-    """Tell the working directory."""
-    yield {"epoch": 1, "directory": str(Path.cwd())}
-    return {"score": 1.0}
 
 
 def napping(task):
