@@ -126,6 +126,21 @@ def dies_in_the_middle(task):
     return {"score": 1.0 + task["trial"]}
 
 
+def dies_with_its_worker(task):
+    if _is_due(task, "worker_dies"):
+        os.kill(os.getpid(), 9)
+    return (yield from toy.score(task))
+
+
+def meets_another(task):
+    """Wait for the other one of the trials 0 and 1."""
+    Path(f"here_is_{task['trial']}").touch()
+    while not Path(f"here_is_{1 - task['trial']}").exists():
+        yield {"epoch": 1}
+        time.sleep(0.02)
+    return {"score": 1.0}
+
+
 def napping(task):
     """Report every half second for three."""
     for epoch in range(1, 7):

@@ -1,0 +1,100 @@
+"""Workers on Ray that die, hang, or run out of memory: one pool for all of it, since starting Ray takes seconds."""
+
+import signal
+
+import psutil
+import pytest
+
+from hpo.dispatch.ray_pool import RayDispatcher
+from hpo.trials import Task
+from tests.contracts.test_dispatchers import run
+from tests.contracts.test_dispatchers import task as toy_task
+from tests.faults.driver import outliving, undisturbed_rows
+from tests.studies import REPOSITORY, dispatch_section, run_toy, shipped, toy_config
+
+SILENT_SECONDS = 2.5
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """The workers' working directory, which is the one in which Ray was started; flags lie there."""
+    return tmp_path_factory.mktemp("workers")
+
+
+@pytest.fixture(scope="module")
+def pool(directory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        dispatcher = RayDispatcher(dispatch_section(workers=2, timeout_seconds=SILENT_SECONDS), str(REPOSITORY))
+    yield dispatcher
+    dispatcher.close()
+
+
+def task(number, objective, **changes):
+    payload = dict(toy_task(number, "constant").payload)
+    payload["config"] = payload["config"] | changes.pop("config", {})
+    return Task(number, 0, payload | {"objective": f"tests.faults.objectives:{objective}"} | changes)
+
+
+def others():
+    """Tasks that must not notice."""
+    return [toy_task(number, "constant") for number in (7, 8, 9)]
+
+
+def are_unaffected(outcomes):
+    return all(outcomes[number].error is None for number in (7, 8, 9))
+
+
+@pytest.mark.parametrize(
+    ("objective", "number", "how"),
+    [
+        ("killed", signal.SIGKILL, "signal 9"),
+        ("crashes", None, "signal 11"),
+        ("leaves", None, "exit code 3"),
+    ],
+)
+def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool, objective, number, how):
+    outcomes, _ = run(pool, [task(0, objective, config={"signal": number}), *others()])
+    assert outcomes[0].error == f"worker died ({how}), attempt 3 of 3"
+    assert outcomes[0].attempt == 3
+    assert are_unaffected(outcomes)
+
+
+@pytest.mark.slow
+def test_a_trial_whose_worker_dies_every_time_has_failed_and_the_study_goes_on(pool, directory, tmp_path):
+    (directory / "worker_dies").write_text("4")
+    tree = toy_config(shipped("evolutionary"), trials=15, objective="tests.faults.objectives:dies_with_its_worker")
+    rows = run_toy(tmp_path / "study", tree, pool)
+    assert (rows[4]["state"], rows[4]["error"]) == ("failed", "fold 0: worker died (signal 9), attempt 3 of 3")
+    assert rows[:4] == undisturbed_rows(tmp_path / "whole")[:4]
+    assert len(rows) == 15
+
+
+def test_a_retried_task_goes_on_from_its_last_state(pool, directory, tmp_path):
+    """The length of the file `deaths` says how often to die."""
+    (directory / "deaths").write_bytes(bytes(1))
+    outcomes, _ = run(pool, [task(0, "dies_in_the_middle", resume_dir=str(tmp_path / "state"))])
+    assert (outcomes[0].error, outcomes[0].attempt) == (None, 2)
+    # Every epoch was trained once: none again after the process died.
+    assert (directory / "epochs").read_text().splitlines() == [f"0 {epoch}" for epoch in (1, 2, 3, 4)]
+
+
+def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool, directory):
+    """Both at once, so that the other tasks have no place but theirs."""
+    before = psutil.Process().children(recursive=True)
+    outcomes, _ = run(pool, [task(0, "stops_its_process"), task(1, "sleeps"), *others()])
+    for number in (0, 1):
+        assert outcomes[number].error == f"no report for {SILENT_SECONDS:g} s: the worker was killed"
+    assert are_unaffected(outcomes)
+    stopped = [process for process in before if process.is_running() and process.status() == psutil.STATUS_STOPPED]
+    assert not outliving(stopped, 5.0)
+    # Each waits for the other, so that they only end where both slots work.
+    outcomes, _ = run(pool, [task(number, "meets_another") for number in (0, 1)])
+    assert outcomes[0].error is outcomes[1].error is None
+
+
+def test_want_of_memory_costs_one_task(pool):
+    outcomes, _ = run(pool, [task(0, "greedy"), *others()])
+    assert outcomes[0].error.startswith("MemoryError")
+    assert "GiB were free" in outcomes[0].error
+    assert are_unaffected(outcomes)
