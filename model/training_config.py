@@ -20,7 +20,7 @@ class TrainingConfig(Section):
     batch_tokens: Annotated[int, Field(ge=1)] | None
     accumulation: Annotated[int, Field(ge=1, le=1_000_000)]
     optimizer: Literal["sgd", "adam", "adamw", "adagrad", "rmsprop", "muon"]
-    lr: Annotated[float, Field(gt=0, le=1000)]
+    lr: Annotated[float, Field(gt=0)]
     schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "plateau"]
     warmup_fraction: Fraction
     final_lr_fraction: Annotated[float, Field(ge=0, le=1)]
