@@ -3,6 +3,8 @@
 A few seconds in the default run. For longer, spread over all readers:
 
     HPO_FUZZ_SECONDS=600 python -m pytest -n 0 -m slow tests/fuzz
+
+Guided by coverage, where atheris runs: see `guided.py`.
 """
 
 import os
@@ -21,8 +23,8 @@ HANGS_SECONDS = 10
 SECONDS = float(os.environ.get("HPO_FUZZ_SECONDS", "60"))
 
 
-def fuzz(target, examples, number=None):
-    """Give the target this many inputs; fail at the first that raises something else, or takes too long."""
+def fuzzer(target, examples, number=None):
+    """Return what gives the target so many inputs and fails at the first that raises something else, or takes long."""
 
     @settings(
         max_examples=examples,
@@ -43,15 +45,12 @@ def fuzz(target, examples, number=None):
             pass
         assert time.process_time() - began < HANGS_SECONDS
 
-    if number is None:
-        run()
-    else:
-        seed(number)(run)()
+    return run if number is None else seed(number)(run)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_input_is_answered_or_refused(name):
-    fuzz(TARGETS[name], TARGETS[name].examples)
+    fuzzer(TARGETS[name], TARGETS[name].examples)()
 
 
 @pytest.mark.slow
@@ -63,9 +62,9 @@ def test_every_input_is_answered_or_refused_for_long(name):
     while time.monotonic() < end:
         number = time.time_ns()
         try:
-            fuzz(TARGETS[name], 4 * TARGETS[name].examples, number)
+            fuzzer(TARGETS[name], 4 * TARGETS[name].examples, number)()
         except BaseException as error:
-            error.add_note(f"fuzz(TARGETS[{name!r}], {4 * TARGETS[name].examples}, {number})")
+            error.add_note(f"fuzzer(TARGETS[{name!r}], {4 * TARGETS[name].examples}, {number})()")
             raise
         count += 4 * TARGETS[name].examples
     sys.stdout.write(f"{name}: {count} inputs\n")
