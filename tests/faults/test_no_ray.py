@@ -1,0 +1,115 @@
+"""Ray cannot start, or is not where it should be: one line, with the logs where there are some, within a minute."""
+
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hpo.dispatch import ray_address, ray_cluster
+from hpo.dispatch.ray_address import refuse_dead_address
+from hpo.dispatch.ray_cluster import RayCluster
+from hpo.errors import DispatchError
+from tests.faults.driver import TOY, outliving, start
+
+MOST_SECONDS = 60.0
+SEARCH = ("search", "objective=tests.toy:score", *TOY, "dispatch.workers=1")
+
+
+@pytest.fixture
+def listener():
+    """A port that something listens on which is no Ray and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def free_address():
+    """Return an address where nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_nothing_at_the_address_is_refused_at_once():
+    began = time.monotonic()
+    with pytest.raises(DispatchError, match=r"dispatch\.address: no Ray cluster is at .*refused; give the address"):
+        refuse_dead_address(free_address())
+    assert time.monotonic() - began < 1.0
+
+
+def test_a_port_that_something_else_took_is_refused(listener, monkeypatch):
+    monkeypatch.setattr(ray_address, "_ANSWER_SECONDS", 1.5)
+    with pytest.raises(DispatchError, match=r"does not answer as a Ray cluster within 1\.5 s"):
+        refuse_dead_address(listener)
+
+
+def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():
+    gone = 2**22 + 1
+    assert not psutil.pid_exists(gone)
+    stale = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{gone}-"))
+    living = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{os.getpid()}-"))
+    try:
+        ray_cluster._remove_abandoned()
+        assert not stale.exists()
+        assert living.exists()
+    finally:
+        living.rmdir()
+
+
+@pytest.mark.slow
+def test_a_stale_address_in_the_environment_is_not_followed(listener, monkeypatch):
+    """Ray would join whatever RAY_ADDRESS names."""
+    monkeypatch.setenv("RAY_ADDRESS", listener)
+    cluster = RayCluster(None, 0, 1)
+    assert cluster.cpus >= 1
+    cluster.close()
+
+
+def refused(driver):
+    """Assert that the driver refuses with one line within a minute and leaves nothing behind; return the line."""
+    _, err = driver.communicate(timeout=MOST_SECONDS)
+    (line,) = err.strip().splitlines()
+    assert driver.returncode == 2
+    assert not Path("runs/toy").exists()
+    return line
+
+
+@pytest.mark.slow
+def test_a_search_on_a_cluster_that_is_not_there_is_refused_with_the_address(listener):
+    for address in (free_address(), listener):
+        line = refused(start(*SEARCH, f"dispatch.address={address}"))
+        assert line.startswith("error: dispatch.address: ")
+        assert address in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["gcs_server", "raylet"])
+def test_a_server_of_ray_that_hangs_while_it_starts_is_given_up_and_its_logs_are_kept(server):
+    """The server is stopped by a signal once it has opened a log."""
+    driver = start(*SEARCH)
+    began = time.monotonic()
+    hanging = when_logging(driver, server)
+    hanging.suspend()
+    line = refused(driver)
+    assert time.monotonic() - began < MOST_SECONDS
+    found = re.fullmatch(r"error: dispatch: Ray cannot start: .*; its logs: (\S+); try again, or dispatch=local", line)
+    assert found, line
+    kept = Path(found[1])
+    assert any(kept.rglob(f"{server}*"))
+    assert not outliving([hanging], 10.0)
+    shutil.rmtree(kept)
+
+
+def when_logging(driver, server):
+    """Wait for Ray's server of this name to write a log, and return its process."""
+    logs = f"hpo-ray-{driver.pid}-*/ray/session_latest/logs/{server}*"
+    while driver.poll() is None:
+        servers = [p for p in psutil.Process(driver.pid).children(recursive=True) if p.name().startswith(server)]
+        if servers and any(Path(tempfile.gettempdir()).glob(logs)):
+            return servers[0]
+        time.sleep(0.005)
+    raise AssertionError(f"there was no {server}")
