@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hpo.config import SplitSection
+from hpo.config_sections import SplitSection
 from hpo.errors import DataError
 from hpo.examples import Examples, Indices
 

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from hpo.config import ObjectivePath, Section, SplitSection, StudyName, explain, refuse_sealed
+from hpo.config import explain, refuse_sealed
+from hpo.config_sections import ObjectivePath, Section, SplitSection, StudyName
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError, StudyError
 from hpo.folder import RUNS, write_atomically

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from hpo.config import DispatchSection, config_from_dict
+from hpo.config import config_from_dict
+from hpo.config_sections import DispatchSection
 from hpo.dispatch.local import LocalDispatcher
 from hpo.folder import StudyFolder
 from hpo.report import write_report

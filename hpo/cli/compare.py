@@ -195,7 +195,8 @@ def _number(option: str, given: str, whole: bool = False) -> float:
 def _name(given: str | None) -> str | None:
     from pydantic import TypeAdapter, ValidationError
 
-    from hpo.config import StudyName, explain
+    from hpo.config import explain
+    from hpo.config_sections import StudyName
     from hpo.errors import ConfigError
 
     try:

@@ -39,7 +39,8 @@ def run(arguments: Sequence[str]) -> int:
 
     from pydantic import TypeAdapter, ValidationError
 
-    from hpo.config import StudyName, explain
+    from hpo.config import explain
+    from hpo.config_sections import StudyName
     from hpo.exchange.imported import import_folder, renamed, write_import
 
     try:

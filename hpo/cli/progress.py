@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpo.config import StudySection
+from hpo.config_sections import StudySection
 from hpo.dispatch.protocol import Report
 from hpo.history import History
 from hpo.space import short_text

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hpo.config import DispatchSection
+from hpo.config_sections import DispatchSection
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.protocol import Dispatcher, Report
 from hpo.dispatch.simulated import SimulatedDispatcher

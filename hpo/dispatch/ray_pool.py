@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpo.config import DispatchSection
+from hpo.config_sections import DispatchSection
 from hpo.dispatch.protocol import Report, report_of
 from hpo.dispatch.ray_cluster import RayCluster
 from hpo.dispatch.ray_worker import RayWorker

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from hpo.config import SplitSection, config_from_dict
+from hpo.config import config_from_dict
+from hpo.config_sections import SplitSection
 from hpo.errors import DataError
 from hpo.examples import Examples
 from hpo.splits import make_plan, open_test_part

@@ -1,0 +1,137 @@
+"""The sections of a configuration that belong to the search: every rule within one, and its bounds."""
+
+import math
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+
+def _safe_name(name: str) -> str:
+    if ".." in name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        raise ValueError(
+            "must be 1 to 100 letters, digits, '.', '_' or '-', start with a letter or digit, without '..'"
+        )
+    return name
+
+
+# Bounds of counts and seeds, beyond all use: what is larger is a slip, and would end in a full memory or in a number
+# that a library refuses (seeds of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
+MOST = 100_000_000
+MOST_SEED = 2**31 - 1
+
+StudyName = Annotated[str, AfterValidator(_safe_name)]
+ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
+class Section(BaseModel):
+    """Base of the sections: frozen, strictly typed, no unknown keys. Values and comments stand in conf/."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class StudySection(Section):
+    """What is searched for, and how long. See conf/study."""
+
+    name: StudyName
+    seed: int = Field(ge=0, le=MOST_SEED)
+    trials: int = Field(ge=1, le=MOST)
+    metric: str = Field(min_length=1)
+    direction: Literal["maximize", "minimize"]
+    repeats: int = Field(ge=1, le=MOST)
+    finalists: int = Field(ge=0, le=MOST)
+    finalist_repeats: int = Field(ge=1, le=MOST)
+    imports: str | None
+    checkpoints: int = Field(ge=1, le=MOST)
+    storage: str | None
+
+
+class SplitSection(Section):
+    """How the data is divided. See conf/split."""
+
+    folds: int | None = Field(ge=1, le=MOST)
+    seed: int = Field(ge=0, le=MOST_SEED)
+    test_fraction: float = Field(gt=0, lt=1)
+    validation_fraction: float = Field(gt=0, lt=1)
+    stratify: bool
+    race_after: int | None = Field(ge=2, le=MOST)
+    race_level: float = Field(gt=0, lt=0.5)
+
+    @model_validator(mode="after")
+    def _has_folds_to_save(self) -> Self:
+        if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
+            raise PydanticCustomError(
+                "cross_field",
+                "must leave folds to save, given {after} of {folds} folds; give more folds, or race_after=null",
+                {"after": self.race_after, "folds": self.folds, "keys": ["split.race_after", "split.folds"]},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _leaves_training(self) -> Self:
+        if self.test_fraction + self.validation_fraction >= 1:
+            raise PydanticCustomError(
+                "cross_field",
+                "must add up to less than 1, given {sum}; lower one of them",
+                {
+                    "sum": self.test_fraction + self.validation_fraction,
+                    "keys": ["split.test_fraction", "split.validation_fraction"],
+                },
+            )
+        return self
+
+
+class DispatchSection(Section):
+    """Where tasks run. See conf/dispatch."""
+
+    name: Literal["local", "ray", "simulated"]
+    workers: int | None = Field(ge=1, le=MOST)
+    threads: int = Field(ge=1, le=MOST)
+    cpus_per_worker: float = Field(gt=0)
+    gpus_per_worker: float = Field(ge=0)
+    gpus: int | None = Field(ge=0, le=MOST)
+    retries: int = Field(ge=0, le=MOST)
+    timeout_seconds: float | None = Field(gt=0)
+    address: str | None
+    # A default, unlike all others, so that what was frozen before the key existed can be read.
+    allow_open_cluster: bool = False
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.name == "local" and (self.workers or 1) > 1:
+            raise PydanticCustomError(
+                "cross_field",
+                "must be 1 with dispatch=local, which runs one task at a time, given {workers}; use dispatch=ray",
+                {"workers": self.workers, "keys": ["dispatch.workers"]},
+            )
+        if self.gpus_per_worker > 1 and self.gpus_per_worker != math.floor(self.gpus_per_worker):
+            raise PydanticCustomError(
+                "cross_field",
+                "must be a whole number above 1, given {gpus}; use 0.5, 1 or 2",
+                {"gpus": self.gpus_per_worker, "keys": ["dispatch.gpus_per_worker"]},
+            )
+        return self
+
+
+class TrackSection(Section):
+    """Where runs are shown. See conf/track."""
+
+    name: Literal["mlflow", "none"]
+    uri: str = Field(min_length=1)
+    # MLflow takes no longer name.
+    experiment: str = Field(min_length=1, max_length=500)
+
+
+class ReportSection(Section):
+    """What only a person knows; the report shows it, and nothing depends on it. See conf/report.
+
+    The defaults stand here too, so that studies from before there was this section can be read.
+    """
+
+    title: str | None = None
+    intent: Literal["exploratory", "confirmatory"] = "exploratory"
+    data_version: str | None = None
+    data_source: str | None = None
+    data_licence: str | None = None
+    exclusions: str | None = None
