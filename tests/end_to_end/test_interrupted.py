@@ -57,10 +57,8 @@ def undisturbed(tmp_path_factory):
         return finish(*ARGUMENTS)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_go_on(undisturbed, number, code):
     driver = start(*ARGUMENTS, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     wait_for_trials(driver, 9)

@@ -76,8 +76,10 @@ def spawn(folder, name):
     return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
 
 
-# Those whose libraries take seconds to load in each new process are killed in the slow tests.
-KILLED = [pytest.param(n, marks=pytest.mark.slow) if n in ("gp", "cma_es", "qmc") else n for n in STRATEGIES]
+# Two that learn from what they see are killed in the default run, the others in the slow tests.
+KILLED = [
+    n if n in ("shifting_window", "successive_halving") else pytest.param(n, marks=pytest.mark.slow) for n in STRATEGIES
+]
 
 
 @pytest.mark.parametrize("name", KILLED)
