@@ -141,6 +141,14 @@ def meets_another(task):
     return {"score": 1.0}
 
 
+def trains_a_second(task):
+    """Ten epochs of a tenth of a second each."""
+    for epoch in range(1, 11):
+        time.sleep(0.1)
+        yield {"epoch": epoch, "score": epoch / 10}
+    return (yield from toy.score(task))
+
+
 def napping(task):
     """Report every half second for three."""
     for epoch in range(1, 7):

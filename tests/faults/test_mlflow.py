@@ -34,7 +34,7 @@ class Eventful(LocalDispatcher):
         super().__init__(str(REPOSITORY))
         self._events = dict(events)
         self._returned = None
-        self.longest_turn = 0.0
+        self.longest_turn = self.training_seconds = self.driver_seconds = 0.0
 
     def submit(self, task):
         if self._returned is not None:
@@ -43,8 +43,12 @@ class Eventful(LocalDispatcher):
         super().submit(task)
 
     def wait(self, timeout=None):
+        began = time.monotonic()
+        if self._returned is not None:
+            self.driver_seconds += began - self._returned
         reports = super().wait(timeout)
         self._returned = time.monotonic()
+        self.training_seconds += self._returned - began
         return reports
 
 
@@ -261,6 +265,21 @@ def test_a_server_that_answers_after_thirty_seconds(server, tmp_path, capfd):
     time.sleep(35)
     assert synchronise(study)
     assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_a_server_that_answers_late_costs_less_than_a_twentieth_of_the_training(server, tmp_path):
+    """All that the driver does beside training counts: ten trials of a second, with ten points of a curve each."""
+    server.set_mode("late 30")
+    study = tracked_study(
+        tmp_path, uri=server.uri, experiment="costs", trials=10, objective="tests.faults.objectives:trains_a_second"
+    )
+    dispatcher = Eventful({})
+    result = run(study, dispatcher)
+    server.set_mode("pass")
+    assert not result.is_tracked
+    assert dispatcher.training_seconds > 9.0
+    assert dispatcher.driver_seconds < dispatcher.training_seconds / 20
 
 
 def mlflow_command(port, folder):
