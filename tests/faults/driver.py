@@ -23,6 +23,7 @@ TOY = (
     "study.trials=15",
     "track=none",
 )
+TRACKED = tuple(word for word in TOY if word != "track=none")
 LOCAL = (*TOY, "dispatch=local")
 
 

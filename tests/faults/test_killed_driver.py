@@ -18,13 +18,12 @@ import psutil
 import pytest
 
 from hpo.study import load_study
-from tests.faults.driver import LOCAL, TOY, finished, outliving, start, undisturbed_rows
+from tests.faults.driver import LOCAL, TRACKED, finished, outliving, start, undisturbed_rows
 from tests.studies import rows
 from tests.tracked import assert_shows_the_record, runs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
-TRACKED = tuple(word for word in TOY if word != "track=none")
 # After so many it is left alone, since a busy machine may not come to the end between two of them.
 MOST_KILLS = 10
 
@@ -81,7 +80,7 @@ def kill_after(driver, seconds):
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(undisturbed, seed):
     arguments = ("search", "objective=tests.faults.objectives:logged", *LOCAL)
-    kill_until_done(arguments, random.Random(seed), 1.0, 6.0)
+    kill_until_done(arguments, random.Random(seed), 1.0, 10.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
 
 
@@ -89,7 +88,7 @@ def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(u
 @pytest.mark.parametrize("seed", seeds(2))
 def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same_trials(undisturbed, seed):
     arguments = ("search", "objective=tests.faults.objectives:logged", *TRACKED, "dispatch.workers=2")
-    kill_until_done(arguments, random.Random(seed), 3.0, 10.0)
+    kill_until_done(arguments, random.Random(seed), 3.0, 9.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
     study = load_study("toy")
     parent, children = runs_of(study)
