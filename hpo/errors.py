@@ -44,6 +44,13 @@ class TrackError(HpoError):
     """The tracker cannot be used as asked."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or the name of its kind where it says nothing."""
+    text = str(error).strip()
+    # Some name every byte of what they could not read.
+    return text.splitlines()[0][:300] if text else type(error).__name__
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty text."""
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)

@@ -52,6 +52,7 @@ def machine_faults(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # The machine's faults come as errors of many libraries; every other goes on as it was.
         if isinstance(error, MachineError):
             raise
         fault = machine_fault(error, path) or _database_fault(error, path)

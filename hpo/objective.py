@@ -91,6 +91,7 @@ class Objective:
         except ValueError as error:
             raise ConfigError(str(error)) from error
         except Exception as error:
+            # The user's own code may raise anything.
             raise ConfigError(self._failed("check", error)) from error
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
@@ -115,6 +116,7 @@ class Objective:
                 f"objective: {module}.describe_data returns something else than Examples: {error}"
             ) from error
         except Exception as error:
+            # The user's own code may raise anything.
             raise DataError(self._failed("describe_data", error)) from error
 
     def _failed(self, function: str, error: Exception) -> str:
@@ -155,6 +157,7 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
             f"the working directory or installed"
         ) from error
     except (Exception, SystemExit) as error:
+        # The user's own module may raise anything, and end like a script.
         text = " ".join(str(error).split())[:200]
         raise ConfigError(
             f"objective: importing '{module_name}' raised {type(error).__name__}: {text}; --debug shows where"
@@ -190,6 +193,7 @@ def _opening(companion: Callable[..., Any], secrets: Secrets) -> Callable[..., A
                 hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values)
             ) from error
         except Exception as error:
+            # The user's own code may raise anything, and say a secret with it.
             raise ConfigError(hidden(f"objective: {' '.join(str(error).split())}", values)) from error
         if not isinstance(answer, Mapping):
             return answer

@@ -1,6 +1,5 @@
 """Creates, finds and opens the Optuna storage that holds a record: the study's own file, or one given by address."""
 
-import re
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +9,14 @@ import optuna
 from optuna.storages import RDBStorage
 from sqlalchemy import event
 
-from hpo.errors import StudyError
+from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 from hpo.record import Record
 from hpo.record_guard import DamagedRecordError, Guard, Mark, backup_path, mark_path, refuse_damaged_file
 from hpo.record_rows import OptunaRows
+from hpo.sealing import hidden
 from hpo.space import Space
+from hpo.storage import open_storage
 from hpo.trials import Direction, TaskGrid
 
 # A study's own record, in its folder.
@@ -68,10 +69,10 @@ def read_rows(rows: OptunaRows, metric: str, direction: Direction, grid: TaskGri
         rows.refuse_broken_notes()
         return Record(rows, metric, direction, grid)
     except Exception as error:
+        # What is damaged shows in errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
         if _is_locked(error):
             raise StudyError(f"record: {rows.address} is locked by another process; end that first") from error
-        # What is damaged shows in errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
-        raise DamagedRecordError(f"{rows.address} is damaged: {_cause(error)}") from error
+        raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
@@ -95,7 +96,7 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
     try:
         return storage, storage.get_study_id_from_name(name)
     except KeyError as error:
-        raise StudyError(f"record: there is no study '{name}' in {_without_password(url)}") from error
+        raise StudyError(f"record: there is no study '{name}' in {hidden(url, {})}") from error
 
 
 def sqlite_path(url: str) -> Path | None:
@@ -118,18 +119,12 @@ def sqlite_url(path: Path) -> str:
 
 
 def _open_storage(url: str) -> RDBStorage:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     folder = Path(url.removeprefix("sqlite:///").partition("?")[0]).parent
     if url.startswith("sqlite:///") and not folder.is_dir():
         raise StudyError(f"study.storage: there is no folder {folder} for '{url}'; make it, or give another file")
-    try:
-        storage = RDBStorage(url, skip_compatibility_check=False)
-    except Exception as error:
-        # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        raise StudyError(
-            f"record: cannot open {_without_password(url)}: {_cause(error)}; study.storage must be null, or an Optuna "
-            f"storage such as sqlite:///file.db"
-        ) from error
+    storage = open_storage(
+        url, "record", "; study.storage must be null, or an Optuna storage such as sqlite:///file.db"
+    )
     if url.startswith("sqlite"):
         event.listen(storage.engine, "connect", _write_ahead)
         storage.engine.dispose()
@@ -155,11 +150,3 @@ def _is_locked(error: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"://[^/@]+@", "://***@", url)
-
-
-def _cause(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -17,10 +17,10 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--name", metavar="NAME", help="the study's name there (default: its own)")
     given = parser.parse_args(arguments)
 
-    from hpo.exchange.optuna_storage import export_study, shown
+    from hpo.exchange.optuna_storage import export_study
     from hpo.folder import find_study
     from hpo.record_storage import sqlite_url
-    from hpo.sealing import opened, values_of
+    from hpo.sealing import hidden, opened, values_of
 
     folder = find_study(given.study)
     config = folder.config()
@@ -30,5 +30,5 @@ def run(arguments: Sequence[str]) -> int:
     name = given.name or study.name
     copied, left_out = export_study(source, study.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
-    print(f"{copied} trials{unfinished}: study '{name}' in {shown(given.optuna)}")
+    print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
     return 0

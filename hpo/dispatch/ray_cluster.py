@@ -19,7 +19,7 @@ import psutil
 
 from hpo.dispatch import ray_watchdog
 from hpo.dispatch.ray_address import refuse_dead_address, refuse_open_cluster
-from hpo.errors import DispatchError
+from hpo.errors import DispatchError, first_line
 
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
@@ -102,7 +102,7 @@ class RayCluster:
         except Exception as error:
             # Ray raises many kinds; each of them means that it did not start.
             raise DispatchError(
-                f"dispatch: Ray cannot start: {_first_line(error)}; its logs: {self._kept_logs()}; try again, or "
+                f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._kept_logs()}; try again, or "
                 f"dispatch=local"
             ) from error
         finally:
@@ -138,7 +138,7 @@ class RayCluster:
         except Exception as error:
             # As above: whatever it is, the cluster could not be joined.
             raise DispatchError(
-                f"dispatch.address: cannot join the Ray cluster at {address!r}: {_first_line(error)}; "
+                f"dispatch.address: cannot join the Ray cluster at {address!r}: {first_line(error)}; "
                 f"give the address that `ray start` printed, or null to start Ray here"
             ) from error
 
@@ -239,7 +239,3 @@ def _set_environment(variables: Mapping[str, str | None]) -> None:
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
     ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(_REACHED_FROM_OUTSIDE, "1") not in ("0", "false")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import optuna
-from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from hpo.errors import StudyError, nearest
 from hpo.exchange.imported import Attempt, Imported, attempt_from
+from hpo.sealing import hidden
+from hpo.storage import open_storage
 
 
 def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
@@ -26,12 +25,12 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
         StudyError: when a storage cannot be opened, or the target has a study of that name.
     """
     source = _load(source_url, name)
-    storage = _open(target_url)
+    storage = open_storage(target_url, "--optuna")
     try:
         target = optuna.create_study(storage=storage, study_name=target_name, directions=source.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(
-            f"export: {shown(target_url)} has a study '{target_name}' already; give another --name"
+            f"export: {hidden(target_url, {})} has a study '{target_name}' already; give another --name"
         ) from error
     trials = source.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
@@ -68,17 +67,9 @@ def read_optuna(url: str, name: str | None) -> Imported:
         [_attempt(trial) for trial in done],
         (study.metric_names or ["value"])[0],
         "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
-        f"study '{study.study_name}' in {shown(url)}",
+        f"study '{study.study_name}' in {hidden(url, {})}",
         len(trials) - len(done),
     )
-
-
-def shown(url: str) -> str:
-    """Return the address as it may be shown: without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return repr(url)
 
 
 def _attempt(trial: FrozenTrial) -> Attempt:
@@ -93,24 +84,14 @@ def _load(url: str, name: str | None) -> optuna.Study:
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.is_file():
         # Opening it would create it.
-        raise StudyError(f"{shown(url)}: there is no file {path}")
-    storage = _open(url)
+        raise StudyError(f"{hidden(url, {})}: there is no file {path}")
+    storage = open_storage(url, "--optuna")
     names = optuna.get_all_study_names(storage)
     there_are = f"there are {', '.join(names)}" if names else "there is none"
     if name is None:
         if len(names) != 1:
-            raise StudyError(f"--study: must name one of the {len(names)} studies in {shown(url)}; {there_are}")
+            raise StudyError(f"--study: must name one of the {len(names)} studies in {hidden(url, {})}; {there_are}")
         name = names[0]
     if name not in names:
-        raise StudyError(f"{shown(url)}: has no study '{name}'{nearest(name, names)}; {there_are}")
+        raise StudyError(f"{hidden(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")
     return optuna.load_study(storage=storage, study_name=name)
-
-
-def _open(url: str) -> RDBStorage:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        return RDBStorage(url)
-    except Exception as error:
-        # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise StudyError(f"--optuna: cannot open {shown(url)}: {cause}") from error

@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from hpo.errors import TrackError
+from hpo.errors import TrackError, first_line
+from hpo.sealing import hidden
 from hpo.track.mlflow_quiet import mlflow_environment
 
 # What the reproduction of a study reads; the report attaches them to the study's run.
@@ -38,5 +39,5 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
             if name in there:
                 client.download_artifacts(parent, name, str(folder))
     except MlflowException as error:
-        raise TrackError(f"runs:/{run_id}: {str(error).splitlines()[0]}; looked in {uri}") from error
+        raise TrackError(hidden(f"runs:/{run_id}: {first_line(error)}; looked in {uri}", {})) from error
     return None if trial is None else int(trial)

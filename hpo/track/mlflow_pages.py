@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from hpo.errors import TrackError
+from hpo.errors import TrackError, first_line
 from hpo.sealing import hidden
 from hpo.track.mlflow_quiet import mlflow_environment
 
@@ -52,7 +52,7 @@ def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
         condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
         found = client.search_runs(experiments, condition, max_results=1)
     except MlflowException as error:
-        raise TrackError(hidden(f"--uri: {uri} cannot be read: {str(error).splitlines()[0]}", {})) from error
+        raise TrackError(hidden(f"--uri: {uri} cannot be read: {first_line(error)}", {})) from error
     if not found:
         send = f"`hpo sync {name} track.uri={uri}`"
         raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))

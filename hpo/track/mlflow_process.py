@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import queue
-import re
 import sys
 import threading
 import time
@@ -19,6 +18,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from hpo.errors import first_line
+from hpo.sealing import hidden
 from hpo.track.messages import Message
 from hpo.track.mlflow_quiet import mlflow_environment
 
@@ -163,10 +164,8 @@ class _Sender:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
-            sys.stderr.write(
-                f"warning: MLflow at {_public(self._uri)} cannot be written ({_public(_one_line(error))}); the study "
-                f"goes on\n"
-            )
+            text = f"warning: MLflow at {self._uri} cannot be written ({first_line(error)}); the study goes on\n"
+            sys.stderr.write(hidden(text, {}))
             self._has_warned = True
 
 
@@ -193,15 +192,6 @@ def _write_ahead() -> None:
     def _(connection: Any, _record: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _public(text: str) -> str:
-    """Return the text without the passwords in its addresses."""
-    return re.sub(r"://[^/@\s]+@", "://***@", text)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 if __name__ == "__main__":

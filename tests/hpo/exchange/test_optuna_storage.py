@@ -64,7 +64,7 @@ def test_bad_exports_are_one_line(capsys, toy):
     for arguments, word in (
         (["toy", "--optuna", TARGET], "has a study 'toy' already"),
         (["tox", "--optuna", TARGET], "no 'tox'"),
-        (["toy", "--optuna", "other.db"], "cannot open 'other.db'"),
+        (["toy", "--optuna", "other.db"], "cannot open other.db"),
         (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
         (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
     ):

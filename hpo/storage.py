@@ -1,0 +1,26 @@
+"""Opens an Optuna storage by its address."""
+
+import optuna
+from optuna.storages import RDBStorage
+
+from hpo.errors import StudyError, first_line
+from hpo.sealing import hidden
+
+
+def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
+    """Open an Optuna storage; a file of SQLite that does not exist is created.
+
+    Args:
+        url: its address, such as `sqlite:///file.db`.
+        where: the address comes from, as the start of the error's line: `--optuna`.
+        hint: what to do, as the end of the error's line.
+
+    Raises:
+        StudyError: when it cannot be opened.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return RDBStorage(url)
+    except Exception as error:
+        # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
+        raise StudyError(f"{where}: cannot open {hidden(url, {})}: {first_line(error)}{hint}") from error
