@@ -1,20 +1,13 @@
 """What the tracker promises: MLflow shows what the record holds, and sending it twice changes nothing."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 
-import psutil
 import pytest
 from mlflow import MlflowClient
 
 from hpo.dispatch.local import LocalDispatcher
-from hpo.track import make_tracker
-from hpo.track.messages import close_trial, curve_point, curves, name_taken, open_trial, run_name
-from hpo.tracking import open_in_tracker
-from hpo.trials import Outcome, Trial
+from hpo.track.messages import name_taken, run_name
+from hpo.trials import Trial
 from tests.studies import REPOSITORY
 from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
 
@@ -234,128 +227,6 @@ def test_datasets_are_listed_with_sizes_and_fingerprints(folder):
     profile = json.loads(datasets["test"].profile)
     assert (profile["size"], profile["fraction"]) == (9, 0.1)
     assert datasets["test"].digest == study.plan.parts["test"]["fingerprint"][:12]
-
-
-def test_a_live_curve_is_there_within_five_seconds(folder):
-    """Timed from when the process is up, which takes longer than that."""
-    study = tracked_study(folder)
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
-    open_in_tracker(study, record, tracker)
-    trial = Trial(0, 0, {"toy.lr": 0.1})
-    tracker.trial_opened(trial)
-    client = MlflowClient(study.config.track.uri)
-    _wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)
-    _, children = runs_of(study)
-    for epoch in (1, 2, 3):
-        tracker.send(curve_point(trial, "fold_0", {"epoch": epoch, "score": 0.5}))
-        seconds = _wait(lambda epoch=epoch: len(_scores(client, children[0])) == epoch, 60)
-        assert seconds < 5
-    record.close()
-    tracker.close()
-
-
-def _scores(client, child):
-    return client.get_metric_history(child.info.run_id, "fold_0/score")
-
-
-def _wait(condition, limit):
-    """Wait until the condition holds and return the seconds it took."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < limit
-        time.sleep(0.05)
-    return time.monotonic() - start
-
-
-def test_a_curve_that_a_second_attempt_tells_again_has_each_point_once(folder):
-    study = tracked_study(folder)
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
-    open_in_tracker(study, record, tracker)
-    points = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)]
-    trial = Trial(0, 0, {"toy.lr": 0.1}, {0: Outcome({"score": 0.3}, points)}, "complete", 0.3)
-    tracker.send(open_trial(trial))
-    for point in (*points[:2], *points):
-        tracker.send(curve_point(trial, "fold_0", point))
-        time.sleep(0.3)
-    tracker.send(close_trial(trial, "score", study.grid))
-    for message in curves(trial, study.grid):
-        tracker.send(message)
-    tracker.close()
-    record.close()
-    _, children = runs_of(study)
-    found = _scores(MlflowClient(study.config.track.uri), children[0])
-    # MLflow promises no order among points; its charts sort by step.
-    assert sorted((point.step, point.value) for point in found) == [(1, 0.1), (2, 0.2), (3, 0.3)]
-
-
-def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd, monkeypatch):
-    """Nothing listens on the address; the search ends as ever and says that it was not sent."""
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 1.0)
-    study = tracked_study(folder, trials=3, uri="http://user:secret-word@127.0.0.1:9")
-    result = run(study)
-    assert len(result.history) == 3
-    assert not result.is_tracked
-    said = capfd.readouterr().err
-    assert said.count("cannot be written") == 1
-    assert "secret-word" not in said
-
-
-def test_no_other_user_sees_a_password_among_the_processes(folder):
-    study = tracked_study(folder, uri="http://user:secret-word@127.0.0.1:9")
-    tracker = make_tracker(study.config, study.grid, folder)
-    arguments = [process.cmdline() for process in psutil.Process().children(recursive=True)]
-    assert any("hpo.track.mlflow_process" in words for words in arguments)
-    assert "secret-word" not in str(arguments)
-    tracker.close(0.1)
-
-
-def test_the_process_ends_when_its_driver_dies():
-    process = subprocess.Popen([sys.executable, "-m", "hpo.track.mlflow_process"], stdin=subprocess.PIPE)
-    process.stdin.close()
-    assert process.wait(timeout=60) == 0
-
-
-def test_a_driver_that_died_leaves_no_run_running(folder):
-    """Killed without a word: its process marks what ran, and ends."""
-    script = f"""
-import os, time
-from pathlib import Path
-from tests.tracked import make_tracker, tracked_study
-from hpo.tracking import open_in_tracker
-from hpo.trials import Trial
-study = tracked_study(Path({str(folder)!r}))
-tracker = make_tracker(study.config, study.grid, study.folder.path)
-open_in_tracker(study, study.open(), tracker)
-tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
-time.sleep(0.5)
-print(tracker._process.pid, flush=True)
-os.kill(os.getpid(), 9)
-"""
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    process = int(done.stdout)
-    _wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
-    study = tracked_study(folder)
-    parent, children = runs_of(study)
-    assert {parent.info.status, children[0].info.status} == {"KILLED"}
-
-
-def test_one_process_at_a_time_writes_a_study(folder):
-    """The second waits for the first; both make trial 0, and there is one."""
-    study = tracked_study(folder)
-    record = study.open()
-    first = make_tracker(study.config, study.grid, study.folder.path)
-    second = make_tracker(study.config, study.grid, study.folder.path)
-    for tracker in (first, second):
-        open_in_tracker(study, record, tracker)
-        tracker.trial_opened(Trial(0, 0, {"toy.lr": 0.1}))
-    assert first.close()
-    assert second.close()
-    record.close()
-    _, children = runs_of(study)
-    assert list(children) == [0]
 
 
 def test_names_that_mlflow_refuses_are_written_with_underscores(folder):

@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.faults.driver import LOCAL, finished, hpo, start
+from tests.faults.mlflow_server import free_port
 
 
 def test_sync_sends_what_was_not_tracked_and_the_ui_shows_it():
@@ -15,9 +16,10 @@ def test_sync_sends_what_was_not_tracked_and_the_ui_shows_it():
     code, out, err = hpo("sync", "toy")
     assert code == 0, err
     assert "3 trials are in sqlite:///mlflow.db" in out
-    server = start("ui", "--port", "5987")
+    port = free_port()
+    server = start("ui", "--port", str(port))
     try:
-        assert b"MLflow" in _get("http://127.0.0.1:5987/", server)
+        assert b"MLflow" in _get(f"http://127.0.0.1:{port}/", server)
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.communicate(timeout=30)

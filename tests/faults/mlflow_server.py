@@ -6,6 +6,7 @@ even where nobody waits for them any more).
 """
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,13 @@ from tests.studies import REPOSITORY
 from tests.tracked import new_store
 
 _FOREVER = 3600.0
+
+
+def free_port():
+    """Return a port of the loopback address where nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def serve(port, folder):

@@ -1,12 +1,9 @@
-"""MLflow breaks in every way it can: the search does not wait for it, warns once, and everything arrives later.
+"""MLflow answers with errors, late or never: the search does not wait for it, warns once, and everything arrives later.
 
-The quick ones run by default; `python -m pytest -m slow tests/faults/test_mlflow.py` kills the real `mlflow server`,
-has it hang and answer late, and locks its database for a minute.
+The quick ones run by default; `python -m pytest -m slow tests/faults/test_mlflow.py` has the server hang and answer
+late, and locks its database for a minute.
 """
 
-import os
-import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,48 +12,14 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from hpo.dispatch.local import LocalDispatcher
-from tests.faults.driver import start, wait_for_line
-from tests.faults.mlflow_server import FaultyServer
-from tests.studies import REPOSITORY
-from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
+from tests.faults.eventful import Eventful, run_with, shown, warnings_in
+from tests.faults.mlflow_server import FaultyServer, free_port
+from tests.tracked import assert_shows_the_record, new_store, run, synchronise, tracked_study
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-# A driver that waits for a broken MLflow waits for the time limit of a request, which is 10 s.
-STALLED_SECONDS = 5.0
-
-
-class Eventful(LocalDispatcher):
-    """Runs tasks as ever, does something before those of some trials, and notes what the driver took between tasks."""
-
-    def __init__(self, events):
-        super().__init__(str(REPOSITORY))
-        self._events = dict(events)
-        self._returned = None
-        self.longest_turn = self.training_seconds = self.driver_seconds = 0.0
-
-    def submit(self, task):
-        if self._returned is not None:
-            self.longest_turn = max(self.longest_turn, time.monotonic() - self._returned)
-        self._events.pop(task.trial, lambda: None)()
-        super().submit(task)
-
-    def wait(self, timeout=None):
-        began = time.monotonic()
-        if self._returned is not None:
-            self.driver_seconds += began - self._returned
-        reports = super().wait(timeout)
-        self._returned = time.monotonic()
-        self.training_seconds += self._returned - began
-        return reports
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch):
-    """What a user waits for at the end of a study with a broken MLflow, and between tries, in short."""
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 3.0)
-    monkeypatch.setattr("hpo.track.mlflow_tracker._RETRY_SECONDS", 0.5)
+pytestmark = [
+    pytest.mark.usefixtures("short_waits"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -65,38 +28,6 @@ def server(tmp_path_factory):
     server.start()
     yield server
     server.kill()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def run_with(study, events):
-    """Run a study while things happen; assert that its driver waited for none of them, and return the result."""
-    dispatcher = Eventful(events)
-    result = run(study, dispatcher)
-    assert dispatcher.longest_turn < STALLED_SECONDS
-    assert len(result.history) == study.config.study.trials
-    return result
-
-
-def shown(study, number):
-    """Wait until MLflow shows the trial."""
-    client = MlflowClient(study.config.track.uri)
-    end = time.monotonic() + 90
-    while time.monotonic() < end:
-        experiment = client.get_experiment_by_name(study.config.track.experiment)
-        condition = f"tags.`hpo.trial` = '{number}'"
-        if experiment and client.search_runs([experiment.experiment_id], condition):
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"trial {number} is not shown")
-
-
-def warnings_in(capfd):
-    return capfd.readouterr().err.count("cannot be written")
 
 
 def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
@@ -280,100 +211,3 @@ def test_a_server_that_answers_late_costs_less_than_a_twentieth_of_the_training(
     assert not result.is_tracked
     assert dispatcher.training_seconds > 9.0
     assert dispatcher.driver_seconds < dispatcher.training_seconds / 20
-
-
-def mlflow_command(port, folder):
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    return [
-        *command,
-        "--backend-store-uri",
-        f"sqlite:///{folder}/mlflow.db",
-        "--artifacts-destination",
-        f"{folder}/files",
-    ]
-
-
-@pytest.fixture
-def real_server(tmp_path, monkeypatch):
-    """Return the server of the command `mlflow server`, not yet started."""
-    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
-    folder, port = tmp_path / "server", free_port()
-    folder.mkdir()
-    server = FaultyServer(folder, port, mlflow_command(port, folder))
-    yield server
-    server.kill()
-
-
-@pytest.mark.slow
-def test_the_real_server_is_away_at_the_start(real_server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
-
-    def mend_it():
-        # By now the first try has failed.
-        time.sleep(10)
-        real_server.start()
-
-    result = run_with(study, {6: mend_it})
-    assert result.is_tracked
-    assert warnings_in(capfd) == 1
-    assert_shows_the_record(study)
-
-
-@pytest.mark.slow
-def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
-    real_server.start()
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
-
-    def break_it():
-        shown(study, 2)
-        real_server.kill()
-
-    def mend_it():
-        time.sleep(2)
-        real_server.start()
-
-    result = run_with(study, {4: break_it, 9: mend_it})
-    assert result.is_tracked
-    assert warnings_in(capfd) == 1
-    assert_shows_the_record(study)
-
-
-@pytest.mark.slow
-def test_the_real_server_is_killed_at_the_end_and_a_sync_sends_the_rest(real_server, tmp_path, capfd):
-    real_server.start()
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
-
-    def break_it():
-        shown(study, 2)
-        real_server.kill()
-
-    result = run_with(study, {11: break_it})
-    assert not result.is_tracked
-    assert warnings_in(capfd) == 1
-    real_server.start()
-    assert synchronise(study)
-    assert_shows_the_record(study)
-    assert synchronise(study), "again"
-    assert_shows_the_record(study)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trial", [1, 4, 9])
-def test_a_driver_killed_while_it_is_shown_leaves_no_run_running_after_its_resumption(trial, tmp_path):
-    new_store(tmp_path)
-    study = tracked_study(tmp_path, trials=14, objective="tests.toy:slow_score")
-    record = study.open()
-    record.close()
-    process = start("resume", str(study.folder.path), cwd=tmp_path)
-    wait_for_line(process, f"trial {trial} ")
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    resumed = start("resume", str(study.folder.path), cwd=tmp_path)
-    out, err = resumed.communicate(timeout=240)
-    assert resumed.returncode == 0, out + err
-    assert "MLflow does not have everything" not in out
-    assert_shows_the_record(study)
-    parent, children = runs_of(study)
-    assert "RUNNING" not in {run_.info.status for run_ in (parent, *children.values())}

@@ -16,6 +16,7 @@ from hpo.dispatch.ray_address import refuse_dead_address
 from hpo.dispatch.ray_cluster import RayCluster
 from hpo.errors import DispatchError
 from tests.faults.driver import TOY, outliving, start
+from tests.faults.mlflow_server import free_port
 
 MOST_SECONDS = 60.0
 SEARCH = ("search", "objective=tests.toy:score", *TOY, "dispatch.workers=1")
@@ -28,16 +29,10 @@ def listener():
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def free_address():
-    """Return an address where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
-
-
 def test_nothing_at_the_address_is_refused_at_once():
     began = time.monotonic()
     with pytest.raises(DispatchError, match=r"dispatch\.address: no Ray cluster is at .*refused; give the address"):
-        refuse_dead_address(free_address())
+        refuse_dead_address(f"127.0.0.1:{free_port()}")
     assert time.monotonic() - began < 1.0
 
 
@@ -80,7 +75,7 @@ def refused(driver):
 
 @pytest.mark.slow
 def test_a_search_on_a_cluster_that_is_not_there_is_refused_with_the_address(listener):
-    for address in (free_address(), listener):
+    for address in (f"127.0.0.1:{free_port()}", listener):
         line = refused(start(*SEARCH, f"dispatch.address={address}"))
         assert line.startswith("error: dispatch.address: ")
         assert address in line
