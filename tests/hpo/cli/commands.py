@@ -1,6 +1,7 @@
 """Runs the command `hpo` in this process, as the console script does."""
 
 from hpo.cli.main import main
+from tests.studies import REPOSITORY
 
 # A study of the digits that is over in seconds.
 QUICK = (
@@ -16,6 +17,9 @@ QUICK = (
     "~space.model",
     "study.trials=2",
 )
+# Measured scores of every point of a space, which a test copies to `table.csv` in its working directory.
+TABLE = REPOSITORY / "tests" / "tables" / "svm_digits.csv"
+TABLE_DATA = ("data=table", "data.path=table.csv", "data.metric=accuracy_*", "data.cost=seconds", "dispatch=local")
 
 
 def hpo(capsys, *arguments):

@@ -1,4 +1,4 @@
-"""`hpo compare`: searches over a measured table, repeated with paired seeds; and studies that exist."""
+"""`hpo compare --strategies`: searches over a measured table, repeated with paired seeds."""
 
 import csv
 import json
@@ -7,18 +7,24 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hpo.cli.comparing import show
 from hpo.cli.main import main
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Searches
-from tests.hpo.cli.commands import hpo
-from tests.studies import REPOSITORY, rows
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
+from tests.studies import rows
 
-TABLE = REPOSITORY / "tests" / "tables" / "svm_digits.csv"
-DATA = ("data=table", "data.path=table.csv", "data.metric=accuracy_*", "data.cost=seconds", "dispatch=local")
-COMPARE = ("compare", "--strategies", "random,evolutionary", "--repeats", "3", *DATA, "study.trials=12", "study.seed=5")
+COMPARE = (
+    "compare",
+    "--strategies",
+    "random,evolutionary",
+    "--repeats",
+    "3",
+    *TABLE_DATA,
+    "study.trials=12",
+    "study.seed=5",
+)
 FOLDER = Path("runs/compare-table")
 
 
@@ -77,7 +83,7 @@ def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys):
     assert [(row["strategy"], int(row["repeat"])) for row in found] == order
     assert [int(row["seed"]) for row in found] == [5, 5, 6, 6, 7, 7]
     alone = ("study.seed=6", "study.trials=12", "strategy=evolutionary", "study.name=alone", "track=none")
-    assert hpo(capsys, "search", *DATA, *alone)[0] == 0
+    assert hpo(capsys, "search", *TABLE_DATA, *alone)[0] == 0
     trials = rows(Path("runs/alone/trials.csv"))
     assert json.loads(found[3]["scores"]) == [float(trial["score"]) for trial in trials]
 
@@ -243,7 +249,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
 
 
 def test_a_folder_that_holds_a_study_is_refused(capsys):
-    assert hpo(capsys, "search", *DATA, "track=none", "study.trials=2")[0] == 0
+    assert hpo(capsys, "search", *TABLE_DATA, "track=none", "study.trials=2")[0] == 0
     code, _, err = hpo(capsys, *COMPARE, "--name", "table")
     assert (code, "holds a study" in err) == (2, True)
     assert not Path("runs/table/comparison.yaml").exists()
@@ -257,77 +263,6 @@ def test_a_search_is_read_back_as_it_was_written():
     again.append(FinishedSearch("b", 0, 3, (float("inf"),), (1.0,)))
     assert [(0, "a") in again, (0, "b") in Searches(path, "maximize"), (1, "a") in again] == [True, True, False]
     assert Searches(path, "maximize")._found[0, "a"] == found
-
-
-@pytest.fixture
-def studies(capsys):
-    """Two studies of the table, with the same trials and another strategy."""
-    for name in ("random", "evolutionary"):
-        arguments = [*DATA, "track=none", f"strategy={name}", f"study.name={name}", "study.trials=12"]
-        assert hpo(capsys, "search", *arguments)[0] == 0
-    return "random", "evolutionary"
-
-
-def test_studies_that_exist_are_compared_without_a_verdict(capsys, studies):
-    code, out, _ = hpo(capsys, "compare", *studies)
-    assert code == 0
-    assert "One search each says nothing of the strategies" in out
-    assert "is better" not in out.replace("A is better", "").replace("A's winner is better", "")
-    result = json.loads(Path("runs/compare-random-evolutionary/comparison.json").read_text())
-    winners = [max(rows(Path(f"runs/{name}/trials.csv")), key=lambda row: float(row["score"])) for name in studies]
-    expected = {f"fold_{k}": float(winners[1][f"fold_{k}"]) - float(winners[0][f"fold_{k}"]) for k in range(3)}
-    assert result["folds"][0]["by_fold"] == pytest.approx(expected)
-    assert result["pairs"] == []
-    assert result["curves"]["random"]["trials"]["mean"][-1] == float(winners[0]["score"])
-
-
-def change(study, key, value):
-    path = Path("runs") / study / "config.yaml"
-    tree = yaml.safe_load(path.read_text())
-    tree["study"][key] = value
-    path.write_text(yaml.safe_dump(tree))
-
-
-def test_studies_of_different_metrics_are_refused(capsys, studies):
-    for key, value in (("direction", "minimize"), ("metric", "bleu")):
-        change("random", key, value)
-        code, _, err = hpo(capsys, "compare", *studies)
-        assert (code, f"study.{key}: must be the same" in err, err.count("\n")) == (2, True, 1)
-
-
-def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
-    arguments = [*DATA, "data.absent=nearest", "track=none", "study.name=other", "study.trials=5"]
-    assert hpo(capsys, "search", *arguments)[0] == 0
-    code, out, _ = hpo(capsys, "compare", "random", "runs/other")
-    assert code == 0
-    assert "not scored on the same examples" in out
-    assert "different budgets: 12 and 5 trials" in out
-    assert "not the same folds" in out
-
-
-BAD_STUDIES = (
-    (["random"], "STUDY: must be two or more, given random"),
-    ([], "STUDY: must be two or more, given none"),
-    (["random", "nothing"], "there is no 'nothing'"),
-    (["random", "random"], "two studies are called 'random'"),
-    (["random", "study.trials=3"], "overrides need --strategies"),
-    (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on studies that exist"),
-    (["random", "evolutionary", "--at", "13"], "--at: must be 1 to 12"),
-    (["random", "evolutionary", "--name", "random"], "holds something else"),
-)
-
-
-def test_bad_input_of_studies(capsys, studies):
-    for arguments, words in BAD_STUDIES:
-        code, _, err = hpo(capsys, "compare", *arguments)
-        assert (code, words in err, err.count("\n")) == (2, True, 1)
-        assert sorted(path.name for path in Path("runs").iterdir()) == ["evolutionary", "random"]
-
-
-def test_a_study_without_its_table_of_trials(capsys, studies):
-    Path("runs/random/trials.csv").unlink()
-    code, _, err = hpo(capsys, "compare", *studies)
-    assert (code, "hpo report random" in err) == (2, True)
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Trials that nobody trained, and what figures are drawn from, for tests."""
 
+import random
+
 from hpo.report.figures import Subject
 from hpo.space_reader import space_from_dict
 from hpo.trials import Outcome, TaskGrid, Trial, finished
@@ -41,6 +43,12 @@ def trial(number, scores, at=None, direction="maximize", state=None, curve=(), s
     }
     made = Trial(number, number // 5, point(number) if at is None else at, outcomes, **changes)
     return finished(made, outcomes, "score", direction, is_stopped=state == "stopped")
+
+
+def scored(count, seed=0, folds=1, **changes):
+    """Return trials with scores from 0.5 to 0.9."""
+    rng = random.Random(seed)
+    return [trial(k, [rng.uniform(0.5, 0.9) for _ in range(folds)], **changes) for k in range(count)]
 
 
 def subject(trials, winner=None, space=SPACE, direction="maximize", grid=None, strategy="random", workers=1):

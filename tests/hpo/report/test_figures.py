@@ -1,8 +1,6 @@
 """The figures of a report: they hold the trials' own numbers, and where there is nothing to draw they say why."""
 
 import itertools
-import json
-import math
 import random
 import statistics
 
@@ -10,34 +8,22 @@ import optuna
 import pytest
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from hpo.page import figure_place
 from hpo.record_storage import sqlite_url
 from hpo.report.expected_performance import describe_expected
-from hpo.report.figures import _FIGURES, Drawn, NotDrawn, importances
+from hpo.report.figures import Drawn, NotDrawn, importances
 from hpo.report.figures.best_so_far import draw_best_so_far
-from hpo.report.figures.clock import Clock
 from hpo.report.figures.contours import draw_contours
 from hpo.report.figures.expected_performance import draw_expected_performance
 from hpo.report.figures.fold_spread import draw_fold_spread
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_learning_curves
-from hpo.report.figures.look import fence, few_ticks, log_ticks, short
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.sample import best_and_even
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.subject import Subject
-from hpo.report.figures.timeline import draw_timeline
-from hpo.report.sections.cost import describe_cost
 from hpo.space_reader import space_from_dict
-from hpo.trials import Outcome, TaskGrid
-from tests.hpo.report.made_up import SPACE, point, subject, trial
+from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config
-
-
-def scored(count, seed=0, folds=1, **changes):
-    """Return trials with scores from 0.5 to 0.9."""
-    rng = random.Random(seed)
-    return [trial(k, [rng.uniform(0.5, 0.9) for _ in range(folds)], **changes) for k in range(count)]
 
 
 def traces(content, name):
@@ -201,57 +187,6 @@ def test_a_wild_score_leaves_colours_for_the_others_and_the_caption_says_so():
     assert "1 score outside of" in content.caption
 
 
-def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
-    trials = [trial(0, [0.5, 0.6]), trial(1, [0.7, None]), trial(2, [0.4], state="stopped"), trial(3, [0.9, 0.8])]
-    content = draw_timeline(subject(trials, grid=TaskGrid(folds=2)))
-    bars = {t.name: t for t in content.figure.data}
-    assert {name: len(t.x) for name, t in bars.items()} == {"complete": 3, "winner": 2, "stopped early": 1, "failed": 1}
-    found = sorted((base, length) for t in bars.values() for base, length in zip(t.base, t.x, strict=True))
-    ran = sorted((o.started - 100.0, o.seconds) for t in trials for o in t.outcomes.values())
-    assert [base for base, _ in found] == pytest.approx([start for start, _ in ran])
-    assert [length for _, length in found] == pytest.approx([seconds for _, seconds in ran])
-    assert bars["failed"].customdata[0] == "trial 1, fold_1"
-    cost = describe_cost(trials, 1, 0.0)
-    assert f": {cost['idle_share']:.1%}." in content.caption
-    assert content.figure.layout.yaxis.ticktext[0] == f"worker 1, idle {cost['idle_share']:.0%}"
-
-
-def test_the_idle_share_counts_workers_that_were_asked_for_and_never_seen():
-    trials = scored(6)
-    cost = describe_cost(trials, 4, 0.0)
-    content = draw_timeline(subject(trials, workers=4))
-    assert cost["idle_share"] > 0.7
-    assert f"(4 asked for, 1 seen), first start to last end: {cost['idle_share']:.1%}" in content.caption
-
-
-def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
-    trials = scored(9_000)
-    content = draw_timeline(subject(trials))
-    assert sum(len(t.x) for t in content.figure.data) <= 3_000
-    assert "9,000 tasks" in content.caption
-    assert "are one bar" in content.caption
-    end = max(base + length for t in content.figure.data for base, length in zip(t.base, t.x, strict=True))
-    assert end == pytest.approx((3 * 8_999 + 2) / 3600)
-
-
-def test_workers_that_never_ran_together_share_a_lane():
-    content = draw_timeline(subject([trial(k, [0.5], worker=worker) for k, worker in enumerate((9, 3, 4, 4))]))
-    assert len(content.figure.layout.yaxis.ticktext) == 1
-    assert "share a lane" in content.caption
-
-
-def test_the_clock_stands_still_while_nobody_runs_the_search():
-    def ran(*starts):
-        return [Outcome(started=start, seconds=60.0, worker=1) for start in starts]
-
-    clock = Clock.of(ran(1000.0, 1060.0, 90_000.0))
-    assert clock.pauses == ((1120.0, 90_000.0),)
-    assert [clock.at(time) for time in (1000.0, 1090.0, 1120.0, 90_000.0, 90_060.0)] == [0, 90, 120, 120, 180]
-    assert "1 pause" in clock.note
-    assert Clock.of(ran(1000.0, 1100.0)).pauses == ()
-    assert Clock.of([]).at(5.0) == 5.0
-
-
 def test_fold_spread_holds_every_fold_of_the_best_the_winner_first():
     trials = scored(30, folds=3)
     ranked = sorted(trials, key=lambda t: t.loss)
@@ -277,83 +212,3 @@ def test_expected_performance_draws_both_estimators_to_half_the_trials():
     refused = draw_expected_performance(subject(trials, strategy="tpe"))
     assert isinstance(refused, NotDrawn)
     assert "independent" in refused.reason
-
-
-HOSTILE = "</script><img src=x onerror=alert(1)>"
-ONE = space_from_dict({"layers": [1, 2, 3, 4]})
-ODD = space_from_dict(
-    {
-        HOSTILE: {"choices": [True, 1, "1", None, 2.5, HOSTILE]},
-        "n": {"choices": [3, 1, 2]},
-        "single": [7],
-        "count": {"low": 1, "high": 2, "integer": True, "log": True},
-    }
-)
-VALUES = ODD.dimensions[0].values
-CASES = {
-    "nothing yet": subject([]),
-    "all failed": subject([trial(k, [None, 0.5]) for k in range(12)]),
-    "one trial": subject([trial(0, [0.5], curve=[[0.1]])]),
-    "two folds of one trial": subject([trial(0, [0.5, 0.6], curve=[[0.1, 0.2], []])]),
-    "one dimension": subject([trial(k, [k / 20], at={"layers": 1 + k % 4}) for k in range(20)], space=ONE),
-    "constant scores": subject([trial(k, [0.5], curve=[[0.5, 0.5]]) for k in range(20)]),
-    "two scores": subject([trial(k, [float(k < 2)]) for k in range(20)]),
-    "one value of each": subject([trial(k, [k / 20], at={"layers": 2}) for k in range(20)], space=ONE),
-    "conditional": subject(scored(25)),
-    "stopped": subject([*scored(12, folds=2), trial(12, [0.3], state="stopped"), trial(13, [None, 0.2])]),
-    "only shorter than the winner": subject([trial(k, [k / 20], amount=1 + (k == 3)) for k in range(12)]),
-    "odd choices": subject(
-        [
-            trial(k, [math.sin(k)], at={HOSTILE: VALUES[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2})
-            for k in range(30)
-        ],
-        space=ODD,
-    ),
-    "huge scores": subject([trial(k, [1e100 * (-1) ** k]) for k in range(12)]),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
-    for name, _, _, draw in _FIGURES:
-        content = draw(CASES[case])
-        if isinstance(content, NotDrawn):
-            assert content.reason, name
-            assert "\n" not in content.reason
-            continue
-        assert content.figure.data, name
-        assert content.caption
-        place = figure_place(name, content.figure)
-        assert "<img" not in place
-        data = place.partition("application/json")[2].partition(">")[2].removesuffix("</script>")
-        assert {"data", "layout"} == set(json.loads(data, parse_constant=pytest.fail))
-
-
-def test_where_nothing_is_there_all_that_needs_scores_is_refused():
-    drawn = {name for name, _, _, draw in _FIGURES if isinstance(draw(CASES["all failed"]), Drawn)}
-    assert drawn == {"timeline"}
-    assert not any(isinstance(draw(CASES["nothing yet"]), Drawn) for _, _, _, draw in _FIGURES)
-
-
-def test_equal_looking_choices_stay_apart_and_in_their_order():
-    content = draw_slices(CASES["odd choices"])
-    panel = next(axis for axis in content.figure.select_xaxes() if "alert" in axis.title.text)
-    assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]
-    assert SPACE.keys[0] == "lr"
-
-
-def test_ticks_are_written_out_and_fit_side_by_side():
-    assert log_ticks([15, 480])["ticktext"] == ["10", "20", "50", "100", "200", "500", "1000", "2000", "5000"]
-    assert log_ticks([1e-6, 1.0], 4)["ticktext"] == ["1e-06", "0.0001", "0.01", "1"]
-    for room in (8, 20, 80):
-        ticks = few_ticks([str(2**k) for k in range(15)], room)
-        assert sum(len(text) + 2 for text in ticks["ticktext"]) <= room
-        assert [str(2**k) for k in ticks["tickvals"]] == ticks["ticktext"]
-    assert few_ticks(["<b>"], 10)["ticktext"] == ["&lt;b&gt;"]
-    assert short("model.very_long_name", 10) == "…long_name"
-
-
-def test_far_out_is_what_lies_three_times_the_quartiles_distance_beyond_them():
-    assert fence([*range(101)]) == (0, 100)
-    assert fence([*range(101), 225, 240]) == (0, 225)
-    assert fence([5.0]) == (5.0, 5.0)

@@ -1,0 +1,83 @@
+"""`hpo compare STUDY STUDY`: studies that exist, beside each other."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
+from tests.studies import rows
+
+
+@pytest.fixture
+def studies(capsys):
+    """Two studies of the table, with the same trials and another strategy."""
+    shutil.copy(TABLE, "table.csv")
+    for name in ("random", "evolutionary"):
+        arguments = [*TABLE_DATA, "track=none", f"strategy={name}", f"study.name={name}", "study.trials=12"]
+        assert hpo(capsys, "search", *arguments)[0] == 0
+    return "random", "evolutionary"
+
+
+def test_studies_that_exist_are_compared_without_a_verdict(capsys, studies):
+    code, out, _ = hpo(capsys, "compare", *studies)
+    assert code == 0
+    assert "One search each says nothing of the strategies" in out
+    assert "is better" not in out.replace("A is better", "").replace("A's winner is better", "")
+    result = json.loads(Path("runs/compare-random-evolutionary/comparison.json").read_text())
+    winners = [max(rows(Path(f"runs/{name}/trials.csv")), key=lambda row: float(row["score"])) for name in studies]
+    expected = {f"fold_{k}": float(winners[1][f"fold_{k}"]) - float(winners[0][f"fold_{k}"]) for k in range(3)}
+    assert result["folds"][0]["by_fold"] == pytest.approx(expected)
+    assert result["pairs"] == []
+    assert result["curves"]["random"]["trials"]["mean"][-1] == float(winners[0]["score"])
+
+
+def change(study, key, value):
+    path = Path("runs") / study / "config.yaml"
+    tree = yaml.safe_load(path.read_text())
+    tree["study"][key] = value
+    path.write_text(yaml.safe_dump(tree))
+
+
+def test_studies_of_different_metrics_are_refused(capsys, studies):
+    for key, value in (("direction", "minimize"), ("metric", "bleu")):
+        change("random", key, value)
+        code, _, err = hpo(capsys, "compare", *studies)
+        assert (code, f"study.{key}: must be the same" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
+    arguments = [*TABLE_DATA, "data.absent=nearest", "track=none", "study.name=other", "study.trials=5"]
+    assert hpo(capsys, "search", *arguments)[0] == 0
+    code, out, _ = hpo(capsys, "compare", "random", "runs/other")
+    assert code == 0
+    assert "not scored on the same examples" in out
+    assert "different budgets: 12 and 5 trials" in out
+    assert "not the same folds" in out
+
+
+BAD_STUDIES = (
+    (["random"], "STUDY: must be two or more, given random"),
+    ([], "STUDY: must be two or more, given none"),
+    (["random", "nothing"], "there is no 'nothing'"),
+    (["random", "random"], "two studies are called 'random'"),
+    (["random", "study.trials=3"], "overrides need --strategies"),
+    (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on studies that exist"),
+    (["random", "evolutionary", "--at", "13"], "--at: must be 1 to 12"),
+    (["random", "evolutionary", "--name", "random"], "holds something else"),
+)
+
+
+def test_bad_input_of_studies(capsys, studies):
+    for arguments, words in BAD_STUDIES:
+        code, _, err = hpo(capsys, "compare", *arguments)
+        assert (code, words in err, err.count("\n")) == (2, True, 1)
+        assert sorted(path.name for path in Path("runs").iterdir()) == ["evolutionary", "random"]
+
+
+def test_a_study_without_its_table_of_trials(capsys, studies):
+    Path("runs/random/trials.csv").unlink()
+    code, _, err = hpo(capsys, "compare", *studies)
+    assert (code, "hpo report random" in err) == (2, True)
