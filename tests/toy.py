@@ -76,25 +76,6 @@ def exits(task):
     raise SystemExit(3)
 
 
-def dies_once(task):
-    """Kill the worker the first time; the flag lies in the folder that the test names."""
-    flag = Path(task["config"]["flag_dir"]) / f"{task['trial']}-{task['fold']}"
-    if not flag.exists():
-        flag.touch()
-        os._exit(1)
-    return 1.0
-
-
-def dies(task):
-    os.kill(os.getpid(), 9)
-
-
-def hangs(task):
-    if task["trial"] == 0:
-        time.sleep(600)
-    return 1.0
-
-
 def visible_gpus(task):
     yield {"epoch": 1, "process": os.getpid()}
     time.sleep(0.3)
