@@ -2,19 +2,19 @@
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.config import FREE_KEYS
+from hpo.config import FREE_KEYS, StudyConfig, config_from_dict
 from hpo.errors import StudyError
-from hpo.keys import differences
+from hpo.keys import differences, flatten, replaced, without
 from hpo.record import Record
 
 # With any of these another study is meant: they decide which points there are, and how trials compare.
-_DECISIVE = ("study.", "space", "strategy.", "split.", "objective")
+_DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
 _SHOWN = 5
-ALLOWED = "allowed_changes"
+_ALLOWED = "allowed_changes"
 
 
 @dataclass(frozen=True)
@@ -24,61 +24,115 @@ class Basis:
     Attributes:
         config: the whole configuration.
         data: `parts` with the fingerprint of each; None where nothing can be told.
-        code: see `hpo.source_code.describe_code`.
+        code: see `hpo.source_code.describe_code`; None in a study of an earlier version, which did not note it.
     """
 
     config: Mapping[str, Any]
     data: Mapping[str, Any] | None
-    code: Mapping[str, str]
+    code: Mapping[str, str] | None
+
+    @classmethod
+    def noted(cls, record: Record, frozen: StudyConfig) -> "Basis":
+        """Return what the study was started on, or was last allowed to go on with.
+
+        Args:
+            record: the study's.
+            frozen: the configuration in its folder, which is all that a study of an earlier version has.
+        """
+        return cls(record.noted("config") or frozen.to_dict(), record.noted("data"), record.noted("code"))
 
     def note(self, record: Record) -> None:
         """Write it down."""
         for key, value in vars(self).items():
             record.note(key, value)
 
+    def changes_to(self, now: "Basis") -> list[str]:
+        """Return what is another in `now`, one line each."""
+        changes = [f"config: {change}" for change in changed_config(self.config, now.config).values()]
+        changes += [f"data: {change}" for change in changed_data(self.data, now.data).values()]
+        return changes + [f"code: {change}" for change in _changed_code(self.code, now.code)]
 
-def refuse_changes_since(record: Record, now: Basis, name: str, are_allowed: bool = False) -> bool:
-    """Refuse to go on with a study on another basis, or write down that it was allowed.
+
+def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
+    """Refuse to go on with a study on another basis, but where it is allowed and the study would stay the same.
 
     Args:
-        record: has the basis that the study was started on, or was last allowed to go on with.
+        before: the basis as it was noted.
         now: the basis as it is.
         name: what commands call the study.
         are_allowed: whether to go on all the same.
 
-    Returns:
-        Whether there are changes, which are noted in the record then, with the time.
-
     Raises:
-        StudyError: there are, and they are not allowed, or they would make it another study.
+        StudyError: there are changes, and they are not allowed, or they would make it another study.
     """
-    changed_keys = changed_config(record.noted("config"), now.config)
-    changes = [f"config: {change}" for change in changed_keys.values()]
-    changes += _changed_data(record.noted("data"), now.data) + _changed_code(record.noted("code"), now.code)
-    if not changes:
-        return False
-    shown = "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")
-    decisive = [key for key in changed_keys if key.startswith(_DECISIVE)]
+    changes = before.changes_to(now)
+    decisive = [key for key in changed_config(before.config, now.config) if key.partition(".")[0] in _DECISIVE]
     if decisive:
         raise StudyError(
-            f"study '{name}': with other values of {', '.join(decisive[:_SHOWN])} it would be another study ({shown}); "
-            f"put them back, or choose another study.name"
+            f"study '{name}': with other values of {', '.join(decisive[:_SHOWN])} it would be another study "
+            f"({_first(changes)}); put them back, or choose another study.name"
         )
-    if not are_allowed:
+    if changes and not are_allowed:
         raise StudyError(
-            f"study '{name}': something has changed since it was started: {shown}; put it back, or go on all the same "
-            f"with `hpo resume {name} --allow-changes`, and the report will say so"
+            f"study '{name}': something has changed since it was started: {_first(changes)}; put it back, or go on all "
+            f"the same with `hpo resume {name} --allow-changes`, and the report will say so"
         )
-    time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    record.note(ALLOWED, [*(record.noted(ALLOWED) or []), {"time": time, "changes": changes}])
-    return True
 
 
-def changed_config(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, str]:
+def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
+    """Raise StudyError when the study would go on under another configuration; budget and workers may change."""
+    changed = list(changed_config(frozen.to_dict(), given.to_dict()).values())
+    if changed:
+        raise StudyError(
+            f"study '{name}' exists with another configuration: {_first(changed)}; choose another study.name, or go on "
+            f"unchanged with `hpo resume {name}`"
+        )
+
+
+def note_allowed(record: Record, before: Basis, now: Basis) -> None:
+    """Write down, with the time, that the study goes on although something has changed, and what it rests on now.
+
+    Noted as well is what `config_as_of` needs: the values as they were, how many trials had been opened, and which of
+    those were not finished.
+    """
+    was, changed = flatten(before.config), differences(before.config, now.config)
+    trials = record.trials()
+    allowed = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "changes": before.changes_to(now),
+        "config": {key: was[key] for key in changed if key in was and key not in FREE_KEYS},
+        "added": [key for key in changed if key not in was],
+        "trials": len(trials),
+        "unfinished": [trial.number for trial in trials if trial.state == "running"],
+    }
+    record.note(_ALLOWED, [*allowed_changes(record), allowed])
+    now.note(record)
+
+
+def allowed_changes(record: Record) -> list[dict[str, Any]]:
+    """Return what `note_allowed` has noted, the earliest first."""
+    return record.noted(_ALLOWED) or []
+
+
+def config_as_of(config: StudyConfig, allowed: Sequence[Mapping[str, Any]], number: int) -> StudyConfig:
+    """Return the configuration that a trial was trained with: without what was changed, and allowed, after it.
+
+    Args:
+        config: the study's, as it is now.
+        allowed: the changes that were allowed, the earliest first.
+        number: the trial's. One that was not finished when something changed counts as trained after the change.
+    """
+    tree = config.to_dict()
+    for change in reversed(allowed):
+        if number < change.get("trials", 0) and number not in change["unfinished"]:
+            for key in change["added"]:
+                tree = without(tree, key)
+            tree = replaced(tree, change["config"])
+    return config_from_dict(tree).model_copy(update={"secrets": config.secrets})
+
+
+def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys that differ and are not free to, each with a line that says how."""
-    if before is None:
-        # A study of an earlier version, whose configuration stands in its folder alone.
-        return {}
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in differences(before, now).items()
@@ -90,13 +144,14 @@ def changed_config(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
     return changed
 
 
-def _changed_data(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> list[str]:
+def changed_data(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the parts or files that differ, each with a line that says how; see `Basis`."""
     parts, others = (before or {}).get("parts", {}), (now or {}).get("parts", {})
-    return [
-        f"data: part {part} was {_part(parts.get(part))} and is now {_part(others.get(part))}"
+    return {
+        part: f"part {part} was {_part(parts.get(part))} and is now {_part(others.get(part))}"
         for part in {**parts, **others}
         if parts.get(part, {}).get("fingerprint") != others.get(part, {}).get("fingerprint")
-    ]
+    }
 
 
 def _part(figures: Mapping[str, Any] | None) -> str:
@@ -106,11 +161,15 @@ def _part(figures: Mapping[str, Any] | None) -> str:
     return f"{str(figures['fingerprint'])[:12]}{size}"
 
 
-def _changed_code(before: Mapping[str, str] | None, now: Mapping[str, str]) -> list[str]:
-    if before is None:
+def _changed_code(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> list[str]:
+    if before is None or now is None:
         return []
     return [
-        f"code: {name} was {before.get(name, 'not there')} and is now {now.get(name, 'not there')}"
+        f"{name} was {before.get(name, 'not there')} and is now {now.get(name, 'not there')}"
         for name in {**before, **now}
         if before.get(name) != now.get(name)
     ]
+
+
+def _first(changes: Sequence[str]) -> str:
+    return "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")

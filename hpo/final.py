@@ -45,6 +45,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
     """
     if not study.keeps_models or study.plan is None:
         return None
+    study = study.as_of(record, winner)
     if study.num_folds == 1:
         model = _kept_model(study, dispatcher, winner)
     else:

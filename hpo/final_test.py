@@ -55,7 +55,7 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
     with default_model(study) if with_default else nullcontext() as default:
         with ledger_path(study).open("a", encoding="utf-8") as ledger:
             ledger.write(json.dumps(opening) + "\n")
-        metrics = _score(study, winner, _kept(study, record), list(test))
+        metrics = _score(study.as_of(record, winner), winner, _kept(study, record), list(test))
         of_default = None if default is None else _score_default(study, default, list(test))
     result = opening | {
         "metrics": dict(metrics),

@@ -39,7 +39,7 @@ def finalists(study: Study, record: Record) -> list[Finalist]:
     config = study.config.study
     found = []
     for trial in _candidates(record.history(), config.finalists):
-        tasks = _tasks(study, trial)
+        tasks = _tasks(study, record, trial)
         noted = {task.index: record.noted(_name(task)) for task in tasks}
         outcomes = {index: Outcome.from_dict(values) for index, values in noted.items() if values is not None}
         again = Trial(trial.number, trial.round, trial.point, outcomes, key=trial.key)
@@ -53,7 +53,7 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
     """Train what is missing of the finalists; each outcome is in the record before the next is waited for."""
     missing: deque[Task] = deque()
     for finalist in finalists(study, record):
-        missing += [task for task in _tasks(study, finalist.trial) if task.index not in finalist.again.outcomes]
+        missing += [task for task in _tasks(study, record, finalist.trial) if task.index not in finalist.again.outcomes]
     in_flight = 0
     while missing or in_flight:
         while missing and in_flight < dispatcher.slots:
@@ -108,8 +108,8 @@ def _candidates(history: History, count: int) -> Sequence[Trial]:
     return [t for t in history.ranked() if t.state == "complete" and t.amount == best.amount][:count]
 
 
-def _tasks(study: Study, trial: Trial) -> list[Task]:
-    config, builder = study.config.study, study.task_builder()
+def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:
+    config, builder = study.config.study, study.as_of(record, trial).task_builder()
     repeats = range(config.repeats, config.repeats + config.finalist_repeats)
     return [task for repeat in repeats for task in builder.again(trial, repeat)]
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import yaml
 
-from hpo.config import FREE_KEYS, StudyConfig, config_from_dict
+from hpo.config import StudyConfig, config_from_dict
 from hpo.documents import read_json, read_yaml
 from hpo.errors import DocumentError, StudyError
-from hpo.keys import differences
 
 RUNS = Path("runs")
 
@@ -197,21 +196,6 @@ def _exists(folder: StudyFolder) -> bool:
     except (OSError, ValueError):
         # A name that no file can have: too long, or with a NUL.
         return False
-
-
-def refuse_changes(frozen: StudyConfig, given: StudyConfig) -> None:
-    """Raise StudyError when the study would go on under another configuration; budget and workers may change."""
-    changed = {k: v for k, v in differences(frozen.to_dict(), given.to_dict()).items() if k not in FREE_KEYS}
-    if not changed and json.dumps(frozen.space) != json.dumps(given.space):
-        # Both decide points: the order in which dimensions are drawn, and whether a value is 1 or 1.0.
-        changed = {"space": ("in another order, or with other kinds of numbers", "as given")}
-    if changed:
-        shown = [f"{key} was {old!r} and is now {new!r}" for key, (old, new) in changed.items()]
-        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
-        raise StudyError(
-            f"study '{frozen.study.name}' exists with another configuration: {', '.join(shown[:5])}{more}; choose "
-            f"another study.name, or go on unchanged with `hpo resume {frozen.study.name}`"
-        )
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -16,8 +16,9 @@ from hpo.record_guard import (
     read_mark,
 )
 from hpo.record_rows import OptunaRows
-from hpo.record_storage import guarded_path, open_record, open_rows, read_rows, sqlite_url
+from hpo.record_storage import open_record, open_rows, read_rows
 from hpo.space import Space
+from hpo.storage import sqlite_path, sqlite_url
 from hpo.trials import Direction, TaskGrid
 
 _Description = tuple[str, Space, str, Direction, TaskGrid]
@@ -32,17 +33,19 @@ class _Opened:
     mark: Mark
 
 
-def continue_record(url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid) -> Record:
+def continue_record(
+    url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid, is_own: bool
+) -> Record:
     """Open the record of an existing study, to go on with it; whoever calls holds the study's lock.
 
     What a backup lacks is trained again, to the same results. Only a study's own file has a backup: see
-    `hpo.record_storage.guarded_path`.
+    `hpo.record_storage.create_record`.
 
     Raises:
         StudyError: when there is no such study in the storage, or it is damaged and there is no sound backup.
     """
-    path = guarded_path(url)
-    if path is None:
+    path = sqlite_path(url)
+    if path is None or not is_own:
         return open_record(url, name, space, metric, direction, grid)
     study: _Description = (name, space, metric, direction, grid)
     mark = read_mark(path)

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -16,28 +15,41 @@ from hpo.record_guard import DamagedRecordError, Guard, Mark, backup_path, mark_
 from hpo.record_rows import OptunaRows
 from hpo.sealing import hidden
 from hpo.space import Space
-from hpo.storage import open_storage
+from hpo.storage import open_storage, sqlite_path
 from hpo.trials import Direction, TaskGrid
 
-# A study's own record, in its folder.
-OWN_NAME = "study.db"
+# What a new study notes first, and last: see `_is_half_made`.
+FIRST_NOTE, LAST_NOTE = "imports", "id"
 
 
-def create_record(url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid) -> Record:
+def create_record(
+    url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid, is_own: bool = False
+) -> Record:
     """Create an empty record for a new study.
+
+    Args:
+        url: the storage's address.
+        name: the study's.
+        space: that its points lie in.
+        metric: its score's name.
+        direction: which scores are better.
+        grid: the tasks of a trial.
+        is_own: whether the storage holds this study alone: such a file is marked and backed up. One of several studies
+            is for whoever keeps it to back up, since a mark or a backup of one would be wrong for the others.
 
     Raises:
         StudyError: when the storage holds a study of that name, or cannot be opened.
     """
-    storage = _open_storage(url)
+    storage = _open_with_write_ahead(url)
     sign = optuna.study.StudyDirection.MAXIMIZE if direction == "maximize" else optuna.study.StudyDirection.MINIMIZE
     try:
+        if name in optuna.get_all_study_names(storage) and _is_half_made(storage, name):
+            optuna.delete_study(study_name=name, storage=storage)
         study_id = storage.create_new_study([sign], name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
     rows = OptunaRows(storage, study_id, space)
-    path = guarded_path(url)
-    if path is not None:
+    if is_own and (path := sqlite_path(url)) is not None:
         for left_over in (mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
         rows.guard = Guard(path, Mark("", 0))
@@ -92,40 +104,28 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
     if path is not None:
         with machine_faults("record: cannot be read", path):
             refuse_damaged_file(path)
-    storage = _open_storage(url)
+    storage = _open_with_write_ahead(url)
     try:
         return storage, storage.get_study_id_from_name(name)
     except KeyError as error:
         raise StudyError(f"record: there is no study '{name}' in {hidden(url, {})}") from error
 
 
-def sqlite_path(url: str) -> Path | None:
-    """Return the file of a SQLite storage; None for every other."""
-    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+def _is_half_made(storage: RDBStorage, name: str) -> bool:
+    """Return whether a driver of ours died, or was refused something, while it created this study."""
+    study_id = storage.get_study_id_from_name(name)
+    notes = storage.get_study_user_attrs(study_id)
+    return FIRST_NOTE in notes and LAST_NOTE not in notes and storage.get_n_trials(study_id) == 0
 
 
-def guarded_path(url: str) -> Path | None:
-    """Return the file of a study's own record, which is marked and backed up; None for a storage of several studies.
-
-    Those are for whoever keeps them to back up: a mark or a backup of one study would be wrong for the others.
-    """
+def _open_with_write_ahead(url: str) -> RDBStorage:
     path = sqlite_path(url)
-    return path if path is not None and path.name == OWN_NAME else None
-
-
-def sqlite_url(path: Path) -> str:
-    """Return the storage URL of a SQLite file."""
-    return f"sqlite:///{path.absolute()}"
-
-
-def _open_storage(url: str) -> RDBStorage:
-    folder = Path(url.removeprefix("sqlite:///").partition("?")[0]).parent
-    if url.startswith("sqlite:///") and not folder.is_dir():
-        raise StudyError(f"study.storage: there is no folder {folder} for '{url}'; make it, or give another file")
+    if path is not None and not path.parent.is_dir():
+        raise StudyError(f"study.storage: there is no folder {path.parent} for '{url}'; make it, or give another file")
     storage = open_storage(
         url, "record", "; study.storage must be null, or an Optuna storage such as sqlite:///file.db"
     )
-    if url.startswith("sqlite"):
+    if path is not None:
         event.listen(storage.engine, "connect", _write_ahead)
         storage.engine.dispose()
     return storage

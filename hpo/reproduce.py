@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hpo.changes import config_as_of
 from hpo.dispatch.local import LocalDispatcher
 from hpo.documents import read_json
 from hpo.environment import describe_environment
@@ -61,6 +62,7 @@ class Recorded:
         changes: what is not as it was, one line each; data first, then environment.
         is_same_machine: whether bit-identical scores can be asked for.
         winner: number of the winner, as the report names it; None = the best row.
+        allowed: what had changed when the study went on all the same; see `hpo.changes.note_allowed`.
     """
 
     study: Study
@@ -68,6 +70,7 @@ class Recorded:
     changes: Sequence[str]
     is_same_machine: bool
     winner: str | None = None
+    allowed: Sequence[Mapping[str, Any]] = ()
 
     def trials(self, which: str) -> Sequence[Row]:
         """Return the rows that `best`, a number or `all` stands for.
@@ -103,8 +106,7 @@ def read_recorded(folder: StudyFolder) -> Recorded:
         HpoError: when a file is missing or has been changed since the report was written, or the data cannot be read.
     """
     config = folder.config()
-    report_path = folder.path / "report.json"
-    report = read_json(report_path) if report_path.exists() else {}
+    report = _report(folder)
     _refuse_tampered(folder, report.get("files") or {})
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.grid.name(index) for index in range(study.grid.size)]
@@ -113,17 +115,31 @@ def read_recorded(folder: StudyFolder) -> Recorded:
     data = list(_data_changes(report, study))
     winner = (report.get("winner") or {}).get("number")
     named = None if winner is None else str(winner)
-    return Recorded(study, rows, [*data, *different], is_same_machine and not data, named)
+    return Recorded(study, rows, [*data, *different], is_same_machine and not data, named, _allowed(report))
 
 
 def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
     """Return what of versions, machine and code is not as it was when the study was started, one line each.
 
-    The second value tells whether bit-identical scores can be asked for nevertheless.
+    Besides, what had changed when the study went on all the same. The second value tells whether bit-identical scores
+    can be asked for nevertheless: an earlier configuration is known, earlier data and code are not.
     """
     environment = read_json(folder.environment_path) if folder.environment_path.exists() else {}
     different = list(_environment_changes(environment, describe_environment()))
-    return different, not any(change.startswith(_DECISIVE) for change in different)
+    is_same_machine = not any(change.startswith(_DECISIVE) for change in different)
+    for change in _allowed(_report(folder)):
+        different += [f"allowed after {change.get('trials', 'some')} trials: {line}" for line in change["changes"]]
+        is_same_machine &= all(line.startswith("config:") for line in change["changes"])
+    return different, is_same_machine
+
+
+def _report(folder: StudyFolder) -> dict[str, Any]:
+    path = folder.path / "report.json"
+    return read_json(path) if path.exists() else {}
+
+
+def _allowed(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return (report.get("study") or {}).get("allowed_changes") or []
 
 
 def reproduce(
@@ -147,14 +163,14 @@ def reproduce(
             study.objective.write_development_data(study.config.trial, study.plan.development, study.folder.data_dir)
         dispatcher = LocalDispatcher(str(Path.cwd()))
         for row in recorded.trials(which):
-            for task in _tasks(study, row, folds):
+            for task in _tasks(study, row, folds, recorded.allowed):
                 comparison = _compared(study, row, task, dispatcher)
                 comparisons.append(comparison)
                 tell(comparison)
     return comparisons
 
 
-def _tasks(study: Study, row: Row, folds: Sequence[int] | None) -> list[Task]:
+def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequence[Mapping[str, Any]]) -> list[Task]:
     point = point_of(row, study.space)
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")
@@ -162,6 +178,7 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None) -> list[Task]:
         trial = Trial(int(row["number"]), 0, point, amount=_amount(row))
     except ValueError as error:
         raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; put back what was there") from error
+    study = replace(study, config=config_as_of(study.config, allowed, trial.number))
     tasks = study.task_builder().tasks_of(trial)
     if not set(folds or ()) <= set(range(study.grid.folds)):
         raise StudyError(f"--folds: the study has folds 0 to {study.grid.folds - 1}, given {folds}")

@@ -1,5 +1,7 @@
 """Opens an Optuna storage by its address."""
 
+from pathlib import Path
+
 import optuna
 from optuna.storages import RDBStorage
 
@@ -23,4 +25,17 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
         return RDBStorage(url)
     except Exception as error:
         # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        raise StudyError(f"{where}: cannot open {hidden(url, {})}: {first_line(error)}{hint}") from error
+        raise StudyError(hidden(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the file of a SQLite storage; None for every other."""
+    if not url.startswith("sqlite:///"):
+        return None
+    # Behind it there may be options: sqlite:///file.db?timeout=5.
+    return Path(url.removeprefix("sqlite:///").partition("?")[0])
+
+
+def sqlite_url(path: Path) -> str:
+    """Return the address of a SQLite file as a storage."""
+    return f"sqlite:///{path.absolute()}"

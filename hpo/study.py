@@ -5,17 +5,26 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ValidationError
 
-from hpo.changes import Basis, changed_config, refuse_changes_since
+from hpo.changes import (
+    Basis,
+    allowed_changes,
+    changed_config,
+    changed_data,
+    config_as_of,
+    note_allowed,
+    refuse_changes,
+    refuse_other_config,
+)
 from hpo.config import StudyConfig, explain
 from hpo.documents import read_json
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError, StudyError
 from hpo.examples import Examples
-from hpo.folder import RUNS, StudyFolder, find_study, refuse_changes
+from hpo.folder import RUNS, StudyFolder, find_study
 from hpo.imports import from_notes, read_imports, to_notes
 from hpo.keys import flatten, replaced
 from hpo.objective import Objective, resolve
@@ -28,6 +37,7 @@ from hpo.source_code import describe_code
 from hpo.space import Space
 from hpo.space_reader import overridden, space_from_dict
 from hpo.splits import Plan, make_plan
+from hpo.storage import sqlite_url
 from hpo.strategies import Strategy, make_strategy
 from hpo.study_checks import (
     refuse_amounts_without_states,
@@ -112,41 +122,54 @@ class Study:
         """
         # First of all: a value that is missing would otherwise be noticed when the first task is built.
         values_of(self.config.trial, self.config.secrets)
-        if self.folder.exists:
-            record = self._continue()
-        else:
-            self.folder.make()
-            # The record first and the configuration last: a study exists once its configuration is there.
-            self.folder.remove_unfinished()
-            # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.
-            from hpo.record_storage import create_record
-
-            record = create_record(*self._record_arguments())
-            record.note("id", uuid.uuid4().hex)
-            record.note("imports", to_notes(self.imports))
-            self._basis().note(record)
-            self.folder.write_json(self.folder.environment_path, describe_environment())
+        record = self._continue() if self.folder.exists else self._create()
         if self.plan:
             indices, data_dir = self.plan.development, self.folder.data_dir
             prepare_data(self.objective, self.config.trial, indices, data_dir, record)
         self.folder.freeze(self.config)
         return record
 
+    def _create(self) -> Record:
+        # What may fail comes before the record, and that before the configuration, with which a study exists.
+        basis, environment = self._basis(), describe_environment()
+        self.folder.make()
+        self.folder.remove_unfinished()
+        # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.
+        from hpo.record_storage import FIRST_NOTE, LAST_NOTE, create_record
+
+        record = create_record(*self._record_arguments(), is_own=self.config.study.storage is None)
+        record.note(FIRST_NOTE, to_notes(self.imports))
+        basis.note(record)
+        self.folder.write_json(self.folder.environment_path, environment)
+        record.note(LAST_NOTE, uuid.uuid4().hex)
+        return record
+
     def _continue(self) -> Record:
         """Return the record of the study that exists, on the basis that it was started on, or was allowed to have."""
+        frozen = self.folder.config()
         if not self.allow_changes:
-            refuse_changes(self.folder.config(), self.config)
+            refuse_other_config(frozen, self.config, self.reference)
         from hpo.record_recovery import continue_record
 
-        record = continue_record(*self._record_arguments())
-        basis = self._basis()
-        if refuse_changes_since(record, basis, self.reference, self.allow_changes):
+        record = continue_record(*self._record_arguments(), is_own=self.config.study.storage is None)
+        self._refuse_smaller_budget(record)
+        before, now = Basis.noted(record, frozen), self._basis()
+        refuse_changes(before, now, self.reference, self.allow_changes)
+        if before.changes_to(now):
             # Neither goes with the new basis: what was copied of the data, and what was trained half on the old one.
             self.folder.remove_states(())
             shutil.rmtree(self.folder.data_dir, ignore_errors=True)
-            basis.note(record)
-        self._refuse_smaller_budget(record)
+            # Before it is noted: killed in between, the study has changed as by an edit, and is refused as that.
+            self.folder.freeze(self.config)
+            note_allowed(record, before, now)
+        elif before.code is None:
+            now.note(record)
         return record
+
+    def as_of(self, record: Record, trial: Trial) -> Self:
+        """Return the study as it was when this trial was trained: without what was changed, and allowed, later."""
+        allowed = allowed_changes(record)
+        return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
 
     def _basis(self) -> Basis:
         return Basis(self.config.to_dict(), self._data(), describe_code(self.config.objective))
@@ -197,13 +220,7 @@ class Study:
         return {"parts": files} if files else None
 
     def _refuse_other_data(self, record: Record) -> None:
-        before = (record.noted("data") or {}).get("parts", {})
-        now = (self._data() or {}).get("parts", {})
-        changed = [
-            part
-            for part in {**before, **now}
-            if before.get(part, {}).get("fingerprint") != now.get(part, {}).get("fingerprint")
-        ]
+        changed = changed_data(record.noted("data"), self._data())
         if changed:
             raise StudyError(
                 f"study '{self.config.study.name}': the data has changed since it was started (part "
@@ -219,7 +236,7 @@ class Study:
 def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
     """Return the address of the Optuna storage that holds a study's record."""
     values = values_of(config.study.storage, config.secrets, "study.storage")
-    return opened(config.study.storage, values) or f"sqlite:///{folder.database_path.absolute()}"
+    return opened(config.study.storage, values) or sqlite_url(folder.database_path)
 
 
 def prepare_study(config: StudyConfig) -> Study:
@@ -273,5 +290,5 @@ def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool
     folder = find_study(name)
     frozen = folder.config()
     if not allow_changes:
-        refuse_changes(frozen, config or frozen)
+        refuse_other_config(frozen, config or frozen, name)
     return replace(prepare_study(config or frozen), folder=folder, allow_changes=allow_changes)

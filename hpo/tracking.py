@@ -135,7 +135,8 @@ def _model(study: Study, record: Record, winner: Trial) -> track.Model:
     final, objective = noted_final_model(record), study.objective
     assert final is not None
     describe = objective.describe_prediction
-    prediction = describe(study.config.trial_config(winner.point)) if describe else {"inputs": "text", "options": {}}
+    config = study.as_of(record, winner).config.trial_config(winner.point)
+    prediction = describe(config) if describe else {"inputs": "text", "options": {}}
     packages = study.environment()["packages"]
     return track.Model(
         trial=winner.number,

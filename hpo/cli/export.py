@@ -19,16 +19,13 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.exchange.optuna_storage import export_study
     from hpo.folder import find_study
-    from hpo.record_storage import sqlite_url
-    from hpo.sealing import hidden, opened, values_of
+    from hpo.sealing import hidden
+    from hpo.study import storage_url
 
     folder = find_study(given.study)
     config = folder.config()
-    study = config.study
-    storage = opened(study.storage, values_of(study.storage, config.secrets, "study.storage"))
-    source = storage or sqlite_url(folder.database_path)
-    name = given.name or study.name
-    copied, left_out = export_study(source, study.name, given.optuna, name)
+    name = given.name or config.study.name
+    copied, left_out = export_study(storage_url(config, folder), config.study.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
     return 0

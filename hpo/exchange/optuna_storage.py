@@ -1,7 +1,5 @@
 """Our studies in other Optuna storages, and other Optuna studies as imports."""
 
-from pathlib import Path
-
 import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -9,7 +7,7 @@ from optuna.trial import FrozenTrial, TrialState
 from hpo.errors import StudyError, nearest
 from hpo.exchange.imported import Attempt, Imported, attempt_from
 from hpo.sealing import hidden
-from hpo.storage import open_storage
+from hpo.storage import open_storage, sqlite_path
 
 
 def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
@@ -81,8 +79,8 @@ def _attempt(trial: FrozenTrial) -> Attempt:
 
 
 def _load(url: str, name: str | None) -> optuna.Study:
-    path = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///") and not path.is_file():
+    path = sqlite_path(url)
+    if path is not None and not path.is_file():
         # Opening it would create it.
         raise StudyError(f"{hidden(url, {})}: there is no file {path}")
     storage = open_storage(url, "--optuna")

@@ -50,7 +50,7 @@ def write_report(study: Study, record: Record, has_page: bool = True) -> Report:
     write_trials(folder.trials_path, table)
     winner = choose_winner(study, record)
     if winner is not None:
-        text = yaml.safe_dump(best_config(study, winner), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(best_config(study.as_of(record, winner), winner), sort_keys=False, allow_unicode=True)
         write_atomically(folder.best_path, text)
     summary = summarise(study, record) | {"files": _hashes(study, record)}
     summary["fields"] = describe_fields(summary)

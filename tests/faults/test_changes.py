@@ -3,6 +3,7 @@
 import importlib
 import json
 import shutil
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -88,6 +89,37 @@ def test_what_is_allowed_is_noted_once_with_its_time_and_stands_in_the_report(be
     # From now on that is what it rests on.
     assert hpo(capsys, "resume", "toy", "study.trials=6")[0] == 0
     assert len(allowed_changes()) == 1
+
+
+def test_every_trial_keeps_the_configuration_that_it_was_trained_with(begun, capsys):
+    """The winner is from before the change, which makes every later trial worse."""
+    edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: -100.0")
+    assert hpo(capsys, "resume", "toy", "study.trials=6", "study.finalists=2", "--allow-changes")[0] == 0
+    winner = json.loads(Path("runs/toy/report.json").read_text())["winner"]
+    assert winner["number"] < FEW
+    assert yaml.safe_load(Path("runs/toy/best.yaml").read_text())["toy"]["momentum"] == 0.5
+    for which in ("best", "all"):
+        code, out, err = hpo(capsys, "reproduce", "toy", "--trial", which)
+        assert code == 0, out + err
+        assert f"allowed after {FEW} trials: config: toy.momentum was 0.5 and is now -100.0" in out
+
+
+def test_a_budget_below_what_is_there_is_refused_before_anything_is_noted(begun, capsys):
+    before = Path("runs/toy/config.yaml").read_bytes()
+    assert "study.trials" in refused(capsys, "resume", "toy", "study.trials=2", "toy.momentum=0.1", "--allow-changes")
+    assert Path("runs/toy/config.yaml").read_bytes() == before
+    assert gone_on(trials=ALL) == run_toy(Path("whole"), toy_config(trials=ALL))
+
+
+def test_a_study_of_an_earlier_version_is_held_against_the_configuration_in_its_folder(begun, capsys):
+    with sqlite3.connect("runs/toy/study.db") as database:
+        database.execute("DELETE FROM study_user_attributes WHERE key IN ('config', 'code', 'data', 'checksums')")
+    for name in ("study.db.mark", "study.db.backup"):
+        Path("runs/toy", name).unlink(missing_ok=True)
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}", "study.seed=99", "--allow-changes")
+    assert "study.seed" in line
+    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "toy.momentum=0.1", "--allow-changes")[0] == 0
+    assert allowed_changes()[0]["changes"] == ["config: toy.momentum was 0.5 and is now 0.1"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hpo import record_rows
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.ray_pool import RayDispatcher, _Run
-from hpo.record_storage import sqlite_url
+from hpo.storage import sqlite_url
 from hpo.trials import Task
 from tests.studies import REPOSITORY, dispatch_section, run_toy, toy_config
 

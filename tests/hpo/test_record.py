@@ -10,8 +10,9 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
 from hpo.record_recovery import continue_record
-from hpo.record_storage import create_record, open_record, sqlite_url
+from hpo.record_storage import FIRST_NOTE, LAST_NOTE, create_record, open_record
 from hpo.space_reader import space_from_dict
+from hpo.storage import sqlite_url
 from hpo.trials import Outcome, Proposal, TaskGrid
 
 SPACE = space_from_dict(
@@ -114,15 +115,41 @@ def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
         reopened(damaged)
 
 
-def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path):
-    url = sqlite_url(tmp_path / "team.db")
+@pytest.mark.parametrize("file", ["team.db", "study.db"])
+def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file):
+    url = sqlite_url(tmp_path / file)
     for name in ("one", "two"):
         record = create_record(url, name, SPACE, "score", "maximize", TaskGrid(1))
         record.note("id", name)
         record.close()
-    record = continue_record(url, "one", SPACE, "score", "maximize", TaskGrid(1))
+    record = continue_record(url, "one", SPACE, "score", "maximize", TaskGrid(1), is_own=False)
     assert record.noted("id") == "one"
     record.close()
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does(tmp_path):
+    """In a storage of several studies, where a folder cannot tell."""
+    url = sqlite_url(tmp_path / "team.db")
+    arguments = (url, "one", SPACE, "score", "maximize", TaskGrid(1))
+    record = create_record(*arguments)
+    record.note(FIRST_NOTE, [])
+    record.close()
+    record = create_record(*arguments)
+    assert record.noted(FIRST_NOTE) is None
+    record.note(FIRST_NOTE, [])
+    record.note(LAST_NOTE, "its own")
+    record.close()
+    optuna.create_study(storage=url, study_name="somebody's")
+    for name in ("one", "somebody's"):
+        with pytest.raises(StudyError, match="holds a study"):
+            create_record(url, name, *arguments[2:])
+
+
+def test_an_address_with_options_is_opened_again(tmp_path):
+    url = f"{sqlite_url(tmp_path / 'team.db')}?timeout=5"
+    create_record(url, "one", SPACE, "score", "maximize", TaskGrid(1)).close()
+    open_record(url, "one", SPACE, "score", "maximize", TaskGrid(1)).close()
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 

@@ -9,8 +9,8 @@ from optuna.trial import TrialState
 from hpo.exchange.optuna_storage import export_study
 from hpo.folder import StudyFolder
 from hpo.imports import read_imports
-from hpo.record_storage import sqlite_url
 from hpo.space_reader import space_from_dict
+from hpo.storage import sqlite_url
 from tests.hpo.cli.commands import hpo
 from tests.studies import SPACES, rows, run_toy, toy_config
 

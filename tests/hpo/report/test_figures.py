@@ -8,7 +8,6 @@ import optuna
 import pytest
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from hpo.record_storage import sqlite_url
 from hpo.report.expected_performance import describe_expected
 from hpo.report.figures import Drawn, NotDrawn, importances
 from hpo.report.figures.best_so_far import draw_best_so_far
@@ -22,6 +21,7 @@ from hpo.report.figures.sample import best_and_even
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.subject import Subject
 from hpo.space_reader import space_from_dict
+from hpo.storage import sqlite_url
 from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config
 
