@@ -29,21 +29,25 @@ Secrets = Mapping[str, str]
 
 _SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
-# user:password@ in an address.
-_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*:)([^/@\s]+)(?=@)")
+# user:password@ in an address, whatever the password holds; but no port with a path that has an @.
+_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*:)(?!\d+/)(\S+)(?=@)")
 
-# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as all
-# of its last name, or behind a word that says whose they are, since `key_width`, `sort_key` and `pad_token` are none.
+# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as its last
+# word, so that `key_width` is none, and not behind a word that says of what: a text, or a place in a table.
 _SECRET_ANYWHERE = frozenset(
     ("secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey")
 )
-_SECRET_AT_THE_END = frozenset(("token", "key", "auth"))
-_OF_SOMEBODY = frozenset(
-    (
-        *("access", "account", "api", "auth", "bearer", "client", "hf", "hub", "private", "refresh", "service"),
-        *("session", "tracking", "user"),
-    )
-)
+_HARMLESS = {
+    "token": re.compile(
+        "begin|blank|bos|cls|end|eos|extra|first|image|last|mask|new|next|pad|padding|sep|separator|special|start|stop"
+        "|unk|unknown"
+    ),
+    "key": re.compile(
+        "cache|column|data|dict|feature|field|foreign|group|hash|id|image|index|input|join|label|main|map|metric|name"
+        "|output|partition|primary|public|query|row|score|shuffle|sort|source|target|text"
+    ),
+    "auth": re.compile("no"),
+}
 # Anything shorter cannot be told from other text.
 _SHORTEST = 4
 
@@ -164,13 +168,13 @@ def looks_secret(key: str) -> bool:
     if not _SECRET_ANYWHERE.isdisjoint(words):
         return True
     *before, end = [word.lower() for word in _words(last)] or [""]
-    return end in _SECRET_AT_THE_END and (not before or before[-1] in _OF_SOMEBODY)
+    return end in _HARMLESS and not (before and _HARMLESS[end].fullmatch(before[-1]))
 
 
 def _is_secret_variable(name: str) -> bool:
     """Return whether an environment variable is called like a secret: whoever's it is, its value is hidden."""
     words = name.lower().split("_")
-    return words[-1] in _SECRET_AT_THE_END or not _SECRET_ANYWHERE.isdisjoint(words)
+    return words[-1] in _HARMLESS or not _SECRET_ANYWHERE.isdisjoint(words)
 
 
 def _words(name: str) -> list[str]:

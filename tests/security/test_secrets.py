@@ -127,7 +127,12 @@ def test_what_decides_a_study_is_not_taken_from_the_environment(capsys, planted,
         ("data.target_tokens", False),
         ("training.batch_tokens", False),
         ("model.key_width", False),
+        ("my.github_token", True),
+        ("my.openai_key", True),
+        ("db_auth", True),
+        ("wandbKey", True),
         ("data.text_key", False),
+        ("data.sortKey", False),
         ("data.pad_token", False),
         ("monkey", False),
         ("keys", False),
@@ -155,6 +160,24 @@ def test_sealing_and_opening_are_each_others_inverse():
     assert "efgh" not in str(sealed)
     assert opened(sealed, values_of(sealed, secrets)) == tree
     assert seal(sealed) == (sealed, {})
+
+
+@pytest.mark.parametrize(
+    ("address", "password"),
+    [
+        ("postgresql://me:PLANTED@host/db", "PLANTED"),
+        ("postgresql+driver://me:PLAN/TED@host/db", "PLAN/TED"),
+        ("postgresql://me:PLAN@TED@host/db", "PLAN@TED"),
+        ("redis://:PLANTED@host", "PLANTED"),
+        ("http://host:8080/path@5", None),
+        ("http://me@host/path", None),
+    ],
+)
+def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
+    sealed, secrets = seal({"url": address})
+    assert list(secrets.values()) == ([password] if password else [])
+    assert opened(sealed, secrets) == {"url": address}
+    assert hidden(address, {}) == (address.replace(password, "***") if password else address)
 
 
 def test_a_missing_variable_is_named():
