@@ -8,10 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Rooms of this package that show, compare or carry what was found, and decide nothing.
-_UNDECISIVE = ("cli", "compare", "dispatch", "exchange", "integrations", "report", "track")
-# Libraries in which points and trainings are computed.
-_LIBRARIES = ("cmaes", "numpy", "optuna", "scikit-learn", "tokenizers", "torch")
+# What of this package decides points, and what becomes of them; the rest asks, shows, compares or carries.
+DECISIVE = (
+    *("constraints.py", "dimensions.py", "examples.py", "final.py", "finalists.py", "first_points.py", "history.py"),
+    *("keys.py", "objective.py", "objectives", "race.py", "round.py", "search.py", "space.py", "space_reader.py"),
+    *("splits.py", "strategies", "tasks.py", "trials.py", "worker.py"),
+)
+# Libraries in which points and trainings are computed, and scores.
+_LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
 _DIGITS = 16
 
 
@@ -20,9 +24,11 @@ def describe_code(objective: str) -> dict[str, str]:
 
     Args:
         objective: dotted path `package.module:function` of one that has been imported. All of its package counts, or
-            where it is a single module, that and the modules beside it that it imports.
+            where it is a single module, that and the modules and packages beside it that it imports.
     """
-    files = {**_package_files(Path(__file__).parent, _UNDECISIVE), **_objective_files(objective.partition(":")[0])}
+    own = Path(__file__).parent
+    files = _named({path for name in DECISIVE for path in _sources(own / name)}, own.parent)
+    files |= _objective_files(objective.partition(":")[0])
     code = {name: hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS] for name, path in sorted(files.items())}
     code["python"] = ".".join(platform.python_version_tuple()[:2])
     for library in _LIBRARIES:
@@ -35,32 +41,47 @@ def describe_code(objective: str) -> dict[str, str]:
 
 def _objective_files(module: str) -> dict[str, Path]:
     file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
+    package = module.partition(".")[0]
+    if file is None or package == __package__:
         return {}
-    top = sys.modules.get(module.partition(".")[0])
-    if "." not in module or getattr(top, "__file__", None) is None:
-        return {path.name: path for path in _with_imports(Path(file), set())}
-    assert top is not None
-    assert top.__file__ is not None
-    return _package_files(Path(top.__file__).parent, _UNDECISIVE if top.__name__ == __package__ else ())
+    top = getattr(sys.modules.get(package), "__file__", None)
+    if "." in module and top is not None:
+        folder = Path(top).parent
+        return _named(set(_sources(folder)), folder.parent)
+    # A single module, or one in a package without an __init__.py, which imports from beside that.
+    root = Path(file).parents[module.count(".")]
+    return _named(set(_with_imports(Path(file), root, set())), root)
 
 
-def _package_files(folder: Path, without: tuple[str, ...]) -> dict[str, Path]:
-    paths = (path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] not in without)
-    return {path.relative_to(folder.parent).as_posix(): path for path in paths}
+def _named(paths: set[Path], root: Path) -> dict[str, Path]:
+    return {path.relative_to(root).as_posix(): path for path in paths}
 
 
-def _with_imports(path: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a module's file, and those beside it that it imports, wherever in it."""
+def _sources(place: Path) -> Iterator[Path]:
+    """Yield a source file, or all below a folder; editors leave links there that lead nowhere."""
+    paths = place.rglob("*.py") if place.is_dir() else [place]
+    return (path for path in paths if path.is_file())
+
+
+def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
+    """Yield a module's file, and those that it imports from the folder `root`, wherever in it."""
     if path in seen or not path.is_file():
         return
     seen.add(path)
     yield path
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-        for name in names:
-            yield from _with_imports(path.with_name(f"{name.partition('.')[0]}.py"), seen)
+    for name in _imported(path):
+        yield from _with_imports(root / f"{name}.py", root, seen)
+        if "site-packages" not in root.parts:
+            for inner in _sources(root / name) if (root / name).is_dir() else ():
+                yield from _with_imports(inner, root, seen)
+
+
+def _imported(path: Path) -> set[str]:
+    """Return the first names of what a file imports; none where it is compiled, or for another Python."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    return {name.partition(".")[0] for name in names}

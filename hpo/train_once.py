@@ -20,7 +20,7 @@ from hpo.splits import make_plan
 from hpo.study_checks import refuse_unknown_metric
 from hpo.tasks import without_sources
 from hpo.trials import Outcome
-from hpo.worker import outcome_of, run_task
+from hpo.worker import Message, outcome_of, run_task
 
 _SECTIONS = ("objective", "study", "split", "dispatch")
 
@@ -44,12 +44,12 @@ class _Training(Section):
     dispatch: _Threads
 
 
-def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) -> tuple[Path, Outcome]:
+def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tuple[Path, Outcome]:
     """Train the configuration and return the folder of its files and the outcome.
 
     Args:
         tree: as `conf/train.yaml` composes it, or a study's best.yaml.
-        show: is given each point of the learning curve.
+        show: gets every message of the training but the last: points of the learning curve, and warnings.
 
     Raises:
         HpoError: when the configuration or the data is refused; nothing has been created then.
@@ -96,7 +96,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[dict[str, Any]], None]) 
             "config": without_sources(config, task["data_dir"] is not None),
         }
     task["secrets"] = values_of(task["config"], secrets)
-    outcome = outcome_of(run_task(task), lambda message: show(message.get("point", message)))
+    outcome = outcome_of(run_task(task), show)
     write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
     return folder, outcome
 

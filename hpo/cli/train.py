@@ -1,6 +1,7 @@
 """`hpo train`: train one configuration on the first fold of the split, no search."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.cli.arguments import make_parser, read_config
@@ -29,7 +30,13 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _show(point: dict[str, Any]) -> None:
-    numbers = [f"{name} {value:.4g}" for name, value in point.items() if name not in ("epoch", "epochs")]
+def _show(message: Mapping[str, Any]) -> None:
+    if "point" not in message:
+        print(f"warning: {message.get('warning')}", file=sys.stderr, flush=True)
+        return
+    point = message["point"]
+    values = [(name, value) for name, value in point.items() if name not in ("epoch", "epochs")]
+    # An objective of one's own may put anything into its curve.
+    numbers = [f"{name} {value:.4g}" if isinstance(value, int | float) else f"{name} {value}" for name, value in values]
     epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
     print(f"{epoch}{'/' + str(point['epochs']) if 'epochs' in point else ''}  {'  '.join(numbers)}", flush=True)

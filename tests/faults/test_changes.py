@@ -13,7 +13,7 @@ import yaml
 from hpo.folder import StudyFolder
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo
-from tests.studies import rows, run_toy, toy_config
+from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 FEW, ALL = 4, 9
 TRAINER = """
@@ -190,3 +190,32 @@ def test_a_workers_copy_of_the_data_that_changed_is_written_anew(capsys):
     edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")
     assert run_toy(Path("runs/toy"), tree) == whole
     assert "was changed; it is written anew" in capsys.readouterr().err
+
+
+def test_every_name_of_decisive_code_is_there():
+    from hpo import source_code
+
+    assert all((REPOSITORY / "hpo" / name).exists() for name in source_code.DECISIVE)
+
+
+def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_path):
+    """A package beside it counts; a link that leads nowhere and a module of another Python do no harm."""
+    from hpo.source_code import describe_code
+
+    folder = tmp_path / "own"
+    (folder / "helpers").mkdir(parents=True)
+    (folder / "helpers" / "inner.py").write_text("A = 1\n")
+    (folder / "helpers" / ".#inner.py").symlink_to("nobody@nowhere.1")
+    (folder / "old.py").write_text("print 'hello'\n")
+    (folder / "trainer.py").write_text(
+        "import helpers.inner\ntry:\n    import old\nexcept SyntaxError:\n    old = None\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    forget("trainer", "helpers", "old")
+    importlib.import_module("trainer")
+    before = describe_code("trainer:run_fold")
+    assert {"trainer.py", "old.py", "helpers/inner.py", "hpo/worker.py", "scipy"} <= before.keys()
+    (folder / "helpers" / "inner.py").write_text("A = 2\n")
+    after = describe_code("trainer:run_fold")
+    assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
+    forget("trainer", "helpers", "helpers.inner", "old")
