@@ -120,6 +120,7 @@ def refuse_damaged_file(path: Path) -> None:
         with closing(_connect(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'studies'").fetchone()
+            orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):
             # It is locked, or cannot be opened: that says nothing about what is in it.
@@ -129,6 +130,8 @@ def refuse_damaged_file(path: Path) -> None:
         raise DamagedRecordError(f"{path} is damaged: {' '.join(verdict.split())[:200]}")
     if tables != (1,):
         raise DamagedRecordError(f"{path} is empty")
+    if orphan is not None:
+        raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} tells of {orphan[2]} that are gone")
 
 
 def put_in_place(path: Path, candidate: Path) -> Path:

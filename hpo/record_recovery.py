@@ -4,7 +4,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpo.errors import StudyError
+from hpo.errors import StudyError, first_line
+from hpo.machine import machine_faults
 from hpo.record import Record
 from hpo.record_guard import (
     DamagedRecordError,
@@ -22,6 +23,40 @@ from hpo.storage import sqlite_path, sqlite_url
 from hpo.trials import Direction, TaskGrid
 
 _Description = tuple[str, Space, str, Direction, TaskGrid]
+
+
+def read_record(
+    url: str, name: str, space: Space, metric: str, direction: Direction, grid: TaskGrid, is_own: bool
+) -> Record:
+    """Open the record of an existing study to read it; a search may be writing it.
+
+    Raises:
+        StudyError: when there is no such study in the storage, or its record is not whole.
+    """
+    return read_rows(open_whole_rows(url, name, space, is_own), metric, direction, grid)
+
+
+def open_whole_rows(url: str, name: str, space: Space, is_own: bool) -> OptunaRows:
+    """Open the rows of an existing study to read them; raises as `read_record` does."""
+    path = sqlite_path(url) if is_own else None
+    # Before the rows, of which a search may write more meanwhile: a record is never behind its mark.
+    mark = None if path is None else read_mark(path)
+    rows = open_rows(url, name, space)
+    if path is not None and mark is not None:
+        with machine_faults("record: cannot be read", path):
+            found = _mark_of(path, rows)
+        _refuse_another(path, found, mark)
+        if found.rows < mark.rows:
+            raise DamagedRecordError(_older(path, found, mark))
+    return rows
+
+
+def _mark_of(path: Path, rows: OptunaRows) -> Mark:
+    try:
+        return Mark(rows.noted("id") or "", rows.num_rows())
+    except Exception as error:
+        # As in `hpo.record_storage.read_rows`: what is damaged shows in errors of every kind.
+        raise DamagedRecordError(f"{path} is damaged: {first_line(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -56,8 +91,7 @@ def continue_record(
     else:
         _refuse_another(path, opened.mark, mark)
         if mark is not None and opened.mark.rows < mark.rows:
-            reason = f"{path} is an older copy: it holds {opened.mark.rows} of {mark.rows} rows"
-            opened = _recovered(path, study, mark, opened, reason)
+            opened = _recovered(path, study, mark, opened, _older(path, opened.mark, mark))
     opened.rows.guard = Guard(path, opened.mark)
     return opened.record
 
@@ -66,7 +100,7 @@ def _open(path: Path, study: _Description) -> _Opened:
     name, space, metric, direction, grid = study
     rows = open_rows(sqlite_url(path), name, space)
     record = read_rows(rows, metric, direction, grid)
-    return _Opened(record, rows, Mark(record.noted("id") or "", rows.num_rows()))
+    return _Opened(record, rows, _mark_of(path, rows))
 
 
 def _refuse_another(path: Path, found: Mark, expected: Mark | None) -> None:
@@ -108,6 +142,10 @@ def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | Non
     except StudyError:
         return None
     return backup
+
+
+def _older(path: Path, found: Mark, expected: Mark) -> str:
+    return f"{path} is an older copy: it holds {found.rows} of {expected.rows} rows"
 
 
 def _warn(text: str) -> None:

@@ -180,10 +180,10 @@ class Study:
         Raises:
             StudyError: when the record is missing or damaged, or the data is not what the study was started with.
         """
-        from hpo.record_storage import open_record
+        from hpo.record_recovery import read_record
 
         try:
-            record = open_record(*self._record_arguments())
+            record = read_record(*self._record_arguments(), is_own=self.config.study.storage is None)
         except DamagedRecordError as error:
             raise DamagedRecordError(
                 f"{error}; `hpo resume {self.reference}` puts its backup in its place, if that is sound"

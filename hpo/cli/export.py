@@ -19,13 +19,19 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.exchange.optuna_storage import export_study
     from hpo.folder import find_study
+    from hpo.keys import flatten
+    from hpo.record_recovery import open_whole_rows
     from hpo.sealing import hidden
+    from hpo.space_reader import space_from_dict
     from hpo.study import storage_url
 
     folder = find_study(given.study)
     config = folder.config()
     name = given.name or config.study.name
-    copied, left_out = export_study(storage_url(config, folder), config.study.name, given.optuna, name)
+    source, is_own = storage_url(config, folder), config.study.storage is None
+    # Of a record that has lost trials the copy would be silently short.
+    open_whole_rows(source, config.study.name, space_from_dict(config.space, flatten(config.trial)), is_own).dispose()
+    copied, left_out = export_study(source, config.study.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
     return 0

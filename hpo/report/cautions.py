@@ -13,6 +13,8 @@ from hpo.trials import Direction, Trial
 # The tuning playbook's and the checklists' rules of thumb.
 _FEW_TRIALS_PER_DIMENSION = 5
 _MANY_FAILURES = 0.10
+# Share of a range, on its own scale, that counts as its end.
+_NEAR_END = 0.02
 
 
 def cautions(
@@ -65,7 +67,10 @@ def at_the_end(space: Space, winner: Trial) -> list[dict[str, Any]]:
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             place = dimension.to_unit(value)
-            is_end, end = place < 0.02 or place > 0.98, "lower" if place < 0.5 else "upper"
+            # A whole number stands in the middle of its part of the range. Of two, each is an end.
+            is_whole_end = dimension.high - dimension.low >= 2 and value in (dimension.low, dimension.high)
+            is_end = place < _NEAR_END or place > 1 - _NEAR_END or (dimension.integer and is_whole_end)
+            end = "lower" if place < 0.5 else "upper"
         else:
             is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
             end = "first" if value == dimension.values[0] else "last"
@@ -97,7 +102,7 @@ def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterat
     best_at_end = []
     for outcome in winner.outcomes.values():
         curve = [point[metric] for point in outcome.curve if metric in point]
-        if len(curve) > 2:
+        if len(curve) > 1:
             best = max(curve) if direction == "maximize" else min(curve)
             best_at_end.append(curve[-1] == best and best not in curve[:-1])
     if best_at_end and all(best_at_end):

@@ -92,6 +92,16 @@ def trial_deleted(database):
             connection.execute(f"DELETE FROM {table} WHERE trial_id = 2")
 
 
+def trials_emptied(database):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM trials")
+
+
+def trials_dropped(database):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DROP TABLE trials")
+
+
 def deleted(database):
     database.unlink()
 
@@ -107,6 +117,8 @@ DAMAGES = [
     parameter_changed,
     note_changed,
     trial_deleted,
+    trials_emptied,
+    trials_dropped,
     deleted,
 ]
 
@@ -138,6 +150,15 @@ def test_who_only_reads_is_refused_and_repairs_nothing(begun, damage):
     with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` puts its backup in its place"):
         prepared(begun.parent, config(FEW)).read()
     assert not begun.with_name("study.db.damaged-1").exists()
+
+
+def test_who_only_reads_notices_that_the_last_trial_is_gone(begun):
+    """Nothing in the file tells, but its mark."""
+    with closing(sqlite3.connect(begun)) as connection, connection:
+        for table in ("trials", "trial_user_attributes", "trial_params", "trial_values"):
+            connection.execute(f"DELETE FROM {table} WHERE trial_id = (SELECT max(trial_id) FROM {table})")
+    with pytest.raises(DamagedRecordError, match=r"is an older copy: it holds \d+ of \d+ rows"):
+        prepared(begun.parent, config(FEW)).read()
 
 
 @pytest.mark.parametrize("seed", range(FLIPS))

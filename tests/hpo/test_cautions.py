@@ -1,6 +1,8 @@
 """Each caution of a report, raised where it should be and not where it should not."""
 
-from hpo.report.cautions import cautions
+import pytest
+
+from hpo.report.cautions import at_the_end, cautions
 from hpo.space_reader import space_from_dict
 from hpo.trials import Outcome, Trial, finished
 
@@ -46,6 +48,15 @@ def test_a_winner_at_the_end_of_a_range():
         assert words in said(many(winner), winner)[0]
     winner = trial(0, [0.9, 0.91], MIDDLE | {"kind": "b"})
     assert not said(many(winner), winner)
+
+
+@pytest.mark.parametrize(
+    ("high", "value", "end"), [(200, 5, "lower"), (200, 200, "upper"), (200, 6, None), (7, 5, "lower"), (6, 5, None)]
+)
+def test_a_winner_at_the_end_of_a_range_of_whole_numbers(high, value, end):
+    space = space_from_dict({"width": {"low": 5, "high": high, "log": True, "integer": True}})
+    found = at_the_end(space, Trial(0, 0, {"width": value}))
+    assert found == ([{"key": "width", "value": value, "end": end}] if end else [])
 
 
 def test_a_runner_up_within_one_standard_error_of_the_winner():

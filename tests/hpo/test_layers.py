@@ -67,6 +67,7 @@ LAW = {
     },
     "record_recovery": {
         "errors",
+        "machine",
         "record",
         "record_guard",
         "record_rows",

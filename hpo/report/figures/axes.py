@@ -10,17 +10,21 @@ from hpo.report.figures.optuna_study import texts
 _LONGEST_NAME, _MOST_POWERS = 30, 4
 
 
-def axis_of(dimension: Dimension, room: int, values: Sequence[float] = ()) -> dict[str, Any]:
+def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
     """Return title and ticks of an axis, as plotly takes them.
 
     Args:
-        dimension: whose values it shows: numbers of a range as they are, others as their ranks (or by their names).
+        dimension: whose values it shows: numbers of a range as they are, others as their ranks or by their names.
         room: how many signs fit on it.
         values: that are drawn, of a range; none = its ends.
+        has_names: whether it shows a finite dimension by names, as categories. Plotly takes a number for the category
+            of that name before it takes it for a rank.
     """
     title = {"title_text": shown(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
-        return title | few_ticks(texts(dimension), room)
+        ticks = few_ticks(texts(dimension), room)
+        names = [shown(text) for text in texts(dimension)]
+        return title | ticks | ({"tickvals": [names[rank] for rank in ticks["tickvals"]]} if has_names else {})
     if not dimension.log:
         return title
     ticks = log_ticks(values or (dimension.low, dimension.high), _MOST_POWERS)

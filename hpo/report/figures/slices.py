@@ -34,7 +34,7 @@ def draw_slices(subject: Subject) -> Drawn | NotDrawn:
             panel = plot_slice(study, params=[shown(key)], target_name=shown(subject.metric))
         _add(figure, panel, row, column)
         values = [float(v) for t in drawn if isinstance(v := t.point.get(key), int | float)]
-        figure.update_xaxes(axis_of(subject.space[key], _ROOM // columns, values), row=row, col=column)
+        figure.update_xaxes(axis_of(subject.space[key], _ROOM // columns, values, has_names=True), row=row, col=column)
     heights = near_range([score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
     figure.update_yaxes(range=heights)
     figure.update_yaxes(title_text=shown(subject.metric), col=1)

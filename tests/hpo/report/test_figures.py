@@ -143,6 +143,8 @@ def test_slices_hold_every_score_at_its_own_value():
         wanted = [(str(v) if key == "lr" or isinstance(v, str) else f"{v:g}", score) for v, score in there]
         assert found == sorted(wanted)
     assert list(axes["layers"].categoryarray) == ["1", "2", "3", "4"]
+    # A tick names the category that it stands at.
+    assert list(axes["layers"].tickvals) == list(axes["layers"].ticktext) == ["1", "2", "3", "4"]
 
 
 def test_each_cell_of_a_contour_is_the_best_score_at_its_pair_of_values():
