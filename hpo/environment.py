@@ -11,12 +11,12 @@ from typing import Any
 
 import psutil
 
-from hpo.sealing import hidden_argument
+from hpo.sealing import Secrets, hidden, hidden_argument
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
 
 
-def describe_environment() -> dict[str, Any]:
+def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
     """Return versions, machine and commit as a JSON-able dict. What looks like a secret in the command is masked."""
     return {
         "python": platform.python_version(),
@@ -30,7 +30,7 @@ def describe_environment() -> dict[str, Any]:
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "commit": _git("rev-parse", "HEAD"),
         "is_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
-        "command": " ".join(["hpo", *map(hidden_argument, sys.argv[1:])]),
+        "command": " ".join(["hpo", *(hidden(hidden_argument(argument), secrets or {}) for argument in sys.argv[1:])]),
     }
 
 

@@ -29,13 +29,20 @@ Secrets = Mapping[str, str]
 
 _SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
-# user:password@ in an address, whatever the password holds; but no port with a path that has an @.
-_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*:)(?!\d+/)(\S+)(?=@)")
+_IN_ADDRESSES = (
+    # user:password@, whatever the password holds; but no port with a path that has an @.
+    re.compile(r"(?<=://)([^/@\s:]*:)(?!\d+/)(\S+)(?=@)"),
+    # ?access_token=...&api_key=...
+    re.compile(r"([?&]\w*(?:token|key|secret|password|signature)=)([^&\s#]+)", re.IGNORECASE),
+)
 
 # As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as its last
 # word, so that `key_width` is none, and not behind a word that says of what: a text, or a place in a table.
 _SECRET_ANYWHERE = frozenset(
-    ("secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey")
+    (
+        *("apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password", "pwd"),
+        *("secret", "secrets"),
+    )
 )
 _HARMLESS = {
     "token": re.compile(
@@ -50,6 +57,8 @@ _HARMLESS = {
 }
 # Anything shorter cannot be told from other text.
 _SHORTEST = 4
+# A number under such a key that is shorter than this is one: the width of a key, say.
+_SHORTEST_NUMBER = 6
 
 
 def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
@@ -64,17 +73,29 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
             }
         if isinstance(value, list):
             return [sealed(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
-        if not isinstance(value, str) or not value or _SEALED.search(value):
+        if is_secret and type(value) in (int, float) and len(str(value)) >= _SHORTEST_NUMBER:
+            return f"${{oc.decode:{kept(str(value), _variable(key))}}}"
+        if not isinstance(value, str) or not value:
             return value
-        if is_secret:
-            secrets[_variable(key)] = value
-            return f"${{oc.env:{_variable(key)}}}"
-        found = _PASSWORD.search(value)
-        if found is None:
+        if is_secret and not is_sealed(value):
+            return kept(value, _variable(key))
+        if is_secret and not (_SEALED.fullmatch(value) or _DECODED.fullmatch(value)):
+            raise ConfigError(
+                f"{key}: looks like a secret, a part of which comes from the environment; let all of it come from there"
+            )
+        for pattern in _IN_ADDRESSES:
+            value = pattern.sub(lambda found: found[1] + in_address(found[2], key), value)
+        return value
+
+    def in_address(value: str, key: str) -> str:
+        if is_sealed(value):
             return value
-        variable = _variable(f"{key}.password")
-        secrets[variable] = found[2]
-        return f"{value[: found.start(2)]}${{oc.env:{variable}}}{value[found.end(2) :]}"
+        number = sum(name.startswith(_variable(f"{key}.password")) for name in secrets) + 1
+        return kept(value, _variable(f"{key}.password{'' if number == 1 else number}"))
+
+    def kept(value: str, variable: str) -> str:
+        secrets[variable] = value
+        return f"${{oc.env:{variable}}}"
 
     return cast("dict[str, Any]", sealed(tree, prefix, False)), secrets
 
@@ -141,7 +162,9 @@ def hidden(text: str, values: Secrets) -> str:
     for name, value in sorted(named.items(), key=lambda item: -len(item[1])):
         if len(value) >= _SHORTEST:
             text = text.replace(value, f"${{oc.env:{name}}}")
-    return _PASSWORD.sub(r"\1***", text)
+    for pattern in _IN_ADDRESSES:
+        text = pattern.sub(lambda found: found[1] + (found[2] if is_sealed(found[2]) else "***"), text)
+    return text
 
 
 def hidden_tree(tree: Any, values: Secrets) -> Any:

@@ -131,7 +131,7 @@ class Study:
 
     def _create(self) -> Record:
         # What may fail comes before the record, and that before the configuration, with which a study exists.
-        basis, environment = self._basis(), describe_environment()
+        basis, environment = self._basis(), describe_environment(self.config.secrets)
         self.folder.make()
         self.folder.remove_unfinished()
         # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.

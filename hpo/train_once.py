@@ -68,7 +68,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     plan = make_plan(examples, training.split) if examples else None
     folder = _new_folder(training.study.name)
     write_atomically(folder / "config.yaml", yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True))
-    write_atomically(folder / "environment.json", json.dumps(describe_environment(), indent=2))
+    write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))
     task: dict[str, Any] = {
         "objective": training.objective,
         "config": config,

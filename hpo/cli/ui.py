@@ -148,7 +148,9 @@ def _announced(given: argparse.Namespace) -> str:
 
 def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> None:
     """Print the address, and open it once the server answers, where there is a screen to open it on."""
-    print(address, flush=True)
+    from hpo.sealing import hidden
+
+    print(hidden(address, {}), flush=True)
     has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin")
     if not in_browser or not has_screen:
         return

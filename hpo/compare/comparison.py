@@ -94,7 +94,7 @@ class Comparison:
             raise StudyError(f"{frozen_path}: is missing beside searches.csv; choose another --name")
         else:
             folder.make()
-            folder.write_json(folder.environment_path, describe_environment())
+            folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
             objective.write_development_data(config.trial, self.study.plan.development, folder.data_dir)

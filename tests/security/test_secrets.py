@@ -31,7 +31,7 @@ space: {x: [1, 2, 3, 4]}
 study: {name: own, trials: 4, metric: score}
 split: {folds: 1}
 """
-OWN = ("--config-dir", "my", "study=own", "service.api_key=PLANTED-KEY")
+OWN = ("--config-dir", "my", "study=own", "service.api_key=PLANTED-KEY", "+service.more=[{token: PLANTED-NESTED}]")
 
 
 @pytest.fixture
@@ -70,6 +70,7 @@ def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, pl
     assert code == 2
     assert "service.api_key: the environment variable HPO_SERVICE_API_KEY is not set" in err
     monkeypatch.setenv("HPO_SERVICE_API_KEY", "PLANTED-KEY")
+    monkeypatch.setenv("HPO_SERVICE_MORE_0_TOKEN", "PLANTED-NESTED")
     monkeypatch.setenv("HPO_SERVICE_DATABASE_PASSWORD", "PLANTED-PASSWORD")
     for command in (["resume", "own"], ["test", "own"], ["report", "own", "--publish"], ["reproduce", "own"]):
         code, out, err = hpo(capsys, *command)
@@ -178,6 +179,26 @@ def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
     assert list(secrets.values()) == ([password] if password else [])
     assert opened(sealed, secrets) == {"url": address}
     assert hidden(address, {}) == (address.replace(password, "***") if password else address)
+
+
+def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
+    tree = {
+        "a": {"api_key": 98765432, "pwd": "PLANTED", "key": 64},
+        "headers": {"Authorization": "Bearer PLANTED"},
+        "urls": "http://a:PLANTED1@h http://b:PLANTED2@h/x?v=1&access_token=PLANTED3",
+        "half": "http://a:${oc.env:THERE}@h http://b:PLANTED@h",
+    }
+    sealed, secrets = seal(tree)
+    assert "PLANTED" not in str(sealed)
+    assert "98765432" not in str(sealed)
+    assert sealed["a"]["key"] == 64
+    assert opened(sealed, secrets) == tree
+    assert seal(sealed) == (sealed, {})
+
+
+def test_a_secret_that_comes_half_from_the_environment_is_refused():
+    with pytest.raises(ConfigError, match=r"a\.password: looks like a secret, a part of which"):
+        seal({"a": {"password": "PLANTED${oc.env:X}"}})
 
 
 def test_a_missing_variable_is_named():
