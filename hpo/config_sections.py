@@ -19,6 +19,8 @@ def _safe_name(name: str) -> str:
 # Bounds of counts and seeds, beyond all use: what is larger is a slip, and would end in a full memory or in a number
 # that a library refuses (seeds of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
 MOST = 100_000_000
+# More than any machine has; with some more the libraries that compute end the process.
+_MOST_THREADS = 4096
 MOST_SEED = 2**31 - 1
 
 StudyName = Annotated[str, AfterValidator(_safe_name)]
@@ -87,7 +89,7 @@ class DispatchSection(Section):
 
     name: Literal["local", "ray", "simulated"]
     workers: int | None = Field(ge=1, le=MOST)
-    threads: int = Field(ge=1, le=MOST)
+    threads: int = Field(ge=1, le=_MOST_THREADS)
     cpus_per_worker: float = Field(gt=0)
     gpus_per_worker: float = Field(ge=0)
     gpus: int | None = Field(ge=0, le=MOST)

@@ -83,6 +83,8 @@ def parse_json(text: str, place: str) -> Any:
 
 
 def _text(path: Path, place: str) -> str:
+    if path.is_fifo() and path.parent != Path("/dev/fd"):
+        raise DocumentError(f"{place}: is a pipe, which may never end; give a file")
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)

@@ -6,14 +6,18 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from hpo.errors import StudyError
 from hpo.sealing import Secrets, hidden, hidden_argument
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
+# What every report tells.
+_KEYS = ("python", "platform", "processor", "cpus", "memory_bytes", "gpus", "packages", "commit", "is_dirty", "command")
 
 
 def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
@@ -32,6 +36,13 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
         "is_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "command": " ".join(["hpo", *(hidden(hidden_argument(argument), secrets or {}) for argument in sys.argv[1:])]),
     }
+
+
+def refuse_incomplete(environment: Mapping[str, Any], path: Path) -> None:
+    """Raise StudyError where a file holds something else than what `describe_environment` returned."""
+    missing = [key for key in _KEYS if key not in environment]
+    if missing:
+        raise StudyError(f"{path}: has no {missing[0]}; put back what was there")
 
 
 def _version(package: str) -> str | None:

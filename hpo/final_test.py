@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.default_model import DEFAULT, DefaultModel, default_model
-from hpo.documents import parse_json
+from hpo.documents import parse_json, read_json
 from hpo.errors import MachineError, StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.finalists import are_finalists_done, choose_winner
@@ -31,13 +31,15 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
             `again` is not set.
     """
     winner = _winner(study, record)
+    # What the report needs afterwards: that it cannot be written must not be found out once the part is open.
+    study.environment()
     if study.examples is None or study.plan is None:
         raise StudyError(
             f"test: {study.config.objective.partition(':')[0]} has no describe_data, so there is no test part"
         )
     test = open_test_part(study.examples, study.config.split)
     fingerprint = study.examples.fingerprint(test)
-    earlier = openings(ledger_path(study), fingerprint)
+    earlier = openings(ledger_path(study), fingerprint) or _own_opening(study, fingerprint)
     if earlier and not again:
         last = earlier[-1]
         raise StudyError(
@@ -84,6 +86,13 @@ def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
             # An opening that cannot be read cannot be counted, and may have been one of these data.
             raise StudyError(f"{ledger}:{number}: is no opening of a test part; put back what was there")
     return [line for _, line in lines if line["fingerprint"] == fingerprint]
+
+
+def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
+    """Return the study's own opening of this part, which it remembers though the ledger be gone."""
+    path = study.folder.test_path
+    known = read_json(path) if path.exists() else {}
+    return [known] if known.get("fingerprint") == fingerprint and {"study", "time"} <= known.keys() else []
 
 
 def _winner(study: Study, record: Record) -> Trial:

@@ -168,6 +168,8 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
     if module_name.partition(".")[0] in sys.stdlib_module_names:
         # A stranger's configuration may name any function: none of those that run programs or delete files.
         raise ConfigError(f"objective: '{module_name}' is part of Python; name a module of yours")
+    if module_name.partition(".")[0] == __package__ and not module_name.startswith(f"{__package__}.objectives."):
+        raise ConfigError(f"objective: '{module_name}' is part of hpo and trains nothing; name a module of yours")
     companions = {name: getattr(module, name, None) for name in _COMPANIONS}
     for name in _TAKE_CONFIG:
         companion = companions[name]

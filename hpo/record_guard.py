@@ -52,7 +52,7 @@ class Guard:
         self._path = path
         self._mark = mark
         self._written = 0
-        self._file = os.open(mark_path(path), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self._file = os.open(mark_path(path), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         self._next_backup = time.monotonic() + _SECONDS_BETWEEN
         self._has_warned = False
         self._write_mark()
@@ -96,6 +96,8 @@ class Guard:
 def read_mark(path: Path) -> Mark | None:
     """Return the mark of the database at this path; None where there is none, or none that can be read."""
     try:
+        if not mark_path(path).is_file():
+            return None
         study_id, rows = mark_path(path).read_text(encoding="ascii").split()
         return Mark(study_id, int(rows))
     except (OSError, ValueError):

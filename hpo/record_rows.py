@@ -243,6 +243,8 @@ def _checked(
 
 def _refuse_broken_note(notes: Mapping[str, Any], key: str) -> None:
     checksums = notes.get(_CHECKSUMS, {})
+    if not isinstance(checksums, dict):
+        raise ChecksumError("the checksums of its notes are gone")
     if key in checksums and (key not in notes or checksums[key] != checksum(notes[key], key)):
         raise ChecksumError(f"the note '{key}' is not what was written")
 

@@ -19,6 +19,9 @@ DEFAULT_FOLDS = 3
 
 Kind = Literal["predefined", "random", "cross_validation"]
 
+# Signs of what scikit-learn says.
+_LONGEST_REASON = 300
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -135,8 +138,10 @@ def _held_out(
                 np.arange(len(indices)), test_size=count, random_state=seed, stratify=labels
             )
         except ValueError as error:
+            # It may name every class that there is.
+            reason = str(error) if len(str(error)) < _LONGEST_REASON else f"{str(error)[:_LONGEST_REASON]}..."
             raise DataError(
-                f"data: cannot be split by class: {error} Give more examples, or set split.stratify=false"
+                f"data: cannot be split by class: {reason} Give more examples, or set split.stratify=false"
             ) from error
     return _sorted_at(indices, rest), _sorted_at(indices, held_out)
 

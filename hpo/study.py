@@ -21,7 +21,7 @@ from hpo.changes import (
 )
 from hpo.config import StudyConfig, explain
 from hpo.documents import read_json
-from hpo.environment import describe_environment
+from hpo.environment import describe_environment, refuse_incomplete
 from hpo.errors import ConfigError, StudyError
 from hpo.examples import Examples
 from hpo.folder import RUNS, StudyFolder, find_study
@@ -110,8 +110,14 @@ class Study:
         )
 
     def environment(self) -> dict[str, Any]:
-        """Return what the study was started on."""
-        return read_json(self.folder.environment_path)
+        """Return what the study was started on.
+
+        Raises:
+            StudyError: it does not stand in its file any more.
+        """
+        found = read_json(self.folder.environment_path)
+        refuse_incomplete(found, self.folder.environment_path)
+        return found
 
     def open(self) -> Record:
         """Create the study's files, or go on with what is there, and return the record.

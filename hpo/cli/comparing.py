@@ -120,7 +120,8 @@ def _print_by_budget(console: Console, head: Sequence[str], rows: Sequence[Seque
 
 
 def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
-    dispatcher = make_dispatcher(comparison.study.config.dispatch)
+    config = comparison.study.config
+    dispatcher = make_dispatcher(config.dispatch, config.secrets)
     stack.callback(dispatcher.close)
     return dispatcher
 

@@ -1,7 +1,9 @@
 """From the command line to a plain tree: Hydra composes here, once, and nothing after it knows of Hydra."""
 
 import os
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +49,26 @@ def compose_config(
     others = [o for o in parsed if o not in of_user]
     if config_file:
         return _load(config_file, parsed)
-    config = _compose(name, others, config_dir)
+    with interruption_later():
+        config = _compose(name, others, config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     return resolved(config)
+
+
+@contextmanager
+def interruption_later() -> Iterator[None]:
+    """Let signals wait until the end of the block: OmegaConf takes an interruption for a fault of the configuration."""
+    came: list[int] = []
+    deferred = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda which, _frame: came.append(which)) for number in deferred}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(signal.Signals(came[0]))
 
 
 def _parse(text: str) -> Override:

@@ -4,12 +4,15 @@ Imports nothing heavy: a sub-command's module is imported when it is called, and
 imported inside its `run`, so that every `--help` answers at once.
 """
 
+import errno
 import importlib
 import keyword
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 from hpo import __version__
 from hpo.errors import HpoError
@@ -52,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = os.umask(0o077)
     os.umask(0o077 if given and given[0] in _PRIVATE else before)
     try:
-        code = _run(given)
+        with _ending_in_order():
+            code = _run(given)
         if sys.stdout is not None:
             # Here, where a reader that is gone can still be noticed quietly.
             sys.stdout.flush()
@@ -61,8 +65,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output is gone, as with `| head`: nothing more to say, and nothing to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        # Our own output: what is written to a file of ours says which.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fault(f"standard output: {error.strerror}; make room, or write it elsewhere", 1)
     finally:
         os.umask(before)
+
+
+class _Terminated(KeyboardInterrupt):
+    """A signal asked the command to end, which it does as after Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, where nobody has decided otherwise (as `nohup` does)."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise _Terminated(number)
+
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _run(given: list[str]) -> int:
@@ -93,8 +128,15 @@ def _run(given: list[str]) -> int:
         if debug:
             raise
         return _fault(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as interrupt:
+        return 128 + getattr(interrupt, "number", signal.SIGINT)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if debug or error.filename is None:
+            raise
+        # What no room has a word of its own for: a folder where a file should be, one that may not be entered.
+        return _fault(f"{error.filename2 or error.filename}: {error.strerror}; see what lies there (--debug shows where)", 1)
     except SystemExit as leaving:
         # After `--help`.
         return int(leaving.code or 0)

@@ -49,11 +49,13 @@ def _run(study: Study, stopping: Stopping) -> Result:
             stack.enter_context(study.folder.lock())
             record = study.open()
             _announce(study)
-            dispatcher = make_dispatcher(config.dispatch) if _has_work(study, record) else LocalDispatcher()
+            dispatcher = (
+                make_dispatcher(config.dispatch, config.secrets) if _has_work(study, record) else LocalDispatcher()
+            )
             stack.callback(dispatcher.close)
         else:
             _announce(study)
-            dispatcher = make_dispatcher(config.dispatch)
+            dispatcher = make_dispatcher(config.dispatch, config.secrets)
             stack.callback(dispatcher.close)
             stopping.check()
             stack.enter_context(study.folder.lock())

@@ -149,7 +149,7 @@ def prepare_comparison(
     _refuse_what_has_no_effect(config)
     own_name = name or f"compare-{config.study.name}"
     named = config_from_dict(replaced(config.to_dict(), {"study.name": own_name}))
-    study = prepare_study(named)
+    study = prepare_study(named.model_copy(update={"secrets": config.secrets}))
     for label, settings in strategies.items():
         _strategy(label, settings, study.space, config.study.seed)
     return Comparison(study, dict(strategies), repeats)

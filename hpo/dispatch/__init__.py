@@ -6,15 +6,19 @@ from hpo.config_sections import DispatchSection
 from hpo.dispatch.local import LocalDispatcher
 from hpo.dispatch.protocol import Dispatcher, Report
 from hpo.dispatch.simulated import SimulatedDispatcher
-from hpo.sealing import opened, values_of
+from hpo.sealing import Secrets, opened, values_of
 
 __all__ = ["Dispatcher", "Report", "make_dispatcher"]
 
 
-def make_dispatcher(settings: DispatchSection) -> Dispatcher:
+def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started.
 
     A user's objective is imported from the working directory besides the installed packages.
+
+    Args:
+        settings: the section `dispatch`.
+        secrets: what the address is opened with besides the environment.
 
     Raises:
         DispatchError: when the workers cannot be had as asked.
@@ -25,7 +29,7 @@ def make_dispatcher(settings: DispatchSection) -> Dispatcher:
     if settings.name == "simulated":
         return SimulatedDispatcher(settings.workers or 1, import_from)
     if settings.address is not None:
-        address = opened(settings.address, values_of(settings.address, {}, "dispatch.address"))
+        address = opened(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
     from hpo.dispatch.ray_pool import RayDispatcher  # Ray is imported only where it is used.
 

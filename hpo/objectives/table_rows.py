@@ -219,6 +219,8 @@ def _rows(
         numbers = [record[name] for name in (*scores, *([cost] if cost else []))]
         if any(isinstance(v, str) or v is None for v in numbers):
             raise ValueError(f"data.metric: row {place} of {path} holds something else than numbers: {numbers}")
+        if cost and numbers[-1] < 0:
+            raise ValueError(f"data.cost: row {place} of {path} took {numbers[-1]} seconds; none takes less than 0")
         # A score that is not a number is a configuration that failed: it is absent.
         if all(math.isfinite(v) for v in numbers):
             cells = [float(v) for v in numbers]

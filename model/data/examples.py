@@ -60,6 +60,8 @@ def read_bytes(path: str, key: str) -> bytes:
     if file.is_dir():
         raise DataError(f"{path}: is a folder; {key} must name a file")
     try:
+        if file.exists() and not file.is_file():
+            raise DataError(f"{path}: is no file but a folder, a device or a pipe; {key} must name a file")
         content = file.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; {key} is looked up from {Path.cwd()}{_nearest(file)}") from None

@@ -94,6 +94,7 @@ def greedy(task):
 
 
 def sleeps(task):
+    Path("sleeps").touch()
     time.sleep(60)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from tests.faults.driver import (
     LOCAL,
@@ -20,6 +21,7 @@ from tests.faults.driver import (
     wait_for_file,
     wait_for_line,
 )
+from tests.studies import toy_config
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 MOST_SECONDS = 10.0
@@ -84,6 +86,21 @@ def test_one_signal_is_enough_even_where_nobody_hears_it(undisturbed):
     assert "go on with: hpo resume toy" in err
     Path("deaf").unlink()
     assert gone_on() == undisturbed
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_command_that_is_no_search_ends_by_the_same_codes_and_without_a_traceback(number):
+    sections = {
+        "study": {"name": "own", "metric": "score", "direction": "maximize"},
+        "split": toy_config()["split"] | {"folds": 1},
+        "dispatch": {"threads": 1},
+    }
+    Path("own.yaml").write_text(yaml.safe_dump({"objective": "tests.faults.objectives:sleeps", **sections}))
+    driver = start("train", "--config", "own.yaml")
+    wait_for_file("sleeps")
+    driver.send_signal(number)
+    _, err = driver.communicate(timeout=10)
+    assert (driver.returncode, err) == (CODES[number], "")
 
 
 @pytest.mark.slow

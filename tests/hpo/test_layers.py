@@ -81,7 +81,7 @@ LAW = {
     "track": {"documents", "errors", "sealing", "config", "dispatch", "objective", "observer", "space", "trials"},
     "search": {"errors", "dispatch", "history", "observer", "race", "record", "round", "space", "strategies", "trials"},
     "tasks": {"config", "examples", "keys", "sealing", "splits", "trials"},
-    "environment": {"sealing"},
+    "environment": {"errors", "sealing"},
     "folder": {"documents", "errors", "config", "keys"},
     "trials_file": {"dimensions", "errors", "space"},
     "imports": {"documents", "errors", "folder", "space", "trials", "trials_file"},

@@ -364,6 +364,7 @@ TABLES = {
     "a column of a table twice": table("lr,lr,score\n1,2,3\n", "two columns are called 'lr'"),
     "a table without the score": table("lr,scores\n1,2\n", "data.metric", "did you mean 'scores'?"),
     "a score that is a text": table("lr,score\n1,a\n2,b\n", "data.metric", "['a']"),
+    "a cost below nothing": table("lr,score,s\n1,1,2\n2,1,-3\n", "data.cost", "row 1", options=["data.cost=s"]),
     "two rows of one point": table("lr,score\n1,1\n1,2\n2,3\n", "two rows of", "data.where"),
     "a table that is no Parquet": table("no", "table.parquet", "Parquet", name="table.parquet"),
     "a table that is no gzip": table("no", "table.csv.gz", name="table.csv.gz"),
@@ -384,6 +385,8 @@ MLFLOW = {
 }
 STORAGE = {
     "a storage of no kind": (["study.storage=foo://bar"], ("foo://bar", "study.storage")),
+    "a storage without a file": (["study.storage=sqlite://"], ("study.storage", "names no file")),
+    "a storage in memory": (["study.storage=sqlite:///:memory:"], ("study.storage", "names no file")),
     "a storage in no folder": (["study.storage=sqlite:////nothing/x.db"], ("/nothing/x.db", "study.storage")),
     "nobody at the address": (
         ["dispatch=ray", "dispatch.address=127.0.0.1:1"],
