@@ -35,6 +35,7 @@ class StudyFolder:
         self.checkpoints_dir = path / "checkpoints"
         self.states_dir = path / "states"
         self.trials_path = path / "trials.csv"
+        self.imports_path = path / "imports.csv"
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"
         self._lock_path = path / "driver.lock"

@@ -1,5 +1,7 @@
 """Finished trials of another study, for a strategy to learn from."""
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 
 from hpo.documents import read_json, read_yaml
 from hpo.errors import ConfigError
-from hpo.folder import RUNS
+from hpo.folder import RUNS, write_atomically
 from hpo.space import Point, Space, point_key
 from hpo.trials import Direction, Trial
 from hpo.trials_file import point_of, read_rows
@@ -54,6 +56,16 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
 def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Return imported trials as the record keeps them."""
     return [{"point": dict(t.point), "state": t.state, "score": t.score, "loss": _finite(t.loss)} for t in trials]
+
+
+def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
+    """Write imported trials as a table that `read_imports` reads back to the same trials."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["state", "score", *keys], lineterminator="\n")
+    writer.writeheader()
+    for trial in trials:
+        writer.writerow({"state": trial.state, "score": trial.score, **trial.point})
+    write_atomically(path, text.getvalue())
 
 
 def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:

@@ -14,6 +14,7 @@ from hpo.documents import read_json
 from hpo.environment import describe_environment
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder
+from hpo.keys import replaced
 from hpo.study import Study, prepare_study
 from hpo.trials import Task, Trial
 from hpo.trials_file import Row, point_of, read_rows
@@ -99,15 +100,20 @@ class Recorded:
         return min((r for r in complete if (_amount(r) or 0) == longest), key=lambda row: sign * float(row["score"]))
 
 
-def read_recorded(folder: StudyFolder) -> Recorded:
+def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = None) -> Recorded:
     """Read a study's folder, or a published copy of it.
+
+    Args:
+        folder: the study's.
+        elsewhere: where its data lie now, by the key that says it, such as `data.path`.
 
     Raises:
         HpoError: when a file is missing or has been changed since the report was written, or the data cannot be read.
     """
     config = folder.config()
+    config = config.model_copy(update={"trial": replaced(config.trial, elsewhere or {})})
     report = _report(folder)
-    _refuse_tampered(folder, report.get("files") or {})
+    refuse_tampered(folder)
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.grid.name(index) for index in range(study.grid.size)]
     rows = read_rows(folder.trials_path, ("number", "state", "score", *study.space.keys, *names))
@@ -203,7 +209,9 @@ def _amount(row: Row) -> int | None:
     return int(row["amount"]) if row.get("amount") else None
 
 
-def _refuse_tampered(folder: StudyFolder, hashes: Any) -> None:
+def refuse_tampered(folder: StudyFolder) -> None:
+    """Raise StudyError where a file of the study is not the one that its report was written with."""
+    hashes = _report(folder).get("files") or {}
     if not isinstance(hashes, Mapping):
         raise StudyError(
             f"{folder.path / 'report.json'}: its 'files' are no names with hashes; put back what was there"
@@ -211,7 +219,7 @@ def _refuse_tampered(folder: StudyFolder, hashes: Any) -> None:
     for name, digest in hashes.items():
         path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:
-            continue  # the winner's model, which is not published
+            continue  # The winner's model, which is not published.
         if not path.exists():
             raise StudyError(f"{path}: is missing; put it back, or write it again with `hpo report`")
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
@@ -237,7 +245,16 @@ def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> I
 def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
     before = (((report.get("data") or {}).get("split") or {}).get("parts")) or {}
     now: Mapping[str, Any] = study.plan.parts if study.plan else {}
-    for part in {**before, **now}:
-        old, new = before.get(part, {}).get("fingerprint"), now.get(part, {}).get("fingerprint")
-        if before and old != new:
-            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
+    if not before:
+        # An objective that brings its own data knows their files.
+        before, now = ({f["path"]: f for f in files} for files in (_files(report), study.own.get("files", ())))
+    for part in {**before, **now} if before else ():
+        old, new = (known.get(part, {}) for known in (before, now))
+        old, new = (known.get("fingerprint") or known.get("sha256") for known in (old, new))
+        if old != new:
+            yield f"data: {part} was {str(old)[:12]}, is {str(new)[:12]}"
+
+
+def _files(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    files = (report.get("data") or {}).get("files")
+    return files if isinstance(files, list) else ()

@@ -136,7 +136,9 @@ def _run(given: list[str]) -> int:
         if debug or error.filename is None:
             raise
         # What no room has a word of its own for: a folder where a file should be, one that may not be entered.
-        return _fault(f"{error.filename2 or error.filename}: {error.strerror}; see what lies there (--debug shows where)", 1)
+        return _fault(
+            f"{error.filename2 or error.filename}: {error.strerror}; see what lies there (--debug shows where)", 1
+        )
     except SystemExit as leaving:
         # After `--help`.
         return int(leaving.code or 0)

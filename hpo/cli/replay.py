@@ -24,10 +24,16 @@ class Replay:
     Attributes:
         folder: of the study, or of its publication.
         arguments: of `hpo search`, which run it from its frozen configuration under another name.
+        trials: how many are compared: those before the first that was not finished.
+        changes: what is not as it was when the study was started.
+        is_same_machine: whether scores have to be the same to the last bit.
     """
 
     folder: "StudyFolder"
     arguments: Sequence[str]
+    trials: int
+    changes: Sequence[str]
+    is_same_machine: bool
 
 
 def replay_of(arguments: Sequence[str]) -> Replay | None:
@@ -38,38 +44,49 @@ def replay_of(arguments: Sequence[str]) -> Replay | None:
     only.add_argument("--replay", required=True)
     given, others = only.parse_known_args(arguments)
 
+    from hpo.errors import StudyError
     from hpo.folder import find_study
+    from hpo.reproduce import changes_since, refuse_tampered
+    from hpo.trials_file import read_rows
 
     folder = find_study(given.replay)
-    name = folder.config().study.name
-    changes = ["--config", str(folder.config_path), f"study.name={name}-replay", "study.storage=null"]
-    return Replay(folder, [*changes, *others])
+    refuse_tampered(folder)
+    study = folder.config().study
+    rows = read_rows(folder.trials_path, ("number", "state"))
+    trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
+    if trials == 0:
+        raise StudyError(f"--replay: {folder.trials_path} has no finished trial; there is nothing to compare with")
+    changes = ["--config", str(folder.config_path), f"study.name={study.name}-replay", "study.storage=null"]
+    # The first trials of a search are the same whatever its budget.
+    changes += [f"study.trials={trials}"] if trials < study.trials else []
+    changes += [f"study.imports={folder.imports_path}"] if folder.imports_path.exists() else []
+    return Replay(folder, [*changes, *others], trials, *changes_since(folder))
 
 
-def compare(folder: "StudyFolder", replayed: Path) -> int:
+def compare(replay: Replay, replayed: Path) -> int:
     """Tell which trials differ; return 1 where one does.
 
     Points and states must be the same everywhere. Scores must be so to the last bit where nothing decisive has changed;
     elsewhere they may differ by the tolerance of `hpo reproduce`, and what changed is told first.
     """
-    from hpo.reproduce import TOLERANCE, changes_since
+    from hpo.reproduce import TOLERANCE
     from hpo.trials_file import Row, read_rows
 
-    changes, is_same_machine = changes_since(folder)
-    tolerance = 0.0 if is_same_machine else TOLERANCE
-    for change in changes:
+    path = replay.folder.trials_path
+    tolerance = 0.0 if replay.is_same_machine else TOLERANCE
+    for change in replay.changes:
         print(f"what changed: {change}")
-    print("demanded: " + ("the same to the last bit" if is_same_machine else f"scores within {tolerance:.1%}"))
-    before, now = read_rows(folder.trials_path, ["number"]), read_rows(replayed, ["number"])
+    print("demanded: " + ("the same to the last bit" if replay.is_same_machine else f"scores within {tolerance:.1%}"))
+    before, now = read_rows(path, ["number"])[: replay.trials], read_rows(replayed, ["number"])
     nothing: Row = {}
     pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
     differing = [(place, keys) for place, (old, new) in pairs if (keys := _differing(old, new, tolerance))]
     for place, keys in differing[:_SHOWN]:
         print(f"trial {place} differs in {', '.join(keys)}")
     if differing:
-        print(f"not replayed: {len(differing)} of {max(len(before), len(now))} trials differ from {folder.trials_path}")
+        print(f"not replayed: {len(differing)} of {max(len(before), len(now))} trials differ from {path}")
         return 1
-    print(f"replayed: all {len(before)} trials are those of {folder.trials_path}")
+    print(f"replayed: all {len(before)} trials are those of {path}")
     return 0
 
 

@@ -1,6 +1,6 @@
 """`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from hpo.folder import StudyFolder
     from hpo.reproduce import Comparison
 
+# What alone may differ from the frozen configuration.
+_DATA = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
+
 _EXAMPLES = """\
   hpo reproduce digits                          the winner, on all its folds
   hpo reproduce digits --trial 3 --folds 0,1
   hpo reproduce studies/digits --trial all      a published study: nothing but its folder is needed
   hpo reproduce studies/digits/report.json
+  hpo reproduce studies/reviews data.path=here/reviews.csv   the data lie elsewhere now
   hpo reproduce runs:/0123456789abcdef          from MLflow alone (a study's run, or a trial's)"""
 
 
@@ -23,11 +27,12 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("reproduce", __doc__, _EXAMPLES)
     what = "its name under runs/, a folder, a report.json, or runs:/RUN_ID"
     parser.add_argument("study", metavar="STUDY", help=what)
+    parser.add_argument("data", nargs="*", metavar="KEY=PATH", help=f"where the data lie now: {', '.join(_DATA)}")
     parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
     parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
 
     import tempfile
 
@@ -36,19 +41,21 @@ def run(arguments: Sequence[str]) -> int:
 
     if given.tolerance is not None and not 0 <= given.tolerance < 1:
         raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
-    folds = _folds(given.folds)
+    folds, data = _folds(given.folds), _elsewhere(given.data)
     if not given.study.startswith("runs:/"):
-        return _reproduce_found(Path(given.study), given.trial, folds, given.tolerance)
+        return _reproduce_found(Path(given.study), given.trial, folds, given.tolerance, data)
 
     from hpo.track.mlflow_download import download_study
 
     with tempfile.TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
         trial = download_study(given.study.removeprefix("runs:/"), given.uri, Path(scratch))
         which = given.trial if trial is None or given.trial != "best" else str(trial)
-        return _reproduce(StudyFolder(Path(scratch)), which, folds, given.tolerance)
+        return _reproduce(StudyFolder(Path(scratch)), which, folds, given.tolerance, data)
 
 
-def _reproduce_found(path: Path, which: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
+def _reproduce_found(
+    path: Path, which: str, folds: Sequence[int] | None, tolerance: float | None, data: Mapping[str, str]
+) -> int:
     """Reproduce a study by its name or folder, or by a report.json: with the files beside it, or from it alone."""
     from tempfile import TemporaryDirectory
 
@@ -56,17 +63,19 @@ def _reproduce_found(path: Path, which: str, folds: Sequence[int] | None, tolera
     from hpo.report_alone import unpack_report
 
     if path.suffix != ".json" or not path.is_file():
-        return _reproduce(find_study(str(path)), which, folds, tolerance)
+        return _reproduce(find_study(str(path)), which, folds, tolerance, data)
     if path.name == "report.json" and StudyFolder(path.parent).exists:
-        return _reproduce(StudyFolder(path.parent), which, folds, tolerance)
+        return _reproduce(StudyFolder(path.parent), which, folds, tolerance, data)
     with TemporaryDirectory(prefix="hpo-report-") as scratch:
-        return _reproduce(unpack_report(path, Path(scratch)), which, folds, tolerance)
+        return _reproduce(unpack_report(path, Path(scratch)), which, folds, tolerance, data)
 
 
-def _reproduce(folder: "StudyFolder", which: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
+def _reproduce(
+    folder: "StudyFolder", which: str, folds: Sequence[int] | None, tolerance: float | None, data: Mapping[str, str]
+) -> int:
     from hpo.reproduce import TOLERANCE, Comparison, read_recorded, reproduce
 
-    recorded = read_recorded(folder)
+    recorded = read_recorded(folder, data)
     allowed = tolerance if tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
     print("what changed:" if recorded.changes else "what changed: nothing")
     for change in recorded.changes:
@@ -92,6 +101,18 @@ def _reproduce(folder: "StudyFolder", which: str, folds: Sequence[int] | None, t
 def _difference(comparison: "Comparison") -> str:
     assert comparison.reproduced is not None
     return f"{comparison.reproduced - comparison.recorded:+.2g}"
+
+
+def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
+    from hpo.errors import ConfigError
+
+    found = {}
+    for text in texts:
+        key, equals, path = text.partition("=")
+        if key not in _DATA or not equals or not path:
+            raise ConfigError(f"KEY=PATH: must be one of {', '.join(_DATA)} and a path, given {text!r}")
+        found[key] = path
+    return found
 
 
 def _folds(text: str | None) -> list[int] | None:

@@ -36,7 +36,9 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.cli.running import run_to_the_end
 
+    if replay and study.folder.exists:
+        print(f"{study.folder.path} is there already: what it lacks is trained, and nothing again; delete it for that")
     code = run_to_the_end(study)
     if replay is None or code not in (0, 1):
         return code
-    return compare(replay.folder, study.folder.trials_path)
+    return compare(replay, study.folder.trials_path)

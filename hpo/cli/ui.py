@@ -165,6 +165,7 @@ def _serve(uri: str, given: argparse.Namespace) -> int:
     hosts = [f"{host}{port}" for host in allowed_hosts(given.host) for port in ("", f":{given.port}")]
     # The store's address may hold a password, which would be seen among the processes' arguments.
     environment = mlflow_environment() | {
+        "MLFLOW_LOGGING_LEVEL": "ERROR",
         "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
     }

@@ -12,6 +12,7 @@ import yaml
 from hpo.final import noted_final_model
 from hpo.finalists import choose_winner
 from hpo.folder import write_atomically
+from hpo.imports import write_imports
 from hpo.record import Record
 from hpo.report.checklist import render_checklist
 from hpo.report.figures import draw_figures
@@ -48,6 +49,8 @@ def write_report(study: Study, record: Record, has_page: bool = True) -> Report:
     trials = record.trials()
     table = trials_table(trials, study.space.keys, study.config.study.metric, study.grid)
     write_trials(folder.trials_path, table)
+    if imported := study.imported(record):
+        write_imports(folder.imports_path, imported, study.space.keys)
     winner = choose_winner(study, record)
     if winner is not None:
         text = yaml.safe_dump(best_config(study.as_of(record, winner), winner), sort_keys=False, allow_unicode=True)
@@ -104,7 +107,7 @@ def _hashes(study: Study, record: Record) -> dict[str, str]:
     out but for the winner's model.
     """
     folder, model = study.folder, noted_final_model(record)
-    paths = [folder.trials_path, folder.config_path, folder.environment_path]
+    paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
     paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []
     return {path.relative_to(folder.path).as_posix(): _sha256(path) for path in paths if path.is_file()}
 

@@ -10,7 +10,10 @@ from hpo.study import Study
 STUDIES = Path("studies")
 
 # No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
-_FILES = ("config.yaml", "trials.csv", "report.md", "report.json", "environment.json", "best.yaml", "test.json")
+_FILES = (
+    *("config.yaml", "trials.csv", "imports.csv", "report.md", "report.json", "environment.json"),
+    *("best.yaml", "test.json"),
+)
 
 
 def publish(study: Study) -> list[Path]:

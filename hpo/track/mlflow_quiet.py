@@ -7,7 +7,8 @@ _ALWAYS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    # What it cannot do we say ourselves, in one line instead of a traceback.
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 # What a user with a slow server may set otherwise. A request is not repeated by MLflow but by us, who look first

@@ -86,6 +86,7 @@ LAW = {
     "trials_file": {"dimensions", "errors", "space"},
     "imports": {"documents", "errors", "folder", "space", "trials", "trials_file"},
     "reproduce": {
+        "keys",
         "changes",
         "dispatch",
         "documents",
@@ -131,6 +132,7 @@ LAW = {
         "first_points",
         "folder",
         "history",
+        "imports",
         "keys",
         "markdown",
         "page",

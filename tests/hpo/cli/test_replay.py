@@ -1,6 +1,7 @@
 """`hpo search --replay`: the whole search again, compared trial by trial."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,15 +29,49 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
     lines = path.read_text().splitlines()
     lines[4] = lines[4].replace(",complete,", ",failed,")
     path.write_text("\n".join(lines) + "\n")
+    code, _, err = hpo(capsys, "search", "--replay", "toy")
+    assert (code, "trials.csv: is not the file that the report was written with" in err) == (2, True)
+    path.with_name("report.json").unlink()
     code, out, _ = hpo(capsys, "search", "--replay", "toy")
     assert code == 1
     assert "trial 3 differs in state" in out
     assert "not replayed: 1 of 9" in out
 
 
+def test_an_interrupted_search_is_compared_as_far_as_it_came(capsys):
+    path = searched(capsys)
+    lines = path.read_text().splitlines()
+    lines[6] = lines[6].replace(",complete,", ",running,").replace(",failed,", ",running,")
+    path.write_text("\n".join(lines) + "\n")
+    path.with_name("report.json").unlink()
+    code, out, _ = hpo(capsys, "search", "--replay", "toy")
+    assert (code, "replayed: all 5 trials" in out) == (0, True)
+
+
+def test_a_second_replay_says_that_it_trains_nothing(capsys):
+    searched(capsys)
+    assert "is there already" not in hpo(capsys, "search", "--replay", "toy")[1]
+    code, out, _ = hpo(capsys, "search", "--replay", "toy")
+    assert (code, "runs/toy-replay is there already" in out) == (0, True)
+
+
+def test_what_a_published_search_learned_from_goes_with_it(capsys):
+    searched(capsys)
+    shutil.move("runs/toy", "runs/first")
+    Path("second.yaml").write_text(yaml.safe_dump(toy_config("evolutionary", trials=9, space=None)))
+    learned = ("--config", "second.yaml", "study.imports=first", "study.seed=7")
+    assert hpo(capsys, "search", *learned)[0] == 0
+    assert hpo(capsys, "report", "toy", "--publish")[0] == 0
+    shutil.rmtree("runs")
+    code, out, _ = hpo(capsys, "search", "--replay", "studies/toy")
+    assert (code, "replayed: all 9 trials" in out) == (0, True), out
+    assert "study.imports" not in out
+
+
 @pytest.mark.parametrize(("factor", "expected"), [(1.01, 0), (1.03, 1)])
 def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, factor, expected):
     path = searched(capsys)
+    path.with_name("report.json").unlink()
     place = path.with_name("environment.json")
     place.write_text(json.dumps({**json.loads(place.read_text()), "processor": "another"}))
     lines = path.read_text().splitlines()
