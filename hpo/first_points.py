@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.dimensions import NoDefault, Value, allows, canonical, describe
+from hpo.dimensions import Dimension, NoDefault, Range, Value, allows, canonical
 from hpo.errors import SpaceError, nearest
 from hpo.keys import flatten
 from hpo.space import Point, Space, point_key
+
+_SHOWN = 200
 
 
 def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
@@ -51,8 +53,9 @@ def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> 
         default = fixed.get(dimension.key) if dimension.default is NoDefault else dimension.default
         value: Any = values.get(dimension.key, default)
         if not allows(dimension, value):
-            allowed = {k: v for k, v in describe(dimension).items() if k not in ("key", "kind", "when", "default")}
-            raise SpaceError(f"{where}: {dimension.key}={value!r} is not in its range {allowed}; give one that is")
+            raise SpaceError(
+                f"{where}: {dimension.key}={value!r} is not in its range ({_range(dimension)}); give one that is"
+            )
         point[dimension.key] = canonical(dimension, value)
     inactive = [key for key in values if key not in point]
     if inactive:
@@ -60,3 +63,9 @@ def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> 
     if not space.keeps_rules(point):
         raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
     return point
+
+
+def _range(dimension: Dimension) -> str:
+    if isinstance(dimension, Range):
+        return f"{dimension.low:g} to {dimension.high:g}"
+    return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]

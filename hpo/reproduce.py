@@ -5,6 +5,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -245,14 +246,18 @@ def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> I
 def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
     before = (((report.get("data") or {}).get("split") or {}).get("parts")) or {}
     now: Mapping[str, Any] = study.plan.parts if study.plan else {}
-    if not before:
-        # An objective that brings its own data knows their files.
-        before, now = ({f["path"]: f for f in files} for files in (_files(report), study.own.get("files", ())))
     for part in {**before, **now} if before else ():
-        old, new = (known.get(part, {}) for known in (before, now))
-        old, new = (known.get("fingerprint") or known.get("sha256") for known in (old, new))
+        old, new = before.get(part, {}).get("fingerprint"), now.get(part, {}).get("fingerprint")
         if old != new:
-            yield f"data: {part} was {str(old)[:12]}, is {str(new)[:12]}"
+            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
+    if before:
+        return
+    # An objective that brings its own data knows their files, which may lie elsewhere by now.
+    nothing: Mapping[str, Any] = {}
+    for was, file in zip_longest(_files(report), study.own.get("files", ()), fillvalue=nothing):
+        if was.get("sha256") != file.get("sha256"):
+            name = was.get("path") or file.get("path")
+            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
 
 
 def _files(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

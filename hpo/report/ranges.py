@@ -12,6 +12,7 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
         text = f"{number}{value_text(dimension['low'])} to {value_text(dimension['high'])}{scale}"
     else:
         text = ", ".join(value_text(value) for value in dimension["values"])
+        text += " (log)" if dimension.get("scale") == "log" else ""
     conditions = dimension.get("when", {}).items()
     when = "".join(f"; when {key} is {' or '.join(map(value_text, values))}" for key, values in conditions)
     default = f"; default {value_text(dimension['default'])}" if "default" in dimension else ""

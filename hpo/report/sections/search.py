@@ -1,10 +1,13 @@
 """Fields 7 and 9 to 13: what was searched, by what, how many trials there were, and what they stand beside."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+from hpo.dimensions import Dimension, Value, Values, describe
 from hpo.errors import SpaceError
 from hpo.first_points import first_points
 from hpo.keys import flatten
@@ -24,7 +27,7 @@ def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) ->
     config, space = study.config, study.space
     return {
         "num_parameters": _num_parameters(trials),
-        "space": space.to_dict(),
+        "space": [_dimension(d, flatten(config.trial)) for d in space.dimensions],
         "space_size": space.size,
         "space_rules": [constraint.text for constraint in space.constraints],
         "first": [dict(point) for point in space.first],
@@ -34,6 +37,28 @@ def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) ->
         "imported": num_imported,
         "chosen_by": _CHOSEN_BY[config.study.finalists > 0],
     }
+
+
+def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dimension with the default configuration's value, and the scale on which its numbers are even."""
+    described = describe(dimension)
+    if "default" not in described and dimension.key in fixed:
+        described["default"] = fixed[dimension.key]
+    if isinstance(dimension, Values) and (scale := _scale(dimension.values)):
+        described["scale"] = scale
+    return described
+
+
+def _scale(values: Sequence[Value]) -> str | None:
+    """Return `linear` or `log` where three numbers and more stand at even distances on that scale, to 1 %."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < max(3, len(values)):
+        return None
+    for scale, places in (("linear", numbers), ("log", [math.log(n) for n in numbers] if min(numbers) > 0 else [])):
+        steps = [after - before for before, after in pairwise(places)]
+        if steps and max(abs(step - steps[0]) for step in steps) <= 0.01 * abs(steps[0]):
+            return scale
+    return None
 
 
 def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +82,7 @@ def _default(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
     try:
         (point,) = first_points("default", study.space, flatten(study.config.trial))
     except SpaceError as error:
-        return missing(f"the default configuration lies outside of the space: {error}")
+        return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
     key = point_key(point)
     found = next((trial for trial in trials if trial.key == key), None)
     if found is None:

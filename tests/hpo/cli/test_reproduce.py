@@ -8,7 +8,7 @@ import pytest
 
 from hpo.dispatch.local import LocalDispatcher
 from hpo.run import run_study
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
 from tests.studies import REPOSITORY, prepared, toy_config
 
 
@@ -63,7 +63,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     assert (code, "holds no winner to train again" in err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["trials.csv", "config.yaml", "environment.json"])
+@pytest.mark.parametrize("name", ["trials.csv", "config.yaml", "environment.json", "best.yaml"])
 def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name):
     path = study / name
     path.write_text(path.read_text().replace("1", "2", 1))
@@ -128,3 +128,22 @@ def test_bad_input_is_refused_in_one_line(capsys, study, arguments, words):
     assert code == 2
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_data_that_lie_elsewhere_are_found_and_other_data_are_told(capsys):
+    """Those of a table, which no split knows."""
+    shutil.copy(TABLE, "table.csv")
+    assert hpo(capsys, "search", *TABLE_DATA, "track=none", "study.name=looked", "study.trials=4")[0] == 0
+    Path("elsewhere").mkdir()
+    shutil.move("table.csv", "elsewhere/table.csv")
+    code, _, err = hpo(capsys, "reproduce", "looked")
+    assert (code, "table.csv" in err) == (2, True)
+    code, out, _ = hpo(capsys, "reproduce", "looked", "data.path=elsewhere/table.csv")
+    assert (code, "what changed: nothing" in out) == (0, True), out
+    with Path("elsewhere/table.csv").open("a") as table:
+        table.write("\n")
+    code, out, _ = hpo(capsys, "reproduce", "looked", "data.path=elsewhere/table.csv")
+    assert code == 0
+    assert "data: table.csv was " in out
+    for wrong in ("model.layers=2", "data.path", "data.path="):
+        assert hpo(capsys, "reproduce", "looked", wrong)[0] == 2
