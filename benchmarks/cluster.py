@@ -47,7 +47,7 @@ class Watch:
     def reported(self, trial: object, report: object) -> None:
         """Nothing to note."""
 
-    def trial_finished(self, trial: object) -> None:  # noqa: ARG002
+    def trial_finished(self, trial: object) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Note the time."""
         self.times.append(time.process_time())
 

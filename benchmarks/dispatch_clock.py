@@ -85,7 +85,7 @@ class FinishTimes:
     def reported(self, trial: Any, report: Any) -> None:
         """Nothing to note."""
 
-    def trial_finished(self, trial: Any) -> None:  # noqa: ARG002
+    def trial_finished(self, trial: Any) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Note the time."""
         self._times.append(time.perf_counter())
 

@@ -60,7 +60,7 @@ class StudyConfig(Section):
     """The whole configuration of a study.
 
     Attributes:
-        study, split, dispatch, track, report: the sections above.
+        study, split, dispatch, track, report: the sections of `hpo.config_sections`.
         objective: dotted path `package.module:function` of what trains one task.
         space, strategy: read by `hpo.space_reader` and `hpo.strategies`.
         trial: everything else: the tree that the objective gets, with a trial's point written into it.

@@ -134,7 +134,7 @@ class _MemoryRows:
     def __init__(self) -> None:
         self._notes: dict[str, Any] = {}
 
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:  # noqa: ARG002
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:  # noqa: ARG002 -- the same call as its siblings
         return number
 
     def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:

@@ -122,7 +122,9 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
     data = list(_data_changes(report, study))
     winner = (report.get("winner") or {}).get("number")
     named = None if winner is None else str(winner)
-    return Recorded(study, rows, [*data, *different], is_same_machine and not data, named, _allowed(report))
+    missing = [] if report else [f"{folder.path}/report.json: is missing, so files that were changed are not noticed"]
+    changes = [*missing, *data, *different]
+    return Recorded(study, rows, changes, is_same_machine and not data, named, _allowed(report))
 
 
 def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:

@@ -95,5 +95,6 @@ def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> tuple[Trial
         winner = choose_winner(study, record)
         return winner, make_final_model(study, record, dispatcher, winner) if winner else None
     except BaseException:
+        # An interruption too: the search is over and has its report.
         write_report(study, record, has_page=False)
         raise

@@ -31,7 +31,7 @@ from hpo.objective import Objective, resolve
 from hpo.prepared_data import prepare_data
 from hpo.race import Race
 from hpo.record import Record
-from hpo.record_guard import DamagedRecordError
+from hpo.record_guard import DamagedRecordError, backup_path
 from hpo.sealing import opened, values_of
 from hpo.source_code import describe_code
 from hpo.space import Space
@@ -191,6 +191,12 @@ class Study:
         try:
             record = read_record(*self._record_arguments(), is_own=self.config.study.storage is None)
         except DamagedRecordError as error:
+            path = self.folder.database_path
+            if self.config.study.storage is None and not path.exists() and not backup_path(path).exists():
+                raise StudyError(
+                    f"record: {path} is missing, and so is its backup; a published folder has neither, and `hpo "
+                    f"reproduce` and `hpo search --replay` need none"
+                ) from error
             raise DamagedRecordError(
                 f"{error}; `hpo resume {self.reference}` puts its backup in its place, if that is sound"
             ) from error

@@ -80,6 +80,8 @@ def test_every_command_exists_and_every_command_is_shown():
 
 def test_the_tree_names_every_module_of_hpo():
     tree = next(block for language, block in BLOCKS if "the search toolkit" in block)
+    # The other package has modules of the same names.
+    of_hpo = tree.partition("\nmodel/")[0]
     for path in (REPOSITORY / "hpo").iterdir():
         if not path.name.startswith(("_", ".", "py.typed")):
-            assert f"  {path.name}" in tree, f"{path.name} is missing in the README's tree"
+            assert f"  {path.name}" in of_hpo, f"{path.name} is missing in the README's tree"

@@ -73,6 +73,6 @@ class ComparingProgress:
     def reported(self, trial: Trial, report: Report) -> None:
         """Do nothing: many short searches leave no time to read curves."""
 
-    def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002
+    def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Count the trial."""
         self._bars.advance(self._trials)

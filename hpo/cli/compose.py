@@ -174,9 +174,9 @@ def _refuse_choice(override: Override, tree: Mapping[str, Any]) -> None:
     """Refuse `group=name`: a whole configuration has its groups already."""
     group, value = override.key_or_group, _plain(override.value())
     if isinstance(tree.get(group), Mapping) and not isinstance(value, Mapping):
+        hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
         raise ConfigError(
-            f"{group}: no group can be chosen beside a whole configuration, given {value!r}; change its keys, such as "
-            f"{group}.name={value}"
+            f"{group}: no group can be chosen beside a whole configuration, given {value!r}; change its keys, {hint}"
         )
 
 
@@ -184,7 +184,7 @@ def _metric_name(given: Any) -> str:
     """Return what a metric is called that stands in these columns: the column, or what several have in common."""
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
-    return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071
+    return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, no paths
 
 
 def _text(override: Override) -> str:

@@ -76,13 +76,6 @@ class Child:
                 return
         yield {"died": self._ended()}
 
-    def stop(self) -> None:
-        """End the process; to be called between two tasks."""
-        if self._process is not None:
-            # The end of its input is the end of its work.
-            self._tasks.close()
-            self._ended()
-
     def _ended(self) -> dict[str, int | str | None]:
         """Return how the process ended, and forget it."""
         assert self._process is not None

@@ -23,7 +23,7 @@ class LocalDispatcher:
         """Put the task at the end of the queue."""
         self._waiting.append(task)
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002
+    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
         """Return the next report of the oldest task; the time it takes is the training's own."""
         if self._running is None:
             if not self._waiting:

@@ -27,7 +27,6 @@ class Report:
     warning: str | None = None
     outcome: Outcome | None = None
     machine_fault: str | None = None
-
     is_lost: bool = False
 
     def settled(self) -> Outcome | None:

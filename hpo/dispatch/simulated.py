@@ -34,7 +34,7 @@ class SimulatedDispatcher:
         self._waiting.append(task)
         self._start_waiting()
 
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002
+    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
         """Move the clock on to the end of the task that ends next, and return its reports."""
         if not self._running:
             return ()

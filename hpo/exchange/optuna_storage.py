@@ -37,6 +37,7 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
             target.set_user_attr(key, value)
         target.add_trials(done)
     except BaseException:
+        # An interruption too: no half of a study stays there.
         optuna.delete_study(study_name=target_name, storage=storage)
         raise
     finally:

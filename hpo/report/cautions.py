@@ -34,7 +34,7 @@ def cautions(
         metric, direction: the study's.
         summary: the other figures of the report: `test`, `data`, `environment`, `overtuning`, `study`.
     """
-    found = [*_about_failures(trials), *_about_budget(space, trials)]
+    found = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
     if winner is not None:
         found += [
             *(_end_text(end) for end in at_the_end(space, winner)),
@@ -42,6 +42,12 @@ def cautions(
             *_still_improving(winner, metric, direction),
         ]
     return [*found, *_about_the_rest(summary)]
+
+
+def _about_interruptions(trials: Sequence[Trial]) -> Iterator[str]:
+    running = sum(trial.state == "running" for trial in trials)
+    if running:
+        yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
 
 
 def _about_failures(trials: Sequence[Trial]) -> Iterator[str]:

@@ -103,7 +103,7 @@ class SuccessiveHalving:
     space: Space
     seed: int
 
-    def next_halvings(self, last: int | None) -> int:  # noqa: ARG002
+    def next_halvings(self, last: int | None) -> int:  # noqa: ARG002 -- the same call as its siblings
         """Return how often the next bracket halves, given how often the last one did (None before the first)."""
         return self.settings.num_halvings
 

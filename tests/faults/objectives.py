@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tests import toy
 
-CONTINUES = False
-
 
 def _is_due(task, name):
     """Return whether the flag is set, and this the trial that it is for."""

@@ -19,7 +19,10 @@ from tests.studies import REPOSITORY
 def child():
     made = Child(str(REPOSITORY))
     yield made
-    made.stop()
+    if made._process is not None:
+        # The end of its input is the end of its work.
+        made._tasks.close()
+        made._ended()
 
 
 def messages(child, objective, **config):

@@ -42,6 +42,11 @@ def test_many_failures_and_few_trials():
     assert "few trials: 2 for 3" in said([trial(0, [0.9]), trial(1, [0.1])])[0]
 
 
+def test_a_search_that_has_not_ended():
+    lines = said([*many(), Trial(50, 0, MIDDLE), Trial(51, 0, MIDDLE)])
+    assert lines[0] == "the search has not ended: 2 trials are not finished"
+
+
 def test_a_winner_at_the_end_of_a_range():
     for point, words in (({"layers": 4}, "layers, 4, lies at the last end"), ({"lr": 1e-4}, "lies at the lower end")):
         winner = trial(0, [0.9, 0.91], MIDDLE | point)
