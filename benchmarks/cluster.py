@@ -17,9 +17,9 @@ from search_tables import DATA
 from hpo.cli.compose import compose_config
 from hpo.config import config_from_dict
 from hpo.dispatch.simulated import SimulatedDispatcher
+from hpo.preparation import prepare_study
 from hpo.record import memory_record
 from hpo.search import search
-from hpo.study import prepare_study
 
 OVERRIDES = (
     "data=table",

@@ -23,10 +23,10 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     """Run a study with the public functions that `hpo search` uses."""
     from hpo.config import config_from_dict
     from hpo.dispatch import make_dispatcher
+    from hpo.preparation import prepare_study
     from hpo.record import memory_record
     from hpo.run import run_study
     from hpo.search import search
-    from hpo.study import prepare_study
     from hpo.track import make_tracker
 
     study = prepare_study(config_from_dict(study_tree(trials, dispatch, mlflow)))

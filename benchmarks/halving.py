@@ -25,10 +25,11 @@ from search_tables import DATA
 from hpo.cli.compose import compose_config
 from hpo.config import config_from_dict
 from hpo.dispatch.simulated import SimulatedDispatcher
+from hpo.preparation import prepare_study
 from hpo.record import memory_record
 from hpo.search import search
 from hpo.strategies import make_strategy
-from hpo.study import Study, prepare_study
+from hpo.study import Study
 from hpo.trials import Trial
 
 CURVES = DATA / "nmt_hpo_curves.jsonl.gz"

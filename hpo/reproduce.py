@@ -16,7 +16,8 @@ from hpo.environment import describe_environment
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder
 from hpo.keys import replaced
-from hpo.study import Study, prepare_study
+from hpo.preparation import prepare_study
+from hpo.study import Study
 from hpo.trials import Task, Trial
 from hpo.trials_file import Row, point_of, read_rows
 

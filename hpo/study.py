@@ -1,13 +1,10 @@
-"""A study, put together and checked before anything is created: configuration, space, strategy, objective, split."""
+"""A study: configuration, space, strategy, objective, split; and how its record is created, gone on with and read."""
 
 import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
-
-from pydantic import ValidationError
 
 from hpo.changes import (
     Basis,
@@ -19,15 +16,14 @@ from hpo.changes import (
     refuse_changes,
     refuse_other_config,
 )
-from hpo.config import StudyConfig, explain
+from hpo.config import StudyConfig
 from hpo.documents import read_json
 from hpo.environment import describe_environment, refuse_incomplete
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import StudyError
 from hpo.examples import Examples
-from hpo.folder import RUNS, StudyFolder, find_study
-from hpo.imports import from_notes, read_imports, to_notes
-from hpo.keys import flatten, replaced
-from hpo.objective import Objective, resolve
+from hpo.folder import RUNS, StudyFolder
+from hpo.imports import from_notes, to_notes
+from hpo.objective import Objective
 from hpo.prepared_data import prepare_data
 from hpo.race import Race
 from hpo.record import Record
@@ -35,17 +31,9 @@ from hpo.record_guard import DamagedRecordError, backup_path
 from hpo.sealing import opened, values_of
 from hpo.source_code import describe_code
 from hpo.space import Space
-from hpo.space_reader import overridden, space_from_dict
-from hpo.splits import Plan, make_plan
+from hpo.splits import Plan
 from hpo.storage import sqlite_url
-from hpo.strategies import Strategy, make_strategy
-from hpo.study_checks import (
-    refuse_amounts_without_states,
-    refuse_bad_space,
-    refuse_other_examples,
-    refuse_race_without_folds,
-    refuse_unknown_metric,
-)
+from hpo.strategies import Strategy
 from hpo.tasks import TaskBuilder
 from hpo.trials import Direction, TaskGrid, Trial
 
@@ -249,58 +237,3 @@ def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
     """Return the address of the Optuna storage that holds a study's record."""
     values = values_of(config.study.storage, config.secrets, "study.storage")
     return opened(config.study.storage, values) or sqlite_url(folder.database_path)
-
-
-def prepare_study(config: StudyConfig) -> Study:
-    """Check everything that can be checked without creating anything, and return the study.
-
-    Raises:
-        HpoError: the first fault, in one line.
-    """
-    objective = resolve(config.objective, str(Path.cwd()), config.secrets)
-    objective.refuse_bad_config(config.trial)
-    own = dict(objective.describe_search(config.trial)) if objective.describe_search else {}
-    config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})
-    space = space_from_dict(config.space, flatten(config.trial), own.get("points"))
-    refuse_bad_space(space, config, objective, own.get("space", {}))
-    try:
-        strategy = make_strategy(config.strategy, space, config.study.seed)
-    except ValidationError as error:
-        raise ConfigError(explain(error, "strategy.")) from error
-    refuse_amounts_without_states(config, objective, own.get("amounts_need"))
-    examples = objective.examples(config.trial)
-    if examples is None and (config.split.folds or 1) > 1:
-        raise ConfigError(
-            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data that says what "
-            f"there is to split, given {config.split.folds}; set split.folds=1"
-        )
-    refuse_other_examples(space, config, objective, examples)
-    plan = make_plan(examples, config.split) if examples else None
-    refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
-    refuse_unknown_metric(config.study.metric, config.trial, objective)
-    folder = StudyFolder(RUNS / config.study.name)
-    imports = tuple(_imports(config, folder, space))
-    return Study(config, folder, objective, space, strategy, examples, plan, own, imports)
-
-
-def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:
-    """Return the trials to import into a new study; one that exists has them in its record."""
-    study = config.study
-    if study.imports is None or folder.exists:
-        return []
-    return read_imports(study.imports, space, study.metric, study.direction)
-
-
-def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool = False) -> Study:
-    """Return an existing study, from its frozen configuration, or from that with another budget or workers.
-
-    With `allow_changes` more may differ: see `hpo.changes`.
-
-    Raises:
-        HpoError: when there is no such study, more than budget or workers differ, or its data cannot be read.
-    """
-    folder = find_study(name)
-    frozen = folder.config()
-    if not allow_changes:
-        refuse_other_config(frozen, config or frozen, name)
-    return replace(prepare_study(config or frozen), folder=folder, allow_changes=allow_changes)

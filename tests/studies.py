@@ -11,9 +11,9 @@ from hpo.config import config_from_dict
 from hpo.config_sections import DispatchSection
 from hpo.dispatch.local import LocalDispatcher
 from hpo.folder import StudyFolder
+from hpo.preparation import prepare_study
 from hpo.report import write_report
 from hpo.search import search
-from hpo.study import prepare_study
 from hpo.trials_file import TIMES
 from tests.toy import CONFIG
 

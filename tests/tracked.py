@@ -12,9 +12,9 @@ from mlflow import MlflowClient
 from hpo.config import config_from_dict
 from hpo.dispatch.local import LocalDispatcher
 from hpo.folder import StudyFolder
+from hpo.preparation import prepare_study
 from hpo.report import write_report
 from hpo.run import run_study
-from hpo.study import prepare_study
 from hpo.track import make_tracker
 from hpo.track.messages import dropped
 from hpo.tracking import close_in_tracker, open_in_tracker

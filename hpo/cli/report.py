@@ -38,9 +38,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _write(given: argparse.Namespace) -> int:
+    from hpo.preparation import load_study
     from hpo.report import write_checklist, write_latex, write_report
     from hpo.report.publish import publish
-    from hpo.study import load_study
 
     study = load_study(given.study)
     if given.said:

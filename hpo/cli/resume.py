@@ -24,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.cli.running import run_to_the_end
     from hpo.config import config_from_dict
     from hpo.folder import find_study
-    from hpo.study import load_study
+    from hpo.preparation import load_study
 
     folder = find_study(given.study)
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(folder.config_path)))

@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     config = config_from_dict(tree)
 
     # After the configuration was read, so that a fault in it does not wait for what searches.
-    from hpo.study import prepare_study
+    from hpo.preparation import prepare_study
 
     study = prepare_study(config)
 

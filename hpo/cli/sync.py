@@ -16,8 +16,8 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.cli.compose import compose_config
     from hpo.config import config_from_dict
     from hpo.folder import find_study
+    from hpo.preparation import load_study
     from hpo.report import write_report
-    from hpo.study import load_study
     from hpo.track import make_tracker
     from hpo.tracking import close_in_tracker, open_in_tracker
 

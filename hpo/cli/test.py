@@ -19,8 +19,8 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
 
     from hpo.final_test import open_test
+    from hpo.preparation import load_study
     from hpo.report import write_report
-    from hpo.study import load_study
 
     study = load_study(given.study)
     with study.folder.lock():

@@ -10,7 +10,7 @@ from hpo.errors import DataError, StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.folder import find_study, write_atomically
 from hpo.objective import Objective, resolve
-from hpo.study import load_study
+from hpo.preparation import load_study
 
 # A folder of weights does not say what wrote it.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"

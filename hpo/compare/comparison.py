@@ -14,9 +14,10 @@ from hpo.environment import describe_environment
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.folder import write_atomically
 from hpo.keys import differences, replaced
+from hpo.preparation import prepare_study
 from hpo.space import Space
 from hpo.strategies import Strategy, make_strategy
-from hpo.study import Study, prepare_study
+from hpo.study import Study
 from hpo.trials import Trial
 
 _FORMAT = 1

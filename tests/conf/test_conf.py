@@ -8,8 +8,8 @@ import pytest
 from hpo.cli.compose import compose_config
 from hpo.config import config_from_dict
 from hpo.keys import flatten
+from hpo.preparation import prepare_study
 from hpo.strategies import STRATEGIES
-from hpo.study import prepare_study
 from tests.studies import REPOSITORY
 
 CONF = REPOSITORY / "conf"

@@ -19,11 +19,11 @@ from hpo.folder import StudyFolder
 from hpo.history import History
 from hpo.imports import read_imports
 from hpo.objective import resolve
+from hpo.preparation import prepare_study
 from hpo.report_alone import unpack_report
 from hpo.sealing import hidden, opened, seal, values_of
 from hpo.search import propose
 from hpo.space_reader import space_from_dict
-from hpo.study import prepare_study
 from hpo.train_once import train_once
 from hpo.trials import Trial
 from hpo.trials_file import read_rows

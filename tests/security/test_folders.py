@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.study import load_study
+from hpo.preparation import load_study
 from tests.hpo.cli.commands import QUICK, hpo
 
 NAMES = ["../out", "a/b", "/tmp/x", "..", ".hidden", "a b", "a\\b", "-rf", "", "a" * 101, "a..b", "a;b"]
