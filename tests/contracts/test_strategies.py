@@ -18,8 +18,14 @@ from hpo.strategies import make_strategy
 from hpo.trials import Outcome, Trial, finished
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
+# A point of the Gaussian process takes a tenth of a second and more: on one kind of space in the default run.
 CASES = [
-    pytest.param(name, space, id=f"{name}-{space}")
+    pytest.param(
+        name,
+        space,
+        id=f"{name}-{space}",
+        marks=[pytest.mark.slow] if name == "gp" and space not in ("mixed", "one point") else [],
+    )
     for name in STRATEGIES
     for space in SPACES
     if (name, space) != ("grid", "continuous")

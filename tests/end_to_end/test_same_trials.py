@@ -41,7 +41,7 @@ def undisturbed(tmp_path_factory):
     return {name: run_toy(folder / name, toy_config(name, SPACE, trials=20)) for name in STRATEGIES}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_on_ray_workers(undisturbed, tmp_path, workers):
     dispatcher = RayDispatcher(dispatch_section(workers=workers), str(REPOSITORY))
     try:

@@ -56,6 +56,7 @@ def test_more_than_there_is_is_refused(changes, words):
         started(**changes)
 
 
+@pytest.mark.slow
 def test_it_starts_behind_its_lock_where_ray_was_imported_before():
     """Ray reads its variables on import; a notebook imports it before us."""
     code = (
