@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.config import FREE_KEYS, StudyConfig, config_from_dict
+from hpo.config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
 from hpo.errors import StudyError
-from hpo.keys import differences, flatten, replaced, without
+from hpo.keys import differences, flatten, replaced
 from hpo.record import Record
 
 # With any of these another study is meant: they decide which points there are, and how trials compare.
@@ -92,16 +92,15 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 def note_allowed(record: Record, before: Basis, now: Basis) -> None:
     """Write down, with the time, that the study goes on although something has changed, and what it rests on now.
 
-    Noted as well is what `config_as_of` needs: the values as they were, how many trials had been opened, and which of
-    those were not finished.
+    Noted as well is what `config_as_of` needs: what trainings were given before, how many trials had been opened, and
+    which of those were not finished.
     """
-    was, changed = flatten(before.config), differences(before.config, now.config)
     trials = record.trials()
     allowed = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "changes": before.changes_to(now),
-        "config": {key: was[key] for key in changed if key in was and key not in FREE_KEYS},
-        "added": [key for key in changed if key not in was],
+        "trial": {name: branch for name, branch in before.config.items() if name not in SEARCH_SECTIONS},
+        "threads": before.config["dispatch"]["threads"],
         "trials": len(trials),
         "unfinished": [trial.number for trial in trials if trial.state == "running"],
     }
@@ -122,13 +121,14 @@ def config_as_of(config: StudyConfig, allowed: Sequence[Mapping[str, Any]], numb
         allowed: the changes that were allowed, the earliest first.
         number: the trial's. One that was not finished when something changed counts as trained after the change.
     """
-    tree = config.to_dict()
-    for change in reversed(allowed):
+    for change in allowed:
         if number < change.get("trials", 0) and number not in change["unfinished"]:
-            for key in change["added"]:
-                tree = without(tree, key)
-            tree = replaced(tree, change["config"])
-    return config_from_dict(tree).model_copy(update={"secrets": config.secrets})
+            there = flatten(config.trial)
+            # Where the data lie now: what they hold is told apart by fingerprints.
+            trial = replaced(change["trial"], {key: there[key] for key in DATA_SOURCES if key in there})
+            dispatch = config.dispatch.model_copy(update={"threads": change["threads"]})
+            return config.model_copy(update={"trial": trial, "dispatch": dispatch})
+    return config
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
@@ -138,9 +138,10 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
         for key, (old, new) in differences(before, now).items()
         if key not in FREE_KEYS
     }
-    if not changed and json.dumps(before["space"]) != json.dumps(now["space"]):
+    is_said = any(key.partition(".")[0] == "space" for key in changed)
+    if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):
         # Both decide points: the order in which dimensions are drawn, and whether a value is 1 or 1.0.
-        changed = {"space": "space is now in another order, or has other kinds of numbers"}
+        changed["space"] = "space is now in another order, or has other kinds of numbers"
     return changed
 
 

@@ -28,6 +28,9 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 # the study, and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
+# Where data come from.
+DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
+
 # Keys that may change between a study and its resumption because no trial depends on them. The number of
 # threads is not among them: it changes the order of additions and with it the last digits of a score.
 FREE_KEYS = (

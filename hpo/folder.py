@@ -208,6 +208,10 @@ def write_atomically(path: Path, text: str) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     # Anew, for a link may lie in wait under any name that can be told beforehand.
     aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
-        file.write(text)
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        # A disk that is full does not say of which file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     aside.replace(path)

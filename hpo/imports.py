@@ -59,7 +59,7 @@ def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 
 def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
-    """Write imported trials as a table that `read_imports` reads back to the same trials."""
+    """Write imported trials as a table for `read_imports`, which tells values apart as well as texts do."""
     text = io.StringIO()
     writer = csv.DictWriter(text, ["state", "score", *keys], lineterminator="\n")
     writer.writeheader()

@@ -153,10 +153,9 @@ def copy_of_backup(path: Path) -> Path | None:
     copy = path.with_name(f"{path.name}.recovered")
     for suffix in COMPANIONS:
         copy.with_name(copy.name + suffix).unlink(missing_ok=True)
-    try:
-        shutil.copyfile(backup_path(path), copy)
-    except FileNotFoundError:
+    if not backup_path(path).is_file():
         return None
+    shutil.copyfile(backup_path(path), copy)
     return copy
 
 

@@ -120,7 +120,7 @@ def _is_half_made(storage: RDBStorage, name: str) -> bool:
 
 def _open_with_write_ahead(url: str) -> RDBStorage:
     path = sqlite_path(url)
-    if url.startswith("sqlite") and (path is None or path.name in ("", ":memory:")):
+    if url.startswith("sqlite") and (path is None or str(path).startswith((":memory:", "file:"))):
         raise StudyError(f"study.storage: '{url}' names no file; give one, such as sqlite:///file.db, or null")
     if path is not None and not path.parent.is_dir():
         raise StudyError(f"study.storage: there is no folder {path.parent} for '{url}'; make it, or give another file")

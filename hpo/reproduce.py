@@ -15,7 +15,7 @@ from hpo.documents import read_json
 from hpo.environment import describe_environment
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder
-from hpo.keys import replaced
+from hpo.keys import flatten, replaced
 from hpo.preparation import prepare_study
 from hpo.study import Study
 from hpo.trials import Task, Trial
@@ -113,6 +113,9 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
         HpoError: when a file is missing or has been changed since the report was written, or the data cannot be read.
     """
     config = folder.config()
+    for key in elsewhere or {}:
+        if key not in flatten(config.trial):
+            raise StudyError(f"{key}: the study has no such source of data; take it out")
     config = config.model_copy(update={"trial": replaced(config.trial, elsewhere or {})})
     report = _report(folder)
     refuse_tampered(folder)
@@ -230,6 +233,16 @@ def refuse_tampered(folder: StudyFolder) -> None:
             raise StudyError(
                 f"{path}: is not the file that the report was written with; put that back, or, where the study went on "
                 f"since, write the report again with `hpo report`"
+            )
+
+
+def refuse_two_parts(folder: StudyFolder) -> None:
+    """Raise StudyError where a search went on with another configuration: it cannot be run again as one."""
+    for change in _allowed(_report(folder)):
+        if any(line.startswith("config:") for line in change["changes"]):
+            raise StudyError(
+                f"{folder.path}: its configuration was changed after {change.get('trials', 'some')} trials, so the "
+                f"search cannot be run again as one; `hpo reproduce {folder.path} --trial all` trains its trials again"
             )
 
 

@@ -18,7 +18,7 @@ An error's text may quote a value; it is put back behind its name there too.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from hpo.documents import parse_yaml
@@ -29,12 +29,12 @@ Secrets = Mapping[str, str]
 
 _SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
-_IN_ADDRESSES = (
-    # user:password@, whatever the password holds; but no port with a path that has an @.
-    re.compile(r"(?<=://)([^/@\s:]*:)(?!\d+/)(\S+)(?=@)"),
-    # ?access_token=...&api_key=...
-    re.compile(r"([?&]\w*(?:token|key|secret|password|signature)=)([^&\s#]+)", re.IGNORECASE),
+# user:password@ in an address, whatever the password holds; but no port before a path or query that has an @.
+_PASSWORD = re.compile(
+    r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
 )
+# name=value in the query of an address.
+_QUERY = re.compile(r"([?&]([\w.-]{1,100})=)([^&\s#]{1,2000})")
 
 # As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as its last
 # word, so that `key_width` is none, and not behind a word that says of what: a text, or a place in a table.
@@ -80,22 +80,28 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
         if is_secret and not is_sealed(value):
             return kept(value, _variable(key))
         if is_secret and not (_SEALED.fullmatch(value) or _DECODED.fullmatch(value)):
-            raise ConfigError(
-                f"{key}: looks like a secret, a part of which comes from the environment; let all of it come from there"
-            )
-        for pattern in _IN_ADDRESSES:
-            value = pattern.sub(lambda found: found[1] + in_address(found[2], key), value)
-        return value
+            raise half_from_there(key)
+        return _in_addresses(value, lambda secret: in_address(secret, key))
 
     def in_address(value: str, key: str) -> str:
-        if is_sealed(value):
+        if _SEALED.fullmatch(value):
             return value
-        number = sum(name.startswith(_variable(f"{key}.password")) for name in secrets) + 1
-        return kept(value, _variable(f"{key}.password{'' if number == 1 else number}"))
+        if is_sealed(value):
+            raise half_from_there(key)
+        return kept(value, _variable(f"{key}.password"))
 
     def kept(value: str, variable: str) -> str:
-        secrets[variable] = value
-        return f"${{oc.env:{variable}}}"
+        # Keys that differ in signs alone, and several secrets of one key, have the same variable.
+        number, name = 1, variable
+        while secrets.get(name, value) != value:
+            number, name = number + 1, f"{variable}_{number + 1}"
+        secrets[name] = value
+        return f"${{oc.env:{name}}}"
+
+    def half_from_there(key: str) -> ConfigError:
+        return ConfigError(
+            f"{key}: looks like a secret, a part of which comes from the environment; let all of it come from there"
+        )
 
     return cast("dict[str, Any]", sealed(tree, prefix, False)), secrets
 
@@ -162,9 +168,18 @@ def hidden(text: str, values: Secrets) -> str:
     for name, value in sorted(named.items(), key=lambda item: -len(item[1])):
         if len(value) >= _SHORTEST:
             text = text.replace(value, f"${{oc.env:{name}}}")
-    for pattern in _IN_ADDRESSES:
-        text = pattern.sub(lambda found: found[1] + (found[2] if is_sealed(found[2]) else "***"), text)
-    return text
+    return _in_addresses(text, lambda secret: secret if _SEALED.fullmatch(secret) else "***")
+
+
+def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
+    """Return the text with every secret of an address replaced: passwords, and what a query calls like one."""
+
+    def in_query(found: re.Match[str]) -> str:
+        is_secret = looks_secret(found[2]) or found[2].lower() in ("sig", "signature")
+        return found[1] + replacement(found[3]) if is_secret else found[0]
+
+    text = _PASSWORD.sub(lambda found: found[1] + replacement(found[2]), text)
+    return _QUERY.sub(in_query, text)
 
 
 def hidden_tree(tree: Any, values: Secrets) -> Any:
@@ -196,6 +211,8 @@ def looks_secret(key: str) -> bool:
 
 def _is_secret_variable(name: str) -> bool:
     """Return whether an environment variable is called like a secret: whoever's it is, its value is hidden."""
+    if name in ("PWD", "OLDPWD"):
+        return False
     words = name.lower().split("_")
     return words[-1] in _HARMLESS or not _SECRET_ANYWHERE.isdisjoint(words)
 

@@ -45,7 +45,7 @@ def _objective_files(module: str) -> dict[str, Path]:
     if file is None or package == __package__:
         return {}
     top = getattr(sys.modules.get(package), "__file__", None)
-    if "." in module and top is not None:
+    if top is not None and Path(top).name == "__init__.py":
         folder = Path(top).parent
         return _named(set(_sources(folder)), folder.parent)
     # A single module, or one in a package without an __init__.py, which imports from beside that.
@@ -69,19 +69,25 @@ def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
         return
     seen.add(path)
     yield path
-    for name in _imported(path):
-        yield from _with_imports(root / f"{name}.py", root, seen)
+    for place in _imported(path, root):
+        yield from _with_imports(place.with_name(f"{place.name}.py"), root, seen)
         if "site-packages" not in root.parts:
-            for inner in _sources(root / name) if (root / name).is_dir() else ():
+            for inner in _sources(place) if place.is_dir() else ():
                 yield from _with_imports(inner, root, seen)
 
 
-def _imported(path: Path) -> set[str]:
-    """Return the first names of what a file imports; none where it is compiled, or for another Python."""
+def _imported(path: Path, root: Path) -> set[Path]:
+    """Return where below `root` a file's imports would lie; none where it is compiled, or for another Python."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return set()
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    return {name.partition(".")[0] for name in names}
+    places: set[Path] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            places |= {root / alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = path.parents[node.level - 1] if 0 < node.level <= len(path.parents) else root
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            places |= {base / name.partition(".")[0] for name in names}
+    return {place for place in places if place.is_relative_to(root)}

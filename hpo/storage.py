@@ -4,6 +4,8 @@ from pathlib import Path
 
 import optuna
 from optuna.storages import RDBStorage
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from hpo.errors import StudyError, first_line
 from hpo.sealing import hidden
@@ -30,10 +32,11 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
 def sqlite_path(url: str) -> Path | None:
     """Return the file of a SQLite storage; None for every other."""
-    if not url.startswith("sqlite:///"):
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
         return None
-    # Behind it there may be options: sqlite:///file.db?timeout=5.
-    return Path(url.removeprefix("sqlite:///").partition("?")[0])
+    return Path(parsed.database) if parsed.drivername.startswith("sqlite") and parsed.database else None
 
 
 def sqlite_url(path: Path) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.config import StudyConfig
+from hpo.config import DATA_SOURCES, StudyConfig
 from hpo.examples import Indices
 from hpo.keys import flatten, replaced
 from hpo.sealing import values_of
@@ -15,9 +15,6 @@ from hpo.trials import Task, TaskGrid, Trial, training_seed
 
 # Number of the fold, in seeds and messages, of the final training on all development examples.
 FINAL_FOLD = -1
-
-# Where data comes from. A worker that reads the development copy gets none of them; none ever gets the test part.
-_SOURCES = ("data.path", "data.train", "data.validation", "data.test")
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,8 @@ class TaskBuilder:
 def without_sources(config: Mapping[str, Any], is_copied: bool) -> dict[str, Any]:
     """Return the trial's tree without the way to the test part, and without any source when the data is copied."""
     present = flatten(config)
-    hidden = _SOURCES if is_copied else ("data.test",)
+    # A worker that reads the development copy gets no source; none ever gets the test part.
+    hidden = DATA_SOURCES if is_copied else ("data.test",)
     return replaced(config, {key: None for key in hidden if key in present})
 
 

@@ -60,7 +60,8 @@ def compose_config(
 def interruption_later() -> Iterator[None]:
     """Let signals wait until the end of the block: OmegaConf takes an interruption for a fault of the configuration."""
     came: list[int] = []
-    deferred = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    deferred = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda which, _frame: came.append(which)) for number in deferred}
     try:
         yield

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        # Our own output: what is written to a file of ours says which.
+        # Our own output, as a rule: what is written to a file of ours says which.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fault(f"standard output: {error.strerror}; make room, or write it elsewhere", 1)
     finally:
@@ -136,9 +136,8 @@ def _run(given: list[str]) -> int:
         if debug or error.filename is None:
             raise
         # What no room has a word of its own for: a folder where a file should be, one that may not be entered.
-        return _fault(
-            f"{error.filename2 or error.filename}: {error.strerror}; see what lies there (--debug shows where)", 1
-        )
+        place, is_input = error.filename2 or error.filename, isinstance(error, FileNotFoundError | NotADirectoryError)
+        return _fault(f"{place}: {error.strerror}; see what lies there (--debug shows where)", 2 if is_input else 1)
     except SystemExit as leaving:
         # After `--help`.
         return int(leaving.code or 0)

@@ -1,5 +1,6 @@
 """`hpo search --replay`: which search is run again, and whether its trials come out the same."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,11 +47,12 @@ def replay_of(arguments: Sequence[str]) -> Replay | None:
 
     from hpo.errors import StudyError
     from hpo.folder import find_study
-    from hpo.reproduce import changes_since, refuse_tampered
+    from hpo.reproduce import changes_since, refuse_tampered, refuse_two_parts
     from hpo.trials_file import read_rows
 
     folder = find_study(given.replay)
     refuse_tampered(folder)
+    refuse_two_parts(folder)
     study = folder.config().study
     rows = read_rows(folder.trials_path, ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
@@ -59,7 +61,11 @@ def replay_of(arguments: Sequence[str]) -> Replay | None:
     changes = ["--config", str(folder.config_path), f"study.name={study.name}-replay", "study.storage=null"]
     # The first trials of a search are the same whatever its budget.
     changes += [f"study.trials={trials}"] if trials < study.trials else []
-    changes += [f"study.imports={folder.imports_path}"] if folder.imports_path.exists() else []
+    changes += (
+        [f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}"]
+        if folder.imports_path.exists()
+        else []
+    )
     return Replay(folder, [*changes, *others], trials, *changes_since(folder))
 
 

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from hpo.folder import StudyFolder
     from hpo.reproduce import Comparison
 
-# What alone may differ from the frozen configuration.
-_DATA = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
-
 _EXAMPLES = """\
   hpo reproduce digits                          the winner, on all its folds
   hpo reproduce digits --trial 3 --folds 0,1
@@ -27,7 +24,9 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("reproduce", __doc__, _EXAMPLES)
     what = "its name under runs/, a folder, a report.json, or runs:/RUN_ID"
     parser.add_argument("study", metavar="STUDY", help=what)
-    parser.add_argument("data", nargs="*", metavar="KEY=PATH", help=f"where the data lie now: {', '.join(_DATA)}")
+    parser.add_argument(
+        "data", nargs="*", metavar="KEY=PATH", help="where the data lie now, such as data.path=there.csv"
+    )
     parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
     parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
@@ -104,13 +103,14 @@ def _difference(comparison: "Comparison") -> str:
 
 
 def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
+    from hpo.config import DATA_SOURCES
     from hpo.errors import ConfigError
 
     found = {}
     for text in texts:
         key, equals, path = text.partition("=")
-        if key not in _DATA or not equals or not path:
-            raise ConfigError(f"KEY=PATH: must be one of {', '.join(_DATA)} and a path, given {text!r}")
+        if key not in DATA_SOURCES or not equals or not path:
+            raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
         found[key] = path
     return found
 

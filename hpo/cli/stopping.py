@@ -53,7 +53,9 @@ class Stopping:
         self._read_end, self._write_end = os.pipe()
         for end in (self._read_end, self._write_end):
             os.set_blocking(end, False)
-        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        # `nohup` ignores SIGHUP for whoever it starts, who is to go on.
+        self._before = {n: handler for n, handler in before.items() if (n, handler) != (signal.SIGHUP, signal.SIG_IGN)}
         self.take_signals()
         # Python writes the numbers of signals there, from C code, before and besides calling our handler.
         self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
@@ -72,7 +74,7 @@ class Stopping:
 
     def take_signals(self) -> None:
         """Install the handlers; to be called again after Ray, which installs one of its own for SIGTERM in C code."""
-        for number in _SIGNALS:
+        for number in self._before:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str]) -> None:

@@ -90,6 +90,9 @@ def refuse_bad_output(path: Path) -> None:
     """Raise DataError for a file that cannot be written, before anything is computed for it."""
     if path.is_dir():
         raise DataError(f"--output: '{path}' is a folder; give a file")
+    if path.exists() and not path.is_file():
+        # The file that is written aside would take its place.
+        raise DataError(f"--output: '{path}' is a device or a pipe; give a file, or leave it out")
     if not path.parent.is_dir():
         raise DataError(f"--output: there is no folder '{path.parent}'; make it, or give another file")
 

@@ -104,6 +104,28 @@ def test_every_trial_keeps_the_configuration_that_it_was_trained_with(begun, cap
         assert f"allowed after {FEW} trials: config: toy.momentum was 0.5 and is now -100.0" in out
 
 
+def test_another_order_of_the_space_is_another_study_whatever_else_changed(begun, capsys):
+    floats = "space.toy.layers=[1.0,2.0,3.0,4.0,5.0]"
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}", floats, "toy.momentum=0.1", "--allow-changes")
+    assert "another study" in line
+
+
+def test_a_search_in_two_parts_is_not_replayed_as_one(begun, capsys):
+    assert hpo(capsys, "resume", "toy", "study.trials=6", "toy.momentum=0.1", "--allow-changes")[0] == 0
+    assert f"was changed after {FEW} trials" in refused(capsys, "search", "--replay", "toy")
+
+
+def test_data_that_moved_are_read_where_they_are(capsys):
+    """By the trials from before the move as well."""
+    Path("table.csv").write_text("lr,score\n1,5\n2,9\n3,7\n4,6\n5,8\n")
+    search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
+    assert hpo(capsys, *search, "track=none", "study.trials=3")[0] == 0
+    shutil.move("table.csv", "moved.csv")
+    assert hpo(capsys, "resume", "toy", "study.trials=5", "data.path=moved.csv", "--allow-changes")[0] == 0
+    assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
+    assert yaml.safe_load(Path("runs/toy/best.yaml").read_text())["data"]["path"] == "moved.csv"
+
+
 def test_a_budget_below_what_is_there_is_refused_before_anything_is_noted(begun, capsys):
     before = Path("runs/toy/config.yaml").read_bytes()
     assert "study.trials" in refused(capsys, "resume", "toy", "study.trials=2", "toy.momentum=0.1", "--allow-changes")
@@ -218,4 +240,28 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     (folder / "helpers" / "inner.py").write_text("A = 2\n")
     after = describe_code("trainer:run_fold")
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "files"),
+    [
+        ("mypkg:run", {"mypkg/__init__.py": "from mypkg.net import run\n", "mypkg/net.py": "def run(task): ...\n"}),
+        (
+            "ns.obj:run",
+            {"ns/obj.py": "from .net import run\nfrom . import other\n", "ns/net.py": "def run(task): ...\n"}
+            | {"ns/other.py": "A = 1\n"},
+        ),
+    ],
+)
+def test_all_of_an_objectives_own_package_is_described(monkeypatch, tmp_path, objective, files):
+    from hpo.source_code import describe_code
+
+    for name, text in files.items():
+        (tmp_path / "own" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "own" / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path / "own"))
+    module = objective.partition(":")[0]
+    importlib.import_module(module)
+    assert files.keys() <= describe_code(objective).keys()
+    forget(*[name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]])
     forget("trainer", "helpers", "helpers.inner", "old")

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,11 @@ def test_sealing_and_opening_are_each_others_inverse():
         ("postgresql+driver://me:PLAN/TED@host/db", "PLAN/TED"),
         ("postgresql://me:PLAN@TED@host/db", "PLAN@TED"),
         ("redis://:PLANTED@host", "PLANTED"),
+        ("postgresql://me@server:PLANTED@host/db", "PLANTED"),
         ("http://host:8080/path@5", None),
+        ("http://host:8080?at=a@b", None),
+        ("http://[::1]:8080/a@b", None),
+        ("http://host/?sort_key=name&monkey=1", None),
         ("http://me@host/path", None),
     ],
 )
@@ -196,9 +201,37 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
     assert seal(sealed) == (sealed, {})
 
 
-def test_a_secret_that_comes_half_from_the_environment_is_refused():
-    with pytest.raises(ConfigError, match=r"a\.password: looks like a secret, a part of which"):
-        seal({"a": {"password": "PLANTED${oc.env:X}"}})
+@pytest.mark.parametrize(
+    "value", ["PLANTED${oc.env:X}", "http://a:PLANTED${oc.env:B}@h", "http://h?token=${oc.env:A}b"]
+)
+def test_a_secret_that_comes_half_from_the_environment_is_refused(value):
+    with pytest.raises(ConfigError, match=r"a\.\w+: looks like a secret, a part of which"):
+        seal({"a": {"password" if "//" not in value else "url": value}})
+
+
+def test_secrets_of_keys_that_look_alike_stay_apart():
+    tree = {"api_key": "first", "api-key": "second", "url": "http://a:third@h", "url.password": "fourth"}
+    sealed, secrets = seal(tree)
+    assert sorted(secrets.values()) == ["first", "fourth", "second", "third"]
+    assert opened(sealed, secrets) == tree
+
+
+def test_several_addresses_in_one_value_lose_every_password():
+    sealed, secrets = seal({"urls": "http://a:PLANTED1@h,http://b:${oc.env:THERE}@h,http://c:PLANTED2@h"})
+    assert "PLANTED" not in str(sealed)
+    assert sorted(secrets.values()) == ["PLANTED1", "PLANTED2"]
+
+
+def test_the_working_directory_is_no_secret(monkeypatch):
+    monkeypatch.setenv("PWD", "/home/me/work")
+    assert hidden("/home/me/work/data.csv", {}) == "/home/me/work/data.csv"
+
+
+def test_long_texts_are_looked_through_in_no_time():
+    for text in ("://" * 50_000, "://a:" * 20_000, "?a" * 50_000, "://" + "a" * 100_000 + ":"):
+        began = time.monotonic()
+        assert hidden(text, {}) == text
+        assert time.monotonic() - began < 5.0
 
 
 def test_a_missing_variable_is_named():
