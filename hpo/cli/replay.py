@@ -61,11 +61,9 @@ def replay_of(arguments: Sequence[str]) -> Replay | None:
     changes = ["--config", str(folder.config_path), f"study.name={study.name}-replay", "study.storage=null"]
     # The first trials of a search are the same whatever its budget.
     changes += [f"study.trials={trials}"] if trials < study.trials else []
-    changes += (
-        [f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}"]
-        if folder.imports_path.exists()
-        else []
-    )
+    if folder.imports_path.exists():
+        # In quotes, for Hydra would take some signs for more than a text.
+        changes.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
     return Replay(folder, [*changes, *others], trials, *changes_since(folder))
 
 
