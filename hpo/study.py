@@ -188,7 +188,7 @@ class Study:
             raise DamagedRecordError(
                 f"{error}; `hpo resume {self.reference}` puts its backup in its place, if that is sound"
             ) from error
-        changed = changed_config(record.noted("config"), self.config.to_dict())
+        changed = changed_config(Basis.noted(record, self.config).config, self.config.to_dict())
         if changed:
             raise StudyError(
                 f"{self.folder.config_path}: is not what the study was started with ({'; '.join(changed.values())}); "

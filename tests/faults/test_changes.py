@@ -138,6 +138,7 @@ def test_a_study_of_an_earlier_version_is_held_against_the_configuration_in_its_
         database.execute("DELETE FROM study_user_attributes WHERE key IN ('config', 'code', 'data', 'checksums')")
     for name in ("study.db.mark", "study.db.backup"):
         Path("runs/toy", name).unlink(missing_ok=True)
+    assert hpo(capsys, "report", "toy")[0] == 0
     line = refused(capsys, "resume", "toy", f"study.trials={ALL}", "study.seed=99", "--allow-changes")
     assert "study.seed" in line
     assert hpo(capsys, "resume", "toy", f"study.trials={ALL}", "toy.momentum=0.1", "--allow-changes")[0] == 0
