@@ -108,6 +108,7 @@ def test_an_alias_that_a_person_moved_stays_where_it_is(reviews, in_folder):
     client.set_registered_model_alias("reviews", "champion", versions(client)[0].version)
 
 
+@pytest.mark.slow
 def test_another_winner_becomes_the_next_version_and_the_champion(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     new_store(tmp_path)

@@ -100,7 +100,7 @@ def test_another_seed_gives_other_points(name):
     assert first != second
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
 def test_a_fresh_process_proposes_the_same(name):
     history = played(make(name, "mixed"), 2)
     trials = [[t.number, t.round, dict(t.point), t.loss, t.amount, t.trained] for t in history]

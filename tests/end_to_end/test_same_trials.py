@@ -76,10 +76,8 @@ def spawn(folder, name):
     return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
 
 
-# Two that learn from what they see are killed in the default run, the others in the slow tests.
-KILLED = [
-    n if n in ("shifting_window", "successive_halving") else pytest.param(n, marks=pytest.mark.slow) for n in STRATEGIES
-]
+# One that learns from what it sees is killed in the default run, the others in the slow tests.
+KILLED = [n if n == "shifting_window" else pytest.param(n, marks=pytest.mark.slow) for n in STRATEGIES]
 
 
 @pytest.mark.parametrize("name", KILLED)
