@@ -6,11 +6,11 @@ space has two more batch sizes and a learning rate besides: 108,864 points, of w
 """
 
 import argparse
-import itertools
 import multiprocessing
 import resource
 import time
 
+from dispatch_clock import FinishTimes
 from search_report import conditions, markdown
 from search_tables import DATA
 
@@ -34,36 +34,12 @@ OVERRIDES = (
 )
 
 
-class Watch:
-    """Notes the CPU time at every finished trial."""
-
-    def __init__(self) -> None:
-        """Start with nothing noted."""
-        self.times = [time.process_time()]
-
-    def trial_opened(self, trial: object) -> None:
-        """Nothing to note."""
-
-    def reported(self, trial: object, report: object) -> None:
-        """Nothing to note."""
-
-    def trial_finished(self, trial: object) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Note the time."""
-        self.times.append(time.process_time())
-
-    def tenths(self) -> list[float]:
-        """Return the CPU milliseconds a trial in each tenth of the trials."""
-        last = len(self.times) - 1
-        marks = [last * tenth // 10 for tenth in range(11)]
-        return [1000 * (self.times[b] - self.times[a]) / (b - a) for a, b in itertools.pairwise(marks)]
-
-
 def measure(strategy: str, trials: int, workers: int) -> list[str]:
     """Run one study and return its row."""
     tree = compose_config("search", [*OVERRIDES, f"strategy={strategy}", f"study.trials={trials}"])
     study = prepare_study(config_from_dict(tree))
     record = memory_record(study.config.study.metric, "minimize", study.grid)
-    watch, dispatcher = Watch(), SimulatedDispatcher(workers)
+    watch, dispatcher = FinishTimes(time.process_time), SimulatedDispatcher(workers)
     history = search(study.strategy, record, dispatcher, study.task_builder().tasks_of, trials, [watch])
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     failed = sum(trial.state == "failed" for trial in history)

@@ -223,8 +223,8 @@ def test_several_addresses_in_one_value_lose_every_password():
 
 
 def test_the_working_directory_is_no_secret(monkeypatch):
-    monkeypatch.setenv("PWD", "/home/me/work")
-    assert hidden("/home/me/work/data.csv", {}) == "/home/me/work/data.csv"
+    monkeypatch.setenv("PWD", "/home/me/project")
+    assert hidden("/home/me/project/data.csv", {}) == "/home/me/project/data.csv"
 
 
 def test_long_texts_are_looked_through_in_no_time():
