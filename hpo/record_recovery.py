@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpo.errors import StudyError, first_line
+from hpo.errors import StudyError
 from hpo.machine import machine_faults
 from hpo.record import Record
 from hpo.record_guard import (
@@ -17,7 +17,7 @@ from hpo.record_guard import (
     read_mark,
 )
 from hpo.record_rows import OptunaRows
-from hpo.record_storage import open_record, open_rows, read_rows
+from hpo.record_storage import damage_named, open_record, open_rows, read_rows
 from hpo.space import Space
 from hpo.storage import sqlite_path, sqlite_url
 from hpo.trials import Direction, TaskGrid
@@ -44,19 +44,16 @@ def open_whole_rows(url: str, name: str, space: Space, is_own: bool) -> OptunaRo
     rows = open_rows(url, name, space)
     if path is not None and mark is not None:
         with machine_faults("record: cannot be read", path):
-            found = _mark_of(path, rows)
+            found = _mark_of(rows)
         _refuse_another(path, found, mark)
         if found.rows < mark.rows:
             raise DamagedRecordError(_older(path, found, mark))
     return rows
 
 
-def _mark_of(path: Path, rows: OptunaRows) -> Mark:
-    try:
+def _mark_of(rows: OptunaRows) -> Mark:
+    with damage_named(rows):
         return Mark(rows.noted("id") or "", rows.num_rows())
-    except Exception as error:
-        # As in `hpo.record_storage.read_rows`: what is damaged shows in errors of every kind.
-        raise DamagedRecordError(f"{path} is damaged: {first_line(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def _open(path: Path, study: _Description) -> _Opened:
     name, space, metric, direction, grid = study
     rows = open_rows(sqlite_url(path), name, space)
     record = read_rows(rows, metric, direction, grid)
-    return _Opened(record, rows, _mark_of(path, rows))
+    return _Opened(record, rows, _mark_of(rows))
 
 
 def _refuse_another(path: Path, found: Mark, expected: Mark | None) -> None:

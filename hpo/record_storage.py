@@ -1,7 +1,8 @@
 """Creates, finds and opens the Optuna storage that holds a record: the study's own file, or one given by address."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import optuna
@@ -77,9 +78,16 @@ def read_rows(rows: OptunaRows, metric: str, direction: Direction, grid: TaskGri
     Raises:
         DamagedRecordError: they are not those that were written.
     """
-    try:
+    with damage_named(rows):
         rows.refuse_broken_notes()
         return Record(rows, metric, direction, grid)
+
+
+@contextmanager
+def damage_named(rows: OptunaRows) -> Iterator[None]:
+    """Raise DamagedRecordError for whatever is raised inside; StudyError where another process has the record."""
+    try:
+        yield
     except Exception as error:
         # What is damaged shows in errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
         if _is_locked(error):

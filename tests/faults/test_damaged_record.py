@@ -161,6 +161,18 @@ def test_who_only_reads_notices_that_the_last_trial_is_gone(begun):
         prepared(begun.parent, config(FEW)).read()
 
 
+def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkeypatch):
+    def busy(_rows):
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+    monkeypatch.setattr("hpo.record_rows.OptunaRows.num_rows", busy)
+    with pytest.raises(StudyError, match=r"study\.db is locked by another process") as raised:
+        prepared(begun.parent, config(FEW)).read()
+    assert not isinstance(raised.value, DamagedRecordError)
+
+
 @pytest.mark.parametrize("seed", range(FLIPS))
 def test_a_flipped_bit_never_changes_a_result(undisturbed, begun, seed):
     """Most lie where nothing is; the others are noticed, by SQLite or by a checksum."""
