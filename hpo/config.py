@@ -1,5 +1,6 @@
 """The configuration of a study as a whole, frozen, and errors that name the key."""
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Self
@@ -27,6 +28,10 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 # Where the value of an environment variable may stand in these: addresses, which may hold passwords. The others decide
 # the study, and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
+
+_TOO_LARGE = 10**300
+# Signs of a value that are told.
+_SHOWN = 40
 
 # Where data come from.
 DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
@@ -110,6 +115,7 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     Raises:
         ConfigError: one line with the full key, what was given and what is allowed.
     """
+    refuse_unwritable(tree)
     tree, secrets = seal(tree)
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     trial = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
@@ -119,6 +125,33 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
         return StudyConfig.model_validate(with_explanation)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
+
+
+def refuse_unwritable(tree: Any, key: str = "") -> None:
+    """Raise ConfigError for a value that would not come back as it is from the files that a configuration stands in.
+
+    JSON has no infinity, no file has half a character, and Python reads no number of thousands of digits.
+    """
+    if isinstance(tree, Mapping | list):
+        for name, branch in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            refuse_unwritable(branch, f"{key}.{name}" if key else str(name))
+    elif isinstance(tree, float) and not math.isfinite(tree):
+        raise ConfigError(
+            f"{key}: must be a finite number, given {tree}, which JSON cannot hold; give null, or a text that the "
+            f"objective reads: {key}='\"{tree}\"'"
+        )
+    elif isinstance(tree, int) and abs(tree) >= _TOO_LARGE:
+        raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
+    elif isinstance(tree, str) and not _is_writable(tree):
+        raise ConfigError(f"{key}: holds half a character, given {tree[:_SHOWN]!a}; give a text of whole ones")
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def refuse_sealed(sections: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Reads YAML and JSON that a stranger may have written: nothing in them is run, and nothing in them explodes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,14 @@ def parse_yaml(text: str, place: str) -> Any:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise DocumentError(f"{place}{at}: is not valid YAML: {error.problem or error.context}; correct it") from error
-    except (yaml.YAMLError, ValueError, LookupError) as error:
-        # A value that does not fit the tag before it, or a number with more digits than Python reads.
+    except (yaml.YAMLError, ValueError, LookupError, OverflowError) as error:
+        # A value that does not fit the tag before it, or a number that is larger or longer than Python reads.
         raise DocumentError(f"{place}: is not valid YAML: {' '.join(str(error).split())}; correct it") from error
+
+
+def yaml_text(tree: Mapping[str, Any]) -> str:
+    """Return the YAML of a tree of plain values, its keys in their order; `parse_yaml` returns the same tree."""
+    return yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True)
 
 
 def read_json(path: Path, where: str = "") -> dict[str, Any]:
@@ -138,6 +143,18 @@ def _refuse_what_explodes(text: str, place: str) -> None:
 def _events(text: str) -> Iterator[Any]:
     # The parsers go from event to event without recursion, so that depth costs no stack.
     yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    class Dumper(yaml.SafeDumper):
+        def represent_text(self, text: str) -> yaml.ScalarNode:
+            # PyYAML writes these as they are, and reads them as line breaks.
+            style = '"' if any(sign in text for sign in "\x85\u2028\u2029") else None
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, Dumper.represent_text)
+    return Dumper
 
 
 @cache

@@ -16,6 +16,8 @@ from hpo.errors import StudyError
 from hpo.sealing import Secrets, hidden, hidden_argument
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
+# The sets of vector instructions of x86, widest first, that numerical libraries have code of their own for.
+_VECTORS = ("avx512f", "avx2", "avx")
 # What every report tells.
 _KEYS = ("python", "platform", "processor", "cpus", "memory_bytes", "gpus", "packages", "commit", "is_dirty", "command")
 
@@ -54,11 +56,25 @@ def _version(package: str) -> str | None:
 
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
+    return processor_of(info.read_text()) if info.exists() else platform.processor()
+
+
+def processor_of(info: str) -> str:
+    """Return the name of a processor, and what libraries choose their code by: its generation and widest vectors.
+
+    On hired machines the name alone is only that of a family: "AMD EPYC" is many, which round differently.
+
+    Args:
+        info: as /proc/cpuinfo has it.
+    """
+    lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
+    values = {key.strip(): value.strip() for key, _, value in lines}
+    if "model name" not in values:
+        return platform.processor()
+    flags = values.get("flags", "").split()
+    kind = [f"{key} {values[name]}" for key, name in (("family", "cpu family"), ("model", "model")) if name in values]
+    kind += [vectors for vectors in _VECTORS if vectors in flags][:1]
+    return f"{values['model name']} ({', '.join(kind)})" if kind else values["model name"]
 
 
 def _gpus() -> list[str]:

@@ -1,6 +1,7 @@
 """The error tree: everything a user can cause ends in one of these, with one clear line."""
 
 import difflib
+import signal
 from collections.abc import Iterable
 
 
@@ -44,9 +45,39 @@ class TrackError(HpoError):
     """The tracker cannot be used as asked."""
 
 
+class Interruption(KeyboardInterrupt):
+    """A signal asked this process to stop; an objective's own KeyboardInterrupt is none.
+
+    Attributes:
+        number: the signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says; some cannot say it."""
+    try:
+        return str(error)
+    except BaseException as fault:
+        # An error of a user's own class may raise anything when it is asked.
+        if is_interruption(fault):
+            raise
+        return f"(its text cannot be read: {type(fault).__name__})"
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether somebody stops this process; without a handler of ours Ctrl-C looks like a user's code's own."""
+    if isinstance(error, Interruption):
+        return True
+    return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error says, or the name of its kind where it says nothing."""
-    text = str(error).strip()
+    text = text_of(error).strip()
     # Some name every byte of what they could not read.
     return text.splitlines()[0][:300] if text else type(error).__name__
 

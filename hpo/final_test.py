@@ -12,6 +12,7 @@ from hpo.documents import parse_json, read_json
 from hpo.errors import MachineError, StudyError
 from hpo.final import has_final_model, noted_final_model
 from hpo.finalists import are_finalists_done, choose_winner
+from hpo.folder import shown
 from hpo.record import Record
 from hpo.search import is_over
 from hpo.splits import open_test_part
@@ -80,17 +81,17 @@ def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
     if not ledger.exists():
         return []
     texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
-    lines = [(number, parse_json(text, f"{ledger}:{number}")) for number, text in texts if text.strip()]
+    lines = [(number, parse_json(text, f"{shown(ledger)}:{number}")) for number, text in texts if text.strip()]
     for number, line in lines:
         if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
             # An opening that cannot be read cannot be counted, and may have been one of these data.
-            raise StudyError(f"{ledger}:{number}: is no opening of a test part; put back what was there")
+            raise StudyError(f"{shown(ledger)}:{number}: is no opening of a test part; put back what was there")
     return [line for _, line in lines if line["fingerprint"] == fingerprint]
 
 
 def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
     """Return the study's own opening of this part, which it remembers though the ledger be gone."""
-    path = study.folder.test_path
+    path = shown(study.folder.test_path)
     known = read_json(path) if path.exists() else {}
     return [known] if known.get("fingerprint") == fingerprint and {"study", "time"} <= known.keys() else []
 
@@ -118,7 +119,7 @@ def _winner(study: Study, record: Record) -> Trial:
 def _kept(study: Study, record: Record) -> str | None:
     """Return the folder of the winner's model; None where the objective keeps none."""
     model = noted_final_model(record)
-    return str(study.folder.inside(model.checkpoint_dir).absolute()) if study.keeps_models and model else None
+    return str(study.folder.inside(model.checkpoint_dir)) if study.keeps_models and model else None
 
 
 def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:

@@ -11,23 +11,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hpo.config import StudyConfig, config_from_dict
-from hpo.documents import read_json, read_yaml
+from hpo.documents import read_json, read_yaml, yaml_text
 from hpo.errors import DocumentError, StudyError
 
 RUNS = Path("runs")
 
 
 class StudyFolder:
-    """Paths inside one study's folder, and the files that belong to no other room.
+    """Paths inside one study's folder, absolute from the start, and the files that belong to no other room.
 
     Nothing in it may lead out of it: a folder from someone else could otherwise have files of ours read or overwritten.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        # An objective that runs in this process may change the working directory.
+        self.path = path = path.absolute()
         self.config_path = path / "config.yaml"
         self.database_path = path / "study.db"
         self.environment_path = path / "environment.json"
@@ -40,6 +39,9 @@ class StudyFolder:
         self.test_path = path / "test.json"
         self._lock_path = path / "driver.lock"
 
+    def __str__(self) -> str:
+        return str(shown(self.path))
+
     @property
     def exists(self) -> bool:
         """Whether a study was created here."""
@@ -47,7 +49,7 @@ class StudyFolder:
 
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration; whoever resumes or reproduces reads this and composes nothing."""
-        write_atomically(self.config_path, yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True))
+        write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def remove_unfinished(self) -> None:
         """Delete what a driver left that was killed while it created the study."""
@@ -58,7 +60,7 @@ class StudyFolder:
 
     def remove_states(self, keep: Collection[str]) -> None:
         """Delete the states of trainings that no later trial continues: all but those under these names."""
-        for path in self.states_dir.glob("*") if self.states_dir.exists() else ():
+        for path in self.states_dir.glob("*") if self.states_dir.is_dir() else ():
             if path.name not in keep:
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -69,18 +71,20 @@ class StudyFolder:
             StudyError: when there is no study here or its configuration cannot be read.
         """
         if not self.exists:
-            raise StudyError(f"study: there is none at {self.path}; see `ls {RUNS}`, or start one with `hpo search`")
+            raise StudyError(f"study: there is none at {self}; see `ls {RUNS}`, or start one with `hpo search`")
         self.refuse_links()
-        return config_from_dict(read_yaml(self.config_path))
+        return config_from_dict(read_yaml(shown(self.config_path)))
 
     def refuse_links(self) -> None:
         """Raise StudyError where a link inside the folder leads out of it."""
         root = self.path.resolve()
-        for folder, folders, files in os.walk(root):
+        for folder, folders, files in os.walk(self.path):
             for name in (*folders, *files):
                 path = Path(folder, name)
                 if path.is_symlink() and not path.resolve().is_relative_to(root):
-                    raise StudyError(f"{path}: is a link that leads out of the study's folder; put the file there")
+                    raise StudyError(
+                        f"{shown(path)}: is a link that leads out of the study's folder; put the file there"
+                    )
 
     def inside(self, name: str) -> Path:
         """Return the path of a file in the folder that a record or report names.
@@ -90,7 +94,7 @@ class StudyFolder:
         """
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise StudyError(f"{self.path}: names '{name}', which lies outside of the folder; put back what was there")
+            raise StudyError(f"{self}: names '{name}', which lies outside of the folder; put back what was there")
         return path
 
     def changed_files(self, below: str) -> list[str]:
@@ -114,13 +118,15 @@ class StudyFolder:
         """Make the folder, for this user alone: what is in it is state.
 
         Raises:
-            StudyError: when something else is there, or a link that leads elsewhere.
+            StudyError: when something else is there, or in it a link that leads elsewhere: what lies there would be
+                written, or deleted as left over.
         """
         refuse_link(self.path)
+        self.refuse_links()
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StudyError(f"{self.path}: cannot be made: {error.strerror}; make room for it, or move it") from error
+            raise StudyError(f"{self}: cannot be made: {error.strerror}; make room for it, or move it") from error
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(0o700)
 
@@ -132,7 +138,7 @@ class StudyFolder:
         """Return what `hpo test` wrote down; None while the test part is closed."""
         if not self.test_path.exists():
             return None
-        return read_json(self.test_path)
+        return read_json(shown(self.test_path))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -147,24 +153,26 @@ class StudyFolder:
             # A link in the lock's place would have the file that it leads to emptied.
             lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise StudyError(f"{self._lock_path}: cannot be opened: {error.strerror}; see what lies there") from error
+            raise StudyError(
+                f"{shown(self._lock_path)}: cannot be opened: {error.strerror}; see what lies there"
+            ) from error
         if not stat.S_ISREG(os.fstat(lock).st_mode):
             os.close(lock)
-            raise StudyError(f"{self._lock_path}: is no file; take it away")
+            raise StudyError(f"{shown(self._lock_path)}: is no file; take it away")
         with os.fdopen(lock, "r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 file.seek(0)
                 holder = file.read().strip() or "an unknown process"
-                raise StudyError(f"study: {self.path} is being run by {holder}; wait for it, or stop it") from error
+                raise StudyError(f"study: {self} is being run by {holder}; wait for it, or stop it") from error
             file.truncate(0)
             file.write(f"process {os.getpid()} on {os.uname().nodename}")
             file.flush()
             try:
                 yield
             finally:
-                if [path.name for path in self.path.iterdir()] == [self._lock_path.name]:
+                if self.path.is_dir() and [path.name for path in self.path.iterdir()] == [self._lock_path.name]:
                     # Nothing was created after all.
                     self._lock_path.unlink()
                     self.path.rmdir()
@@ -182,17 +190,27 @@ def find_study(name: str) -> StudyFolder:
         folder = StudyFolder(path)
         if _exists(folder):
             if path.parent == RUNS:
-                refuse_link(path)
+                refuse_link(folder.path)
             return folder
     known = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
     there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
 
 
+def shown(path: Path) -> Path:
+    """Return a path as people are told it: from the working directory, where it lies below that."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        # It was deleted.
+        return path
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def refuse_link(path: Path) -> None:
     """Raise StudyError where a study's folder under `runs/` is a link: a name stands for what lies there."""
     if path.is_symlink():
-        raise StudyError(f"{path}: is a link; put the folder itself there, or name the folder that it leads to")
+        raise StudyError(f"{shown(path)}: is a link; put the folder itself there, or name the folder that it leads to")
 
 
 def _exists(folder: StudyFolder) -> bool:
@@ -206,9 +224,9 @@ def _exists(folder: StudyFolder) -> bool:
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that a reader finds the old text or the new one, never half of it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    # Anew, for a link may lie in wait under any name that can be told beforehand.
-    aside.unlink(missing_ok=True)
     try:
+        # Anew, for a link may lie in wait under any name that can be told beforehand.
+        aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:

@@ -1,7 +1,5 @@
 """Finished trials of another study, for a strategy to learn from."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +10,7 @@ from hpo.errors import ConfigError
 from hpo.folder import RUNS, write_atomically
 from hpo.space import Point, Space, point_key
 from hpo.trials import Direction, Trial
-from hpo.trials_file import point_of, read_rows
+from hpo.trials_file import csv_text, point_of, read_rows
 
 # The round of imported trials: before a study's own first.
 BEFORE = -1
@@ -60,12 +58,8 @@ def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
     """Write imported trials as a table for `read_imports`, which tells values apart as well as texts do."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, ["state", "score", *keys], lineterminator="\n")
-    writer.writeheader()
-    for trial in trials:
-        writer.writerow({"state": trial.state, "score": trial.score, **trial.point})
-    write_atomically(path, text.getvalue())
+    rows = [[trial.state, trial.score, *(trial.point.get(key) for key in keys)] for trial in trials]
+    write_atomically(path, csv_text([["state", "score", *keys], *rows]))
 
 
 def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:

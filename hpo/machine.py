@@ -8,8 +8,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from hpo.errors import MachineError
+from hpo.errors import MachineError, text_of
 
 # What no point of a space is to blame for: with any of them a trial has not failed, it has not been tried.
 _FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
@@ -33,12 +34,15 @@ def machine_fault(error: BaseException, folder: Path | None = None) -> str | Non
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
-            inside = folder is not None and Path(_text(cause.filename)).absolute().is_relative_to(folder.absolute())
-            if cause.errno in _FAULTS or (isinstance(cause, PermissionError) and inside):
+            if cause.errno in _FAULTS or (isinstance(cause, PermissionError) and _is_inside(cause.filename, folder)):
                 return _line(cause.errno or errno.EIO, cause.filename or folder)
-        elif found := _IN_TEXTS.search(str(cause)):
+        elif found := _IN_TEXTS.search(text_of(cause)):
             return _line(int(found[1]), folder)
     return None
+
+
+def _is_inside(name: Any, folder: Path | None) -> bool:
+    return folder is not None and Path(_text(name)).absolute().is_relative_to(folder.absolute())
 
 
 @contextmanager
@@ -78,7 +82,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _line(number: int, path: str | bytes | int | Path | None) -> str:
+def _line(number: int, path: object) -> str:
     """Return the reason, the path, and what there is left: descriptors where those have run out, else bytes."""
     shown = f"{_text(path)}, " if _text(path) else ""
     if number in (errno.EMFILE, errno.ENFILE):
@@ -99,5 +103,6 @@ def _free(path: Path) -> str:
         return f"bytes free unknown ({error.strerror})"
 
 
-def _text(path: str | bytes | int | Path | None) -> str:
-    return "" if path is None or isinstance(path, int) else os.fsdecode(path)
+def _text(path: object) -> str:
+    """Return a path as a text; a user's own OSError may hold anything in its place."""
+    return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""

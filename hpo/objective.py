@@ -13,11 +13,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from hpo.config import explain
-from hpo.errors import ConfigError, DataError, HpoError
+from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
 from hpo.examples import Examples
-from hpo.sealing import Secrets, hidden, hidden_tree, opened, values_of
+from hpo.machine import machine_fault
+from hpo.origin import origin_of, refuse_another
+from hpo.own_place import OwnPlace
+from hpo.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
 
 TaskDict = Mapping[str, Any]
+
+# Signs of what a user's own code says when it fails.
+_LONGEST_REASON = 200
 
 _COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
@@ -82,17 +88,7 @@ class Objective:
         """Raise ConfigError when the objective's own check refuses the configuration."""
         if self.check is None:
             return
-        try:
-            self.check(config)
-        except HpoError:
-            raise
-        except ValidationError as error:
-            raise ConfigError(explain(error)) from error
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        except Exception as error:
-            # The user's own code may raise anything.
-            raise ConfigError(self._failed("check", error)) from error
+        self.check(config)
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
         """Return what there is to split, or None for an objective that brings its own data.
@@ -102,26 +98,14 @@ class Objective:
         """
         if self.describe_data is None:
             return None
+        described = self.describe_data(config)
         try:
-            return Examples(**self.describe_data(config))
-        except HpoError:
-            raise
-        except OSError as error:
-            raise DataError(f"data: {error.filename}: {error.strerror}; give a readable file") from error
-        except ValueError as error:
-            raise DataError(str(error)) from error
-        except TypeError as error:
+            return Examples(**described)
+        except (TypeError, AttributeError) as error:
             module = self.path.partition(":")[0]
             raise DataError(
-                f"objective: {module}.describe_data returns something else than Examples: {error}"
+                f"objective: {module}.describe_data returns something else than Examples: {text_of(error)}"
             ) from error
-        except Exception as error:
-            # The user's own code may raise anything.
-            raise DataError(self._failed("describe_data", error)) from error
-
-    def _failed(self, function: str, error: Exception) -> str:
-        module, text = self.path.partition(":")[0], " ".join(str(error).split())
-        return f"objective: {module}.{function} raised {type(error).__name__}: {text[:200]}; --debug shows where"
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples for the workers; return whether the objective reads them from there."""
@@ -140,65 +124,76 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
 
     Args:
         path: `package.module:function`.
-        import_from: a folder to import from besides the installed packages, such as the working directory.
+        import_from: a folder to import from besides what packages declare, such as the working directory.
         secrets: what configurations are opened with besides the environment.
 
     Raises:
-        ConfigError: when the module or the function does not exist, or belongs to Python itself.
+        ConfigError: when the module or the function does not exist, or may not be one: see `hpo.origin`.
     """
+    origin = origin_of(path, import_from)
     if import_from and import_from not in sys.path:
         sys.path.insert(0, import_from)
     module_name, _, function = path.partition(":")
     try:
-        module = importlib.import_module(module_name)
+        with OwnPlace(secrets or {}).entered():
+            module = importlib.import_module(module_name)
     except (ImportError, SyntaxError, ValueError) as error:
-        raise ConfigError(
-            f"objective: cannot import '{module_name}': {error}; allowed is package.module:function, importable from "
-            f"the working directory or installed"
-        ) from error
-    except (Exception, SystemExit) as error:
+        text = told(text_of(error), secrets or {}, _LONGEST_REASON)
+        raise ConfigError(f"objective: cannot import '{module_name}': {text}; --debug shows where") from error
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         # The user's own module may raise anything, and end like a script.
-        text = " ".join(str(error).split())[:200]
+        text = told(text_of(error), secrets or {}, _LONGEST_REASON)
         raise ConfigError(
             f"objective: importing '{module_name}' raised {type(error).__name__}: {text}; --debug shows where"
         ) from error
+    refuse_another(module, origin, import_from)
     run_fold = getattr(module, function, None)
     if not callable(run_fold):
         raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
-    if module_name.partition(".")[0] in sys.stdlib_module_names:
-        # A stranger's configuration may name any function: none of those that run programs or delete files.
-        raise ConfigError(f"objective: '{module_name}' is part of Python; name a module of yours")
-    if module_name.partition(".")[0] == __package__ and not module_name.startswith(f"{__package__}.objectives."):
-        raise ConfigError(f"objective: '{module_name}' is part of hpo and trains nothing; name a module of yours")
     companions = {name: getattr(module, name, None) for name in _COMPANIONS}
     for name in _TAKE_CONFIG:
         companion = companions[name]
         if companion is not None:
-            companions[name] = _opening(companion, secrets or {})
+            companions[name] = _guarded(companion, f"{module_name}.{name}", secrets or {})
     return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))
 
 
-def _opening(companion: Callable[..., Any], secrets: Secrets) -> Callable[..., Any]:
-    """Return the function as it is called with a sealed configuration; what it says quotes no opened value."""
+def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
+    """Return the function as it is called with a sealed configuration.
+
+    It gets that opened, and what it says quotes no opened value. Whatever it raises is an HpoError of one line.
+    """
 
     @functools.wraps(companion)
     def call(config: Mapping[str, Any], *arguments: Any) -> Any:
         values = values_of(config, secrets)
-        if not values:
-            return companion(config, *arguments)
         try:
-            answer = companion(opened(config, values), *arguments)
-        except ValidationError as error:
-            raise ConfigError(hidden(explain(error), values)) from error
-        except OSError as error:
-            raise DataError(
-                hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values)
-            ) from error
-        except Exception as error:
-            # The user's own code may raise anything, and say a secret with it.
-            raise ConfigError(hidden(f"objective: {' '.join(str(error).split())}", values)) from error
-        if not isinstance(answer, Mapping):
+            with OwnPlace(values).entered():
+                answer = companion(opened(config, values), *arguments)
+        except BaseException as error:
+            if is_interruption(error) or machine_fault(error) is not None:
+                raise
+            raise _refusal(name, error, values) from error
+        if not isinstance(answer, Mapping) or not values:
             return answer
         return {key: hidden_tree(part, values) if key in _SHOWN else part for key, part in answer.items()}
 
     return call
+
+
+def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
+    """Return what a user is told of an error of a companion."""
+    if isinstance(error, HpoError):
+        return type(error)(hidden(str(error), values))
+    if isinstance(error, ValidationError):
+        return ConfigError(hidden(explain(error), values))
+    if isinstance(error, OSError) and error.filename is not None:
+        return DataError(hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values))
+    text = told(text_of(error), values)
+    if isinstance(error, ValueError) and text:
+        # Meant for people.
+        return ConfigError(text)
+    text, kind = text[:_LONGEST_REASON], type(error).__name__
+    return ConfigError(f"objective: {name} raised {f'{kind}: {text}' if text else kind}; --debug shows where")

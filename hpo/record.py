@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from hpo.history import History
+from hpo.reported import cleaned
 from hpo.space import Point
 from hpo.trials import Direction, Outcome, Proposal, State, TaskGrid, Trial, finished
 
@@ -120,7 +121,7 @@ class Record:
 
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self._grid.name(index): index for index in range(self._grid.size)}
-        outcomes = {names[name]: Outcome.from_dict(attributes[name]) for name in names if name in attributes}
+        outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
         fidelity = {name: attributes[name] for name in _FIDELITY if name in attributes}
         trial = Trial(number, attributes[_ROUND], point, outcomes, **fidelity)
         if state == "running" and len(outcomes) < self._grid.size:

@@ -32,6 +32,7 @@ from hpo.record_guard import Guard
 from hpo.space import Point, Space, point_key
 from hpo.trials import State
 
+_STUDIES: Table = models.StudyModel.__table__
 _TRIALS: Table = models.TrialModel.__table__
 _PARAMS: Table = models.TrialParamModel.__table__
 _ATTRIBUTES: Table = models.TrialUserAttributeModel.__table__
@@ -156,6 +157,12 @@ class OptunaRows:
                     connection.execute(update(_NOTES).where(there).values(value_json=json.dumps(content)))
             if rows:
                 connection.execute(insert(_NOTES), rows)
+
+    def rename(self, name: str) -> None:
+        """Give the study another name."""
+        here = _STUDIES.c.study_id == self._study_id
+        with self._writing(0) as connection:
+            connection.execute(update(_STUDIES).where(here).values(study_name=name))
 
     def noted(self, key: str) -> Any:
         """Return a user attribute of the study; None when there is none of that name.

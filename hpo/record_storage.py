@@ -12,7 +12,15 @@ from sqlalchemy import event
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 from hpo.record import Record
-from hpo.record_guard import DamagedRecordError, Guard, Mark, backup_path, mark_path, refuse_damaged_file
+from hpo.record_guard import (
+    DamagedRecordError,
+    Guard,
+    Mark,
+    backup_path,
+    mark_path,
+    may_be_written,
+    refuse_damaged_file,
+)
 from hpo.record_rows import OptunaRows
 from hpo.sealing import hidden
 from hpo.space import Space
@@ -135,7 +143,7 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
     storage = open_storage(
         url, "record", "; study.storage must be null, or an Optuna storage such as sqlite:///file.db"
     )
-    if path is not None:
+    if path is not None and may_be_written(path):
         event.listen(storage.engine, "connect", _write_ahead)
         storage.engine.dispose()
     return storage

@@ -4,9 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from hpo.documents import read_json
+from hpo.documents import read_json, yaml_text
 from hpo.errors import StudyError
 from hpo.folder import StudyFolder
 
@@ -18,17 +16,26 @@ def unpack_report(path: Path, into: Path) -> StudyFolder:
         StudyError: when the file is no report of a study with a winner.
     """
     report = read_json(path)
-    winner = report.get("winner") or {}
-    if "config" not in report or "values" not in winner:
-        reason = winner.get("missing", "it is of an earlier version, or no report at all")
+    winner = report.get("winner")
+    if not isinstance(winner, dict) or "config" not in report or "values" not in winner:
+        why = winner.get("missing") if isinstance(winner, dict) else None
+        reason = why or "it is of an earlier version, or no report at all"
         raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
-    folder = StudyFolder(into)
-    folder.config_path.write_text(yaml.safe_dump(report["config"], sort_keys=False), encoding="utf-8")
+    try:
+        return _unpacked(report, winner, StudyFolder(into))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StudyError(
+            f"{path}: is no report of this toolkit ({type(error).__name__}: {error}); give another"
+        ) from error
+
+
+def _unpacked(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder) -> StudyFolder:
+    folder.config_path.write_text(yaml_text(report["config"]), encoding="utf-8")
     # What could not be found then is not known, which is no change.
     environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
     folder.write_json(folder.environment_path, environment)
     # The hashes are of files that are not here.
-    folder.write_json(into / "report.json", report | {"files": {}})
+    folder.write_json(folder.path / "report.json", report | {"files": {}})
     _write_row(folder.trials_path, winner, [dimension["key"] for dimension in report["space"]])
     return folder
 

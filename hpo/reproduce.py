@@ -14,7 +14,7 @@ from hpo.dispatch.local import LocalDispatcher
 from hpo.documents import read_json
 from hpo.environment import describe_environment
 from hpo.errors import StudyError
-from hpo.folder import StudyFolder
+from hpo.folder import StudyFolder, shown
 from hpo.keys import flatten, replaced
 from hpo.preparation import prepare_study
 from hpo.study import Study
@@ -121,12 +121,12 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
     refuse_tampered(folder)
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.grid.name(index) for index in range(study.grid.size)]
-    rows = read_rows(folder.trials_path, ("number", "state", "score", *study.space.keys, *names))
+    rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *study.space.keys, *names))
     different, is_same_machine = changes_since(folder)
     data = list(_data_changes(report, study))
-    winner = (report.get("winner") or {}).get("number")
+    winner = _inner(report, "winner").get("number")
     named = None if winner is None else str(winner)
-    missing = [] if report else [f"{folder.path}/report.json: is missing, so files that were changed are not noticed"]
+    missing = [] if report else [f"{folder}/report.json: is missing, so files that were changed are not noticed"]
     changes = [*missing, *data, *different]
     return Recorded(study, rows, changes, is_same_machine and not data, named, _allowed(report))
 
@@ -137,7 +137,7 @@ def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
     Besides, what had changed when the study went on all the same. The second value tells whether bit-identical scores
     can be asked for nevertheless: an earlier configuration is known, earlier data and code are not.
     """
-    environment = read_json(folder.environment_path) if folder.environment_path.exists() else {}
+    environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
     different = list(_environment_changes(environment, describe_environment()))
     is_same_machine = not any(change.startswith(_DECISIVE) for change in different)
     for change in _allowed(_report(folder)):
@@ -148,11 +148,17 @@ def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
 
 def _report(folder: StudyFolder) -> dict[str, Any]:
     path = folder.path / "report.json"
-    return read_json(path) if path.exists() else {}
+    return read_json(shown(path)) if path.exists() else {}
 
 
 def _allowed(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return (report.get("study") or {}).get("allowed_changes") or []
+    changes = _inner(report, "study").get("allowed_changes")
+    return [change for change in changes if _is_change(change)] if isinstance(changes, list) else []
+
+
+def _is_change(value: Any) -> bool:
+    lines = value.get("changes") if isinstance(value, Mapping) else None
+    return isinstance(lines, list) and all(isinstance(line, str) for line in lines)
 
 
 def reproduce(
@@ -220,19 +226,17 @@ def refuse_tampered(folder: StudyFolder) -> None:
     """Raise StudyError where a file of the study is not the one that its report was written with."""
     hashes = _report(folder).get("files") or {}
     if not isinstance(hashes, Mapping):
-        raise StudyError(
-            f"{folder.path / 'report.json'}: its 'files' are no names with hashes; put back what was there"
-        )
+        raise StudyError(f"{folder}/report.json: its 'files' are no names with hashes; put back what was there")
     for name, digest in hashes.items():
         path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:
             continue  # The winner's model, which is not published.
         if not path.exists():
-            raise StudyError(f"{path}: is missing; put it back, or write it again with `hpo report`")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            raise StudyError(f"{shown(path)}: is missing; put it back, or write it again with `hpo report`")
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise StudyError(
-                f"{path}: is not the file that the report was written with; put that back, or, where the study went on "
-                f"since, write the report again with `hpo report`"
+                f"{shown(path)}: is not the file that the report was written with; put that back, or, where the study "
+                f"went on since, write the report again with `hpo report`"
             )
 
 
@@ -241,8 +245,8 @@ def refuse_two_parts(folder: StudyFolder) -> None:
     for change in _allowed(_report(folder)):
         if any(line.startswith("config:") for line in change["changes"]):
             raise StudyError(
-                f"{folder.path}: its configuration was changed after {change.get('trials', 'some')} trials, so the "
-                f"search cannot be run again as one; `hpo reproduce {folder.path} --trial all` trains its trials again"
+                f"{folder}: its configuration was changed after {change.get('trials', 'some')} trials, so the "
+                f"search cannot be run again as one; `hpo reproduce {folder} --trial all` trains its trials again"
             )
 
 
@@ -250,7 +254,7 @@ def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> I
     for key in ("python", "platform", "processor", "commit"):
         if before.get(key) != now.get(key):
             yield f"{key}: was {before.get(key)}, is {now.get(key)}"
-    old, new = before.get("packages") or {}, now.get("packages") or {}
+    old, new = _inner(before, "packages"), _inner(now, "packages")
     for name in sorted({**old, **new}):
         if old.get(name) != new.get(name):
             yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
@@ -260,10 +264,10 @@ def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> I
 
 
 def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
-    before = (((report.get("data") or {}).get("split") or {}).get("parts")) or {}
+    before = _inner(report, "data", "split", "parts")
     now: Mapping[str, Any] = study.plan.parts if study.plan else {}
     for part in {**before, **now} if before else ():
-        old, new = before.get(part, {}).get("fingerprint"), now.get(part, {}).get("fingerprint")
+        old, new = _inner(before, part).get("fingerprint"), now.get(part, {}).get("fingerprint")
         if old != new:
             yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
     if before:
@@ -277,5 +281,13 @@ def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
 
 
 def _files(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    files = (report.get("data") or {}).get("files")
-    return files if isinstance(files, list) else ()
+    files = _inner(report, "data").get("files")
+    return [file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else ()
+
+
+def _inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """Return a mapping in a mapping; an empty one where it is not there: a report may be anybody's."""
+    for key in keys:
+        inner = report.get(key)
+        report = inner if isinstance(inner, Mapping) else {}
+    return report

@@ -19,6 +19,7 @@ An error's text may quote a value; it is put back behind its name there too.
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from hpo.documents import parse_yaml
@@ -57,6 +58,12 @@ _HARMLESS = {
 }
 # Anything shorter cannot be told from other text.
 _SHORTEST = 4
+# A line of a value of several, such as a key in PEM.
+_SHORTEST_LINE = 8
+# Before an escaped sign: as many as three levels of quoting have, and a few more.
+_SLASHES = r"\\{1,64}+"
+# Between two signs of a value that was written over several lines, as pprint and textwrap do.
+_BREAK = r"(?:['\"]?[^\S\n]*+\n\s*+b?['\"]?)?"
 # A number under such a key that is shorter than this is one: the width of a key, say.
 _SHORTEST_NUMBER = 6
 
@@ -66,11 +73,9 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
     secrets: dict[str, str] = {}
 
     def sealed(value: Any, key: str, is_secret: bool) -> Any:
-        is_secret = is_secret or looks_secret(key)
         if isinstance(value, Mapping):
-            return {
-                name: sealed(inner, f"{key}.{name}" if key else str(name), is_secret) for name, inner in value.items()
-            }
+            keys = {name: f"{key}.{name}" if key else str(name) for name in value}
+            return {name: sealed(value[name], inner, is_secret or looks_secret(inner)) for name, inner in keys.items()}
         if isinstance(value, list):
             return [sealed(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
         if is_secret and type(value) in (int, float) and len(str(value)) >= _SHORTEST_NUMBER:
@@ -103,7 +108,7 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
             f"{key}: looks like a secret, a part of which comes from the environment; let all of it come from there"
         )
 
-    return cast("dict[str, Any]", sealed(tree, prefix, False)), secrets
+    return cast("dict[str, Any]", sealed(tree, prefix, looks_secret(prefix))), secrets
 
 
 def is_sealed(value: Any) -> bool:
@@ -119,6 +124,14 @@ def sealed_keys(tree: Any, prefix: str = "") -> Iterator[str]:
             yield from sealed_keys(inner, f"{prefix}.{name}" if prefix else str(name))
     elif is_sealed(tree):
         yield prefix
+
+
+def sealed_names(tree: Any) -> list[str]:
+    """Return the names of all variables that the tree takes values from, each once, in their order."""
+    if isinstance(tree, Mapping | list):
+        inner = tree.values() if isinstance(tree, Mapping) else tree
+        return list(dict.fromkeys(name for branch in inner for name in sealed_names(branch)))
+    return _SEALED.findall(tree) if isinstance(tree, str) else []
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
@@ -163,12 +176,61 @@ def opened(tree: Any, values: Secrets) -> Any:
 
 
 def hidden(text: str, values: Secrets) -> str:
-    """Return the text with the names in place of these values, and of variables that are called like a secret."""
+    """Return the text with the names in place of these values, and of variables that are called like a secret.
+
+    A value is found in every form that `repr`, JSON and URLs give it, once or several times, also over several lines.
+    """
     named = {**{name: value for name, value in os.environ.items() if _is_secret_variable(name)}, **values}
-    for name, value in sorted(named.items(), key=lambda item: -len(item[1])):
-        if len(value) >= _SHORTEST:
-            text = text.replace(value, f"${{oc.env:{name}}}")
+    patterns = [(pattern, name) for name, value in named.items() for pattern in _patterns(value)]
+    # The longest first: a value may hold another.
+    for pattern, name in sorted(patterns, key=lambda each: -len(each[0].pattern)):
+        text = pattern.sub(f"${{oc.env:{name}}}", text)
     return _in_addresses(text, lambda secret: secret if _SEALED.fullmatch(secret) else "***")
+
+
+def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
+    """Return a text of a user's code as it may be shown and kept: secrets hidden first, and only then cut.
+
+    Args:
+        text: whatever it said.
+        values: the secrets that it knows, by name.
+        most: how many signs are kept; None = all. Of several lines the last, of one the first.
+        has_lines: whether its lines stay; else they are joined to one.
+    """
+    text = hidden(text, values)
+    if not has_lines:
+        text = " ".join(text.split())
+    # Half a character cannot be written to any file.
+    text = text.encode(errors="backslashreplace").decode()
+    if most is None or len(text) <= most:
+        return text
+    return text[-most:] if has_lines else text[:most]
+
+
+@lru_cache(maxsize=1024)
+def _patterns(value: str) -> tuple[re.Pattern[str], ...]:
+    """Return what finds a value in other texts, and each long line of it; nothing for what is too short."""
+    lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
+    forms = {value.strip(), *lines} if len(value.strip()) >= _SHORTEST else lines
+    return tuple(re.compile(_BREAK.join(map(_escaped, re.findall(r"\s+|\\+|\S", form)))) for form in forms)
+
+
+def _escaped(sign: str) -> str:
+    """Return a pattern for a sign, or a run of blanks or backslashes: as itself, escaped, and escaped several times."""
+    if sign.isspace():
+        return rf"(?:\s|\+|%(?:25)*(?:20|09|0[aAdD])|{_SLASHES}(?:[ntr]|x20|u0020))++"
+    code, in_bytes = ord(sign[0]), sign.encode(errors="surrogatepass")
+    in_pairs = sign.encode("utf-16-be", errors="surrogatepass").hex()
+    itself = _SLASHES if "\\" in sign else rf"(?:{_SLASHES})?+{re.escape(sign)}"
+    escapes = [
+        "".join(f"%(?:25)*{byte:02x}" for byte in in_bytes),
+        _BREAK.join(f"{_SLASHES}x{byte:02x}" for byte in in_bytes),
+        "".join(f"{_SLASHES}u{in_pairs[place : place + 4]}" for place in range(0, len(in_pairs), 4)),
+        f"{_SLASHES}U{code:08x}",
+        *([f"{_SLASHES}x{code:02x}"] if code < 256 else []),
+    ]
+    # Hexadecimal numbers may be in capitals; the sign itself may not.
+    return f"(?:{itself}|(?i:{'|'.join(escapes)}))"
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
@@ -183,9 +245,9 @@ def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
 
 
 def hidden_tree(tree: Any, values: Secrets) -> Any:
-    """Return the tree with every text as `hidden` has it."""
+    """Return the tree with every text and every name as `hidden` has it."""
     if isinstance(tree, Mapping):
-        return {name: hidden_tree(inner, values) for name, inner in tree.items()}
+        return {hidden_tree(name, values): hidden_tree(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list | tuple):
         return [hidden_tree(inner, values) for inner in tree]
     return hidden(tree, values) if isinstance(tree, str) else tree

@@ -18,6 +18,7 @@ from hpo.space import Point, Space
 # Names at the top of a space that are no dimensions.
 _RESERVED = ("require", "first")
 _MOST_POINTS = 100_000
+_LARGEST_WHOLE = 2**63 - 1
 _FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
 
 
@@ -139,6 +140,10 @@ def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
         raise SpaceError(f"{where}.{kind}: must be a list, given {given!r}")
     if not given:
         raise SpaceError(f"{where}.{kind}: is an empty list; give at least one value")
+    if len(given) > _MOST_POINTS:
+        raise SpaceError(
+            f"{where}.{kind}: must hold at most {_MOST_POINTS:,} values, given {len(given):,}; give a range"
+        )
     for value in given:
         if not isinstance(value, int | float | str | bool | None):
             raise SpaceError(f"{where}.{kind}: must hold numbers, texts or true/false, given {value!r}")
@@ -177,12 +182,23 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     assert isinstance(high, int | float)
     if low >= high:
         raise SpaceError(f"{where}: low must be below high, given low {low!r} and high {high!r}")
+    _refuse_vast(where, low, high, bool(integer))
     if log and low <= 0:
         raise SpaceError(f"{where}: low must be above 0 beside log: true, given {low!r}")
     points = fields.get("points")
     if points is None:
         return Range(key, low, high, bool(log), bool(integer), when)
     return Values(key, _spaced(where, low, high, bool(log), bool(integer), points), when)
+
+
+def _refuse_vast(where: str, low: float, high: float, integer: bool) -> None:
+    """Refuse spans that the arithmetic of draws cannot hold: 64 bits of whole numbers, or a float."""
+    if integer and not (low >= -_LARGEST_WHOLE and high <= _LARGEST_WHOLE and high - low < _LARGEST_WHOLE):
+        raise SpaceError(
+            f"{where}: must span less than 2^63 whole numbers of 64 bits, given low {low!r}, high {high!r}"
+        )
+    if not math.isfinite(float(high) - float(low)):
+        raise SpaceError(f"{where}: high less low must be below 1.8e308, given low {low!r} and high {high!r}")
 
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:

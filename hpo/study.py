@@ -21,8 +21,9 @@ from hpo.documents import read_json
 from hpo.environment import describe_environment, refuse_incomplete
 from hpo.errors import StudyError
 from hpo.examples import Examples
-from hpo.folder import RUNS, StudyFolder
+from hpo.folder import RUNS, StudyFolder, shown
 from hpo.imports import from_notes, to_notes
+from hpo.made_here import remember
 from hpo.objective import Objective
 from hpo.prepared_data import prepare_data
 from hpo.race import Race
@@ -32,7 +33,6 @@ from hpo.sealing import opened, values_of
 from hpo.source_code import describe_code
 from hpo.space import Space
 from hpo.splits import Plan
-from hpo.storage import sqlite_url
 from hpo.strategies import Strategy
 from hpo.tasks import TaskBuilder
 from hpo.trials import Direction, TaskGrid, Trial
@@ -91,9 +91,9 @@ class Study:
             self.config,
             self.plan,
             self.grid,
-            self.folder.data_dir.absolute() if self.plan and self.objective.prepare_data else None,
-            self.folder.checkpoints_dir.absolute() if self.keeps_models else None,
-            self.folder.states_dir.absolute(),
+            self.folder.data_dir if self.plan and self.objective.prepare_data else None,
+            self.folder.checkpoints_dir if self.keeps_models else None,
+            self.folder.states_dir,
             self.objective.continues,
         )
 
@@ -103,8 +103,8 @@ class Study:
         Raises:
             StudyError: it does not stand in its file any more.
         """
-        found = read_json(self.folder.environment_path)
-        refuse_incomplete(found, self.folder.environment_path)
+        found = read_json(shown(self.folder.environment_path))
+        refuse_incomplete(found, shown(self.folder.environment_path))
         return found
 
     def open(self) -> Record:
@@ -121,6 +121,7 @@ class Study:
             indices, data_dir = self.plan.development, self.folder.data_dir
             prepare_data(self.objective, self.config.trial, indices, data_dir, record)
         self.folder.freeze(self.config)
+        remember(self.config)
         return record
 
     def _create(self) -> Record:
@@ -182,7 +183,7 @@ class Study:
             path = self.folder.database_path
             if self.config.study.storage is None and not path.exists() and not backup_path(path).exists():
                 raise StudyError(
-                    f"record: {path} is missing, and so is its backup; a published folder has neither, and `hpo "
+                    f"record: {shown(path)} is missing, and so is its backup; a published folder has neither, and `hpo "
                     f"reproduce` and `hpo search --replay` need none"
                 ) from error
             raise DamagedRecordError(
@@ -191,8 +192,8 @@ class Study:
         changed = changed_config(Basis.noted(record, self.config).config, self.config.to_dict())
         if changed:
             raise StudyError(
-                f"{self.folder.config_path}: is not what the study was started with ({'; '.join(changed.values())}); "
-                f"put that back"
+                f"{shown(self.folder.config_path)}: is not what the study was started with "
+                f"({'; '.join(changed.values())}); put that back"
             )
         self._refuse_other_data(record)
         return record
@@ -205,7 +206,7 @@ class Study:
     def reference(self) -> str:
         """What commands call the study: its name under runs/, or its folder where it lies elsewhere."""
         name = self.config.study.name
-        return name if self.folder.path == RUNS / name else str(self.folder.path)
+        return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)
 
     def _record_arguments(self) -> tuple[str, str, Space, str, Direction, TaskGrid]:
         study = self.config.study
@@ -235,5 +236,8 @@ class Study:
 
 def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
     """Return the address of the Optuna storage that holds a study's record."""
+    # Here, so that a refusal does not wait for SQLAlchemy.
+    from hpo.storage import sqlite_url
+
     values = values_of(config.study.storage, config.secrets, "study.storage")
     return opened(config.study.storage, values) or sqlite_url(folder.database_path)

@@ -58,7 +58,7 @@ def close_in_tracker(study: Study, record: Record, tracker: Tracker, report: Rep
         max((trial.ended for trial in history if trial.ended), default=time.time()),
         report.metrics,
         study_note(study, history, winner, _LINKS, is_running=False),
-        [str(path.absolute()) for path in report.paths],
+        [str(path) for path in report.paths],
         list(_best_so_far(history, winner, study.config.study.direction)),
     )
     tracker.send(track.close_study(ending))
@@ -142,7 +142,7 @@ def _model(study: Study, record: Record, winner: Trial) -> track.Model:
         trial=winner.number,
         point=dict(winner.point),
         description=f"{study.config.study.metric} {winner.score:.4f}, {short_text(winner.point)}",
-        checkpoint_dir=str(study.folder.inside(final.checkpoint_dir).absolute()),
+        checkpoint_dir=str(study.folder.inside(final.checkpoint_dir)),
         objective=study.config.objective,
         prediction=prediction,
         packages=[f"{name}=={packages[name]}" for name in _NEEDED if name in packages],

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError
 
-from hpo.config import explain, refuse_sealed
+from hpo.config import explain, refuse_sealed, refuse_unwritable
 from hpo.config_sections import ObjectivePath, Section, SplitSection, StudyName
+from hpo.documents import yaml_text
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError, StudyError
 from hpo.folder import RUNS, write_atomically
@@ -54,6 +54,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     Raises:
         HpoError: when the configuration or the data is refused; nothing has been created then.
     """
+    refuse_unwritable(tree)
     tree, secrets = seal(tree)
     refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
     config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
@@ -67,7 +68,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
     folder = _new_folder(training.study.name)
-    write_atomically(folder / "config.yaml", yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True))
+    write_atomically(folder / "config.yaml", yaml_text(dict(tree)))
     write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))
     task: dict[str, Any] = {
         "objective": training.objective,

@@ -1,7 +1,8 @@
-"""Reads trials.csv back: the points of its rows, and what they scored."""
+"""The form of trials.csv: its text, and how it is read back: the points of its rows, and what they scored."""
 
 import csv
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hpo.dimensions import Choices, Dimension, Range, Value, allows
@@ -12,6 +13,20 @@ Row = Mapping[str, str]
 
 # The columns that differ from one run of a study to the next.
 TIMES = ("seconds", "started", "ended")
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return the rows as CSV that `read_rows` reads back, whatever texts are in them; None is an empty field."""
+    lines = _Lines()
+    # Python quotes what ends a line for the writer, and takes either sign for an end when it reads.
+    csv.writer(lines, lineterminator="\r\n").writerows(rows)
+    return "".join(f"{line.removesuffix(chr(13) + chr(10))}\n" for line in lines)
+
+
+class _Lines(list[str]):
+    """A file, as far as a CSV writer is concerned: a line a row."""
+
+    write = list.append
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
@@ -62,6 +77,7 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

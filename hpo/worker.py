@@ -1,26 +1,28 @@
 """Runs one task in whatever process it is called in: resolve the objective, run it, catch what goes wrong."""
 
+import functools
 import inspect
-import json
-import math
 import os
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from hpo.errors import MachineError
+from hpo import reported
+from hpo.errors import MachineError, is_interruption, text_of
 from hpo.machine import machine_fault
 from hpo.memory import figures, held
 from hpo.objective import resolve
-from hpo.sealing import hidden, opened, values_of
+from hpo.own_place import OwnPlace
+from hpo.sealing import opened, told, values_of
 from hpo.trials import Outcome
 
 Message = dict[str, Any]
 # With one of these a task ends.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
-Points = Generator[Mapping[str, float], None, Any]
+# Signs of an error, and of its traceback, that are kept.
+_LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000
 
 
 def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iterator[Message]:
@@ -35,40 +37,60 @@ def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iter
             `checkpoint_dir` (None, or where the best model is kept), and for messages `study`, `trial`, `fold`,
             `repeat`. Perhaps also `secrets`, the values by name that the config is opened with (see `hpo.sealing`),
             which the objective gets in their places.
-        import_from: a folder to import the objective from besides the installed packages.
+        import_from: a folder to import the objective from besides what packages declare; None = the working directory.
 
     Yields:
         `{"point": {...}}` for each step of the curve, `{"warning": text}` for what people should know, then once
         `{"outcome": {...}}`, the fields of `Outcome`. Nothing the objective does is raised: a failure is an outcome.
         Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`.
+        What the objective says, names of metrics included, comes with its secrets hidden.
     """
     started, clock = time.time(), time.perf_counter()
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
+    seconds: float | None = None
     error = details = None
     values: Mapping[str, str] = payload.get("secrets", {})
-    try:
-        values = values_of(payload["config"], values)
-        task = {key: value for key, value in payload.items() if key != "secrets"}
-        task["config"] = opened(payload["config"], values)
-        run_fold = resolve(payload["objective"], import_from).run_fold
-        for message in _steps(run_fold(task)):
-            if "result" not in message:
-                curve += [message["point"]] if "point" in message else []
-                yield message
-            else:
-                # The final training has no validation part, and so no score.
-                metrics = _checked(message["result"], payload["metric"], is_scored=payload.get("validation") != [])
-    # SystemExit too: an objective that calls sys.exit() must not take the worker with it.
-    except (Exception, SystemExit) as caught:  # noqa: BLE001
-        fault = machine_fault(caught, _study_folder(payload))
-        if fault is not None:
-            yield {"machine_fault": hidden(fault, values)}
-            return
-        error, details = (hidden(text, values) for text in (_one_line(caught), traceback.format_exc()))
+    place, steps = OwnPlace(values), None
+
+    @functools.cache
+    def shown(name: str) -> str:
+        return told(name, values, _LONGEST_LINE)
+
+    while True:
+        try:
+            with place.entered():
+                if steps is None:
+                    values = place.secrets = values_of(payload["config"], values)
+                    steps = _steps(payload, values, import_from or str(Path.cwd()))
+                step = next(steps, None)
+        except BaseException as caught:
+            if is_interruption(caught):
+                raise
+            # Everything else is the objective's doing: one that calls sys.exit() must not take the worker with it.
+            fault = machine_fault(caught, _study_folder(payload))
+            if fault is not None:
+                yield {"machine_fault": told(fault, values)}
+                return
+            error = _one_line(caught, values)
+            details = told(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+            break
+        if step is None:
+            break
+        kind, content = step
+        if kind == "point":
+            point = {shown(name): number for name, number in content.items()}
+            curve.append(point)
+            yield {"point": point}
+        elif kind == "warning":
+            yield {"warning": told(content, values, _LONGEST_LINE)}
+        else:
+            seconds = content.pop("seconds", None)
+            metrics = {shown(name): number for name, number in content.items()}
     # An objective that only looks its score up tells what the training took.
-    seconds = metrics.pop("seconds", time.perf_counter() - clock)
-    outcome = Outcome(metrics, curve, seconds, error, started=started, worker=os.getpid(), details=details)
+    took = reported.seconds(seconds)
+    taken = time.perf_counter() - clock if took is None else took
+    outcome = Outcome(metrics, curve, taken, error, started=started, worker=os.getpid(), details=details)
     yield {"outcome": outcome.to_dict()}
 
 
@@ -100,61 +122,34 @@ def _study_folder(payload: Mapping[str, Any]) -> Path | None:
     return Path(inner).parent.parent if inner else None
 
 
-def _steps(result: Any) -> Iterator[Message]:
-    """Yield the points of a generator and then what it returned; a plain return value is the latter alone."""
-    if not inspect.isgenerator(result):
-        yield {"result": result}
-        return
-    final = yield from _points(cast("Points", result))
-    yield {"result": final}
-
-
-def _points(generator: Points) -> Generator[Message, None, Any]:
-    while True:
+def _steps(payload: Mapping[str, Any], values: Mapping[str, str], import_from: str) -> Iterator[tuple[str, Any]]:
+    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers."""
+    task = {key: value for key, value in payload.items() if key != "secrets"}
+    task["config"] = opened(payload["config"], values)
+    returned = resolve(payload["objective"], import_from).run_fold(task)
+    while inspect.isgenerator(returned):
         try:
-            point = next(generator)
+            step = next(returned)
         except StopIteration as stop:
-            return stop.value
-        if set(point) == {"warning"}:
-            yield {"warning": " ".join(str(point["warning"]).split())}
-        else:
-            plain = {str(name): _number(value) for name, value in point.items()}
-            # Whatever an objective reports is the same for every dispatcher, and on reading the record: JSON.
-            yield {"point": json.loads(json.dumps(plain, default=repr))}
+            returned = stop.value
+            break
+        if not isinstance(step, Mapping):
+            raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
+        yield ("warning", str(step["warning"])) if set(step) == {"warning"} else ("point", reported.numbers(step))
+    # The final training has no validation part, and so no score.
+    found = reported.result(returned, payload["metric"], is_scored=payload.get("validation") != [])
+    left_out = [f"'{name}'" for name in returned if str(name) not in found] if isinstance(returned, Mapping) else []
+    if left_out:
+        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number"
+    if "seconds" in found and reported.seconds(found["seconds"]) is None:
+        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {found['seconds']}: measured instead"
+    yield "result", found
 
 
-def _checked(result: Any, metric: str, is_scored: bool) -> dict[str, float]:
-    """Return the objective's numbers as plain floats and ints, or raise with what is wrong with them."""
-    if isinstance(result, int | float) and not isinstance(result, bool):
-        result = {metric: result}
-    if not isinstance(result, Mapping):
-        raise ValueError(f"the objective must return a number or a dict of numbers, it returned {result!r}")
-    if is_scored:
-        _refuse_bad_score(result, metric)
-    return {str(name): number for name, value in result.items() if isinstance(number := _number(value), int | float)}
-
-
-def _refuse_bad_score(result: Mapping[str, Any], metric: str) -> None:
-    if metric not in result:
-        raise ValueError(
-            f"the objective returned no '{metric}'; it returned: {', '.join(map(str, result)) or 'nothing'}"
-        )
-    score = _number(result[metric])
-    if not isinstance(score, int | float):
-        raise ValueError(f"the objective's '{metric}' must be a number, it is {result[metric]!r}")
-    if not math.isfinite(score):
-        raise ValueError(f"the objective's '{metric}' is {score}: the training diverged or nothing was scored")
-
-
-def _number(value: Any) -> Any:
-    """Return NumPy and torch scalars as plain numbers; everything else as it is."""
-    value = value.item() if hasattr(value, "item") and not isinstance(value, int | float) else value
-    return int(value) if isinstance(value, bool) else value
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+def _one_line(error: BaseException, values: Mapping[str, str]) -> str:
+    text = text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
         # Its own text is empty as a rule; an objective may have found better words.
         text = f"{text or 'out of memory'}; {figures(held())}"
-    return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__
+    name = type(error).__name__
+    return told(f"{name}: {text}" if text else name, values, _LONGEST_LINE)

@@ -21,6 +21,8 @@ if GUARD not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
 # Ray's switch for whether it is reached from other machines. Its processes talk in C++, past the guard.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Where it is remembered which studies were made here.
+os.environ["XDG_STATE_HOME"] = str(NETWORK_LOG.parent)
 # Tests look into MLflow themselves; our own processes say it to it anyway.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 

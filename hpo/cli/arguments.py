@@ -1,7 +1,7 @@
 """The arguments that the sub-commands share."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from hpo.errors import ConfigError
@@ -32,6 +32,19 @@ def add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
 
 
+def study_name(given: str, option: str) -> str:
+    """Return a name that may be a study's; raises ConfigError for any other."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from hpo.config import explain
+    from hpo.config_sections import StudyName
+
+    try:
+        return str(TypeAdapter(StudyName).validate_python(given))
+    except ValidationError as error:
+        raise ConfigError(explain(error, option)) from error
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the trained model that a command works with."""
     parser.add_argument("model", metavar="MODEL", help="a study, for its winner; or a checkpoint folder")
@@ -42,29 +55,36 @@ def add_overrides(parser: argparse.ArgumentParser, what: str = "key=value, group
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help=what)
 
 
-def read_config(parser: argparse.ArgumentParser, primary: str, arguments: Sequence[str]) -> dict[str, Any] | None:
-    """Return the composed configuration; None where it was only to be printed (`--cfg job`), which is done then.
+def add_trust(parser: argparse.ArgumentParser, where: str = "") -> None:
+    """Add what lets a study of somebody else run its objective."""
+    what = "run the objective of a study that was not made here without asking"
+    parser.add_argument("--trust", action="store_true", help=f"{where}: {what}" if where else what)
 
-    Args:
-        parser: gets what chooses and shows a configuration.
-        primary: the primary configuration, `search` or `train`.
-        arguments: the command line.
-    """
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add what chooses and shows a configuration."""
     add_overrides(parser)
     parser.add_argument("--cfg", choices=["job"], help="print the configuration and do nothing")
     parser.add_argument("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
     parser.add_argument("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
-    given = parser.parse_intermixed_args(arguments)
 
-    # After the parsing, so that `--help` does not wait for Hydra.
+
+def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the composed configuration.
+
+    Args:
+        primary: the primary configuration, `search` or `train`.
+        given: the arguments of `add_config`.
+    """
+    # Here, so that `--help` does not wait for Hydra.
     from hpo.cli.compose import compose_config
 
-    tree = compose_config(primary, given.overrides, given.config_dir, given.config)
-    if not given.cfg:
-        return tree
-    import yaml
+    return compose_config(primary, given.overrides, given.config_dir, given.config)
 
+
+def show_config(tree: Mapping[str, Any]) -> None:
+    """Print a configuration, its secrets by name."""
+    from hpo.documents import yaml_text
     from hpo.sealing import seal
 
-    print(yaml.safe_dump(seal(tree)[0], sort_keys=False, allow_unicode=True), end="")
-    return None
+    print(yaml_text(seal(tree)[0]), end="")

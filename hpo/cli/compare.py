@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import make_parser, study_name
 
 if TYPE_CHECKING:
     from hpo.compare.comparison import Comparison
@@ -132,7 +132,7 @@ def _compare_studies(given: argparse.Namespace) -> int:
     name = _name(given.name) or "compare-" + "-".join(study.label for study in studies)[:80]
     folder = StudyFolder(RUNS / name)
     if folder.exists or (folder.path / "comparison.yaml").exists():
-        raise StudyError(f"--name: {folder.path} holds something else; choose another name")
+        raise StudyError(f"--name: {folder} holds something else; choose another name")
     shared = min(len(study.search.losses) for study in studies)
     # A mean over unequal budgets would favour the larger: all are compared at the smallest.
     budgets = [Budget(amount, "trials") for amount in _amounts(given.at, shared)]
@@ -193,13 +193,4 @@ def _number(option: str, given: str, whole: bool = False) -> float:
 
 
 def _name(given: str | None) -> str | None:
-    from pydantic import TypeAdapter, ValidationError
-
-    from hpo.config import explain
-    from hpo.config_sections import StudyName
-    from hpo.errors import ConfigError
-
-    try:
-        return None if given is None else str(TypeAdapter(StudyName).validate_python(given))
-    except ValidationError as error:
-        raise ConfigError(explain(error, "--name")) from error
+    return None if given is None else study_name(given, "--name")

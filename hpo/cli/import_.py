@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import make_parser, study_name
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,16 +37,9 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     _refuse_without_effect(given)
 
-    from pydantic import TypeAdapter, ValidationError
-
-    from hpo.config import explain
-    from hpo.config_sections import StudyName
     from hpo.exchange.imported import import_folder, renamed, write_import
 
-    try:
-        path = import_folder(TypeAdapter(StudyName).validate_python(given.name))
-    except ValidationError as error:
-        raise ConfigError(explain(error, "NAME")) from error
+    path = import_folder(study_name(given.name, "NAME"))
     imported = renamed(_read(given), _new_names(given.rename or ""))
     write_import(path, imported)
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""

@@ -6,16 +6,18 @@ imported inside its `run`, so that every `--help` answers at once.
 
 import errno
 import importlib
+import io
 import keyword
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
-from hpo.errors import HpoError
+from hpo.errors import HpoError, Interruption
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -54,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     before = os.umask(0o077)
     os.umask(0o077 if given and given[0] in _PRIVATE else before)
+    # A terminal need not know every sign of a name.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         with _ending_in_order():
             code = _run(given)
@@ -75,29 +81,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.umask(before)
 
 
-class _Terminated(KeyboardInterrupt):
-    """A signal asked the command to end, which it does as after Ctrl-C."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+class _Terminated(Interruption):
+    """A signal asked the command to end."""
 
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, where nobody has decided otherwise (as `nohup` does)."""
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, where nobody has decided otherwise (as `nohup` does).
+
+    Ctrl-C too is told from a KeyboardInterrupt that a user's own code raises.
+    """
 
     def end(number: int, _frame: FrameType | None) -> None:
         raise _Terminated(number)
 
-    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    ours = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
     for number in ours:
         signal.signal(number, end)
     try:
         yield
     finally:
         for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, before[number])
 
 
 def _run(given: list[str]) -> int:
@@ -118,6 +124,14 @@ def _run(given: list[str]) -> int:
         from hpo.errors import nearest
 
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
+    try:
+        str(Path.cwd()).encode()
+    except FileNotFoundError:
+        return _fault("working directory: it was deleted; go to another (cd)")
+    except UnicodeEncodeError:
+        return _fault(
+            "working directory: its name is not UTF-8, as the files of a study are; rename it, or go to another"
+        )
     debug = "--debug" in given
     # A module cannot be called `import`.
     module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]

@@ -36,6 +36,7 @@ class Progress:
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._started = self._last_line = time.monotonic()
         self._num_printed = 0
+        self._warnings: set[str] = set()
         self._console = Console(file=sys.stdout)
         self._live: Live | None = None
         if self._console.is_terminal:
@@ -69,8 +70,10 @@ class Progress:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
         if report.warning is not None:
-            line = Text(f"warning: trial {trial.number}: {report.warning}")
-            self._console.print(line, soft_wrap=True)
+            # What every trial says is said once.
+            if report.warning not in self._warnings:
+                self._console.print(Text(f"warning: trial {trial.number}: {report.warning}"), soft_wrap=True)
+            self._warnings.add(report.warning)
         elif report.point is not None:
             self._running[task] = report.point
         else:

@@ -38,6 +38,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _write(given: argparse.Namespace) -> int:
+    from hpo.folder import shown
     from hpo.preparation import load_study
     from hpo.report import write_checklist, write_latex, write_report
     from hpo.report.publish import publish
@@ -52,7 +53,7 @@ def _write(given: argparse.Namespace) -> int:
     paths += [write_checklist(study)] if given.checklist else []
     paths += [write_latex(study)] if given.latex else []
     for path in [*paths, *(publish(study) if given.publish else ())]:
-        print(path)
+        print(shown(path))
     return 0
 
 

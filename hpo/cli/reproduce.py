@@ -1,10 +1,11 @@
 """`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpo.cli.arguments import make_parser
+from hpo.cli.arguments import add_trust, make_parser
 
 if TYPE_CHECKING:
     from hpo.folder import StudyFolder
@@ -30,6 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
     parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
+    add_trust(parser)
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
     given = parser.parse_intermixed_args(arguments)
 
@@ -40,21 +42,38 @@ def run(arguments: Sequence[str]) -> int:
 
     if given.tolerance is not None and not 0 <= given.tolerance < 1:
         raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
-    folds, data = _folds(given.folds), _elsewhere(given.data)
+    asked = _Asked(given.trial, _folds(given.folds), given.tolerance, _elsewhere(given.data), given.trust)
     if not given.study.startswith("runs:/"):
-        return _reproduce_found(Path(given.study), given.trial, folds, given.tolerance, data)
+        return _reproduce_found(Path(given.study), asked)
 
     from hpo.track.mlflow_download import download_study
 
     with tempfile.TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
         trial = download_study(given.study.removeprefix("runs:/"), given.uri, Path(scratch))
         which = given.trial if trial is None or given.trial != "best" else str(trial)
-        return _reproduce(StudyFolder(Path(scratch)), which, folds, given.tolerance, data)
+        return _reproduce(StudyFolder(Path(scratch)), replace(asked, trial=which))
 
 
-def _reproduce_found(
-    path: Path, which: str, folds: Sequence[int] | None, tolerance: float | None, data: Mapping[str, str]
-) -> int:
+@dataclass(frozen=True)
+class _Asked:
+    """What of the command line holds for every kind of study.
+
+    Attributes:
+        trial: best, all, or a number.
+        folds: only these; None = all.
+        tolerance: largest difference; None = what can be asked for.
+        data: where they lie now, by key.
+        is_trusted: whether a study of somebody else is run without a question.
+    """
+
+    trial: str
+    folds: Sequence[int] | None
+    tolerance: float | None
+    data: Mapping[str, str]
+    is_trusted: bool
+
+
+def _reproduce_found(path: Path, asked: _Asked) -> int:
     """Reproduce a study by its name or folder, or by a report.json: with the files beside it, or from it alone."""
     from tempfile import TemporaryDirectory
 
@@ -62,20 +81,23 @@ def _reproduce_found(
     from hpo.report_alone import unpack_report
 
     if path.suffix != ".json" or not path.is_file():
-        return _reproduce(find_study(str(path)), which, folds, tolerance, data)
+        return _reproduce(find_study(str(path)), asked)
     if path.name == "report.json" and StudyFolder(path.parent).exists:
-        return _reproduce(StudyFolder(path.parent), which, folds, tolerance, data)
+        return _reproduce(StudyFolder(path.parent), asked)
     with TemporaryDirectory(prefix="hpo-report-") as scratch:
-        return _reproduce(unpack_report(path, Path(scratch)), which, folds, tolerance, data)
+        return _reproduce(unpack_report(path, Path(scratch)), asked)
 
 
-def _reproduce(
-    folder: "StudyFolder", which: str, folds: Sequence[int] | None, tolerance: float | None, data: Mapping[str, str]
-) -> int:
-    from hpo.reproduce import TOLERANCE, Comparison, read_recorded, reproduce
+def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
+    from hpo.cli.trust import ask_for_trust
+    from hpo.reproduce import TOLERANCE, Comparison, changes_since, read_recorded, refuse_tampered, reproduce
 
-    recorded = read_recorded(folder, data)
-    allowed = tolerance if tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
+    config = folder.config()
+    refuse_tampered(folder)
+    # Before anything of the study's is imported.
+    ask_for_trust(config, changes_since(folder)[0], asked.is_trusted)
+    recorded = read_recorded(folder, asked.data)
+    allowed = asked.tolerance if asked.tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
     print("what changed:" if recorded.changes else "what changed: nothing")
     for change in recorded.changes:
         print(f"  {change}")
@@ -88,7 +110,7 @@ def _reproduce(
         head = f"trial {comparison.trial}  {comparison.name}  recorded {comparison.recorded:.6f}"
         print(f"{head}  reproduced {now}{difference}{verdict}", flush=True)
 
-    comparisons = reproduce(recorded, which, folds, tell)
+    comparisons = reproduce(recorded, asked.trial, asked.folds, tell)
     missed = [comparison for comparison in comparisons if not comparison.holds(allowed)]
     if missed:
         print(f"not reproduced: {len(missed)} of {len(comparisons)} trainings differ")

@@ -11,6 +11,7 @@ from hpo.documents import read_json
 from hpo.errors import MachineError
 from hpo.final import has_final_model
 from hpo.finalists import are_finalists_done
+from hpo.folder import shown
 from hpo.machine import machine_faults
 from hpo.record import Record
 from hpo.run import Result, run_study
@@ -76,7 +77,7 @@ def _has_work(study: Study, record: Record) -> bool:
 
 def _last_words(study: Study, progress: Progress) -> str:
     return (
-        f"\nstopped: {progress.num_done} of {study.config.study.trials} trials are saved in {study.folder.path}\n"
+        f"\nstopped: {progress.num_done} of {study.config.study.trials} trials are saved in {study.folder}\n"
         f"go on with: hpo resume {study.reference}\n"
     )
 
@@ -112,7 +113,7 @@ def _conclude(study: Study, result: Result) -> None:
         for key, value in result.winner.point.items():
             print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
     _tell_workers(study)
-    print(f"report: {result.report_path}")
+    print(f"report: {shown(result.report_path)}")
     if not result.is_tracked:
         print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
     if result.winner is not None and study.plan is not None and "test" in study.plan.parts:
@@ -125,6 +126,8 @@ def _tell_workers(study: Study) -> None:
     """Say how long simulated workers took, and that workers stood idle for want of points to try."""
     cost = read_json(study.folder.path / "report.json")["cost"]
     dispatch = study.config.dispatch
+    if cost.get("wall_seconds") is None:
+        return
     if dispatch.name == "simulated":
         print(
             f"simulated: {dispatch.workers or 1:,} worker(s) take {cost['wall_seconds']:,.0f} s for "

@@ -1,9 +1,11 @@
 """`hpo search`: create the study, or continue it if it exists unchanged, and run it to its budget."""
 
+import argparse
 from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser, read_config
-from hpo.cli.replay import compare, replay_of
+from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
+from hpo.cli.replay import Replay, compare, replay_of
+from hpo.errors import ConfigError
 
 _EXAMPLES = """\
   hpo search                                        the default study: a Transformer on handwritten digits
@@ -20,9 +22,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("search", __doc__, _EXAMPLES)
     parser.add_argument("--replay", metavar="STUDY", help="run this study's whole search again and compare its trials")
-    replay = replay_of(arguments)
-    tree = read_config(parser, "search", replay.arguments if replay else arguments)
-    if tree is None:
+    add_trust(parser, "with --replay")
+    add_config(parser)
+    given = parser.parse_intermixed_args(arguments)
+    if given.trust and not given.replay:
+        parser.error("--trust has no effect without --replay")
+    replay = _replay(given) if given.replay else None
+    tree = replay.tree if replay else read_config("search", given)
+    if given.cfg:
+        show_config(tree)
         return 0
 
     from hpo.config import config_from_dict
@@ -35,10 +43,22 @@ def run(arguments: Sequence[str]) -> int:
     study = prepare_study(config)
 
     from hpo.cli.running import run_to_the_end
+    from hpo.folder import shown
 
     if replay and study.folder.exists:
-        print(f"{study.folder.path} is there already: what it lacks is trained, and nothing again; delete it for that")
+        print(f"{study.folder} is there already: what it lacks is trained, and nothing again; delete it for that")
+    for change in replay.changes if replay else ():
+        print(f"what changed: {change}")
     code = run_to_the_end(study)
     if replay is None or code not in (0, 1):
         return code
-    return compare(replay, study.folder.trials_path)
+    return compare(replay, shown(study.folder.trials_path))
+
+
+def _replay(given: argparse.Namespace) -> Replay:
+    for option in ("config", "config_dir"):
+        if getattr(given, option):
+            raise ConfigError(
+                f"--{option.replace('_', '-')}: has no effect with --replay, which has a configuration; take it out"
+            )
+    return replay_of(given.replay, given.overrides, given.trust)

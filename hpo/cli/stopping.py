@@ -11,6 +11,7 @@ from types import FrameType
 from typing import NoReturn, Self
 
 from hpo.dispatch import Dispatcher, Report
+from hpo.errors import Interruption
 from hpo.trials import Task
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -21,12 +22,8 @@ _PATIENCE_SECONDS = 8.0
 _LOOK_SECONDS = 0.5
 
 
-class Stopped(KeyboardInterrupt):
+class Stopped(Interruption):
     """A signal asked the search to stop."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 class Stopping:

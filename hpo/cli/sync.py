@@ -2,12 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_overrides, add_study, make_parser
 
+if TYPE_CHECKING:
+    from hpo.record import Record
+    from hpo.report import Report
+    from hpo.study import Study
+    from hpo.track.mlflow_contents import Contents
+
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code: 1 when MLflow could not be reached."""
+    """Run the command; return its exit code: 1 when MLflow cannot be reached, or has something else than the record."""
     parser = make_parser("sync", __doc__, "  hpo sync digits track.uri=http://127.0.0.1:5000")
     add_study(parser)
     add_overrides(parser, "track.uri=...")
@@ -18,7 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.folder import find_study
     from hpo.preparation import load_study
     from hpo.report import write_report
-    from hpo.track import make_tracker
+    from hpo.track import make_tracker, tracking_uri
+    from hpo.track.mlflow_contents import read_contents
     from hpo.tracking import close_in_tracker, open_in_tracker
 
     path = str(find_study(given.study).config_path)
@@ -29,8 +37,27 @@ def run(arguments: Sequence[str]) -> int:
         tracker = make_tracker(study.config, study.grid, study.folder.path)
         assert tracker is not None
         open_in_tracker(study, record, tracker)
-        close_in_tracker(study, record, tracker, write_report(study, record))
+        report = write_report(study, record)
+        close_in_tracker(study, record, tracker, report)
         # Whoever asks for it waits as long as anything arrives.
         is_sent = tracker.close(math.inf)
-    print(f"{len(record.history())} trials {'are in' if is_sent else 'could not be sent to'} {study.config.track.uri}")
-    return 0 if is_sent else 1
+    if not is_sent:
+        print(f"{len(record.history())} trials could not be sent to {study.config.track.uri}")
+        return 1
+    return _tell(study, record, read_contents(tracking_uri(study.config), record.noted("id")), report)
+
+
+def _tell(study: "Study", record: "Record", contents: "Contents", report: "Report") -> int:
+    """Say what MLflow has; return 1 where that is not what the record has."""
+    uri, number = study.config.track.uri, len(record.history())
+    missing = [path.name for path in report.paths if path.name not in contents.files]
+    if contents.trials == number and not missing:
+        print(f"{number} trials are in {uri}")
+        return 0
+    print(f"{uri} has {contents.trials} trials of this study, its record {number}")
+    if contents.trials > number:
+        again = f"`hpo resume {study.reference} --as NEW`"
+        print(f"a copy of this study has sent others to its run: {again} makes a study of its own")
+    if missing:
+        print(f"it lacks {', '.join(missing)}")
+    return 1

@@ -19,6 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
 
     from hpo.final_test import open_test
+    from hpo.folder import shown
     from hpo.preparation import load_study
     from hpo.report import write_report
 
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"  {name} = {value:.4f}")
     _tell_default(study.config.study.metric, result["default"])
     print(f"validation {study.config.study.metric} was {result['validation_score']:.4f} (trial {result['trial']})")
-    print(f"report: {report.paths[0]}")
+    print(f"report: {shown(report.paths[0])}")
     return 0
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.cli.arguments import make_parser, read_config
+from hpo.cli.arguments import add_config, make_parser, read_config, show_config
 
 _EXAMPLES = """  hpo train
   hpo train model.num_layers=3 training.lr=0.001 training.seed=7
@@ -14,8 +14,11 @@ _EXAMPLES = """  hpo train
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code: 1 when the training failed."""
     parser = make_parser("train", __doc__, _EXAMPLES)
-    tree = read_config(parser, "train", arguments)
-    if tree is None:
+    add_config(parser)
+    given = parser.parse_intermixed_args(arguments)
+    tree = read_config("train", given)
+    if given.cfg:
+        show_config(tree)
         return 0
 
     from hpo.train_once import train_once
@@ -36,7 +39,6 @@ def _show(message: Mapping[str, Any]) -> None:
         return
     point = message["point"]
     values = [(name, value) for name, value in point.items() if name not in ("epoch", "epochs")]
-    # An objective of one's own may put anything into its curve.
-    numbers = [f"{name} {value:.4g}" if isinstance(value, int | float) else f"{name} {value}" for name, value in values]
+    numbers = [f"{name} {value:.4g}" for name, value in values]
     epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
     print(f"{epoch}{'/' + str(point['epochs']) if 'epochs' in point else ''}  {'  '.join(numbers)}", flush=True)

@@ -76,7 +76,7 @@ def find_model(name: str) -> TrainedModel:
         raise StudyError(
             f"MODEL: study '{name}' has no final model, or another than its report knows; `hpo resume {name}` trains it"
         )
-    return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir).absolute()))
+    return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir)))
 
 
 def _is_folder(path: Path) -> bool:

@@ -15,8 +15,13 @@ _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db
   hpo ui --study digits                    the page of one study
   hpo ui --study digits --optuna           the same study in optuna-dashboard, from its record
+  hpo ui --password                        asks for a password, where others use this machine too
   hpo ui --host 10.0.0.5 --expose          for others: there is no password, they may delete what they see"""
 
+_OTHERS_HERE = (
+    "note: other users of this machine may reach port {port}, and then read and delete runs, without a password; "
+    "--password asks for one"
+)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DEFAULT_URI = "sqlite:///mlflow.db"
 
@@ -38,7 +43,15 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     _refuse_taken_port(given)
     _show(f"{_announced(given)}/{page}", given.browser, waits_for=(given.host, given.port))
-    return _serve(uri, given)
+    if given.password:
+        from hpo.cli.ui_password import serve_with_password
+
+        return serve_with_password(*_server(uri, given))
+    if not given.expose:
+        print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
+    command, environment = _server(uri, given)
+    # Under this process's number: whoever ends it ends the server.
+    return os.execve(command[0], command, environment)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -54,11 +67,18 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--expose", action="store_true", help="let others in: needed for an address that is not loopback"
     )
+    parser.add_argument(
+        "--password",
+        action="store_true",
+        help="let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made",
+    )
     given = parser.parse_args(arguments)
     if not 1 <= given.port <= 65535:
         raise TrackError(f"--port: must be 1 to 65535, given {given.port}; leave it out for 5000")
     if given.optuna and not given.study:
         raise TrackError("--optuna: must come with --study, whose record it shows; give --study NAME")
+    if given.optuna and given.password:
+        raise TrackError("--password: has no effect with --optuna, whose server has none; leave it out")
     if given.optuna and given.uri:
         raise TrackError("--uri: has no effect with --optuna, which shows the study's record; leave it out")
     return given
@@ -69,6 +89,8 @@ def _refuse_exposure(given: argparse.Namespace) -> None:
     is_loopback = given.host in _LOOPBACK
     what = "may read every run and model, and change" if not given.optuna else "may read the study, and change nothing"
     rights = f"whoever reaches port {given.port} {what}{'' if given.optuna else ' or delete them'}, without a password"
+    if given.password:
+        rights = f"whoever reaches port {given.port} and reads along sees the password: nothing is encrypted"
     if not is_loopback and not given.expose:
         raise TrackError(f"--host: {given.host} is not loopback: {rights}; --expose says that this is meant")
     if is_loopback and given.expose:
@@ -159,7 +181,8 @@ def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> 
     subprocess.run(["sh", "-c", '"$@" >/dev/null 2>&1 &', "sh", *opener], check=False)
 
 
-def _serve(uri: str, given: argparse.Namespace) -> int:
+def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
+    """Return the command that serves a store, and its environment."""
     from hpo.track.mlflow_quiet import mlflow_environment
 
     hosts = [f"{host}{port}" for host in allowed_hosts(given.host) for port in ("", f":{given.port}")]
@@ -172,4 +195,4 @@ def _serve(uri: str, given: argparse.Namespace) -> int:
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
         environment.pop(loosening, None)
     command = [sys.executable, "-m", "mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1"]
-    os.execve(sys.executable, command, environment)
+    return command, environment

@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from hpo.config import FREE_KEYS, StudyConfig, config_from_dict, explain
-from hpo.documents import read_yaml
+from hpo.documents import read_yaml, yaml_text
 from hpo.environment import describe_environment
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.folder import write_atomically
+from hpo.folder import shown, write_atomically
 from hpo.keys import differences, replaced
 from hpo.preparation import prepare_study
 from hpo.space import Space
@@ -46,7 +45,7 @@ class Comparison:
     @property
     def path(self) -> Path:
         """The folder of everything that is written."""
-        return self.study.folder.path
+        return shown(self.study.folder.path)
 
     def searches(self) -> Iterator[tuple[int, str]]:
         """Yield repeat and label of every search, all strategies of a repeat before the next."""
@@ -99,7 +98,7 @@ class Comparison:
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
             objective.write_development_data(config.trial, self.study.plan.development, folder.data_dir)
-        write_atomically(frozen_path, yaml.safe_dump(self._to_dict(), sort_keys=False, allow_unicode=True))
+        write_atomically(frozen_path, yaml_text(self._to_dict()))
 
     def _to_dict(self) -> dict[str, Any]:
         config = self.study.config.to_dict()

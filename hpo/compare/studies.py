@@ -11,7 +11,7 @@ from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
 from hpo.config import StudyConfig
 from hpo.documents import read_json
 from hpo.errors import StudyError
-from hpo.folder import StudyFolder, find_study
+from hpo.folder import StudyFolder, find_study, shown
 from hpo.trials_file import read_rows
 
 
@@ -95,9 +95,11 @@ _ONE_EACH = (
 def _read(folder: StudyFolder) -> FinishedStudy:
     config = folder.config()
     if not folder.trials_path.exists():
-        raise StudyError(f"study: {folder.trials_path} is missing; write it with `hpo report {config.study.name}`")
+        raise StudyError(
+            f"study: {shown(folder.trials_path)} is missing; write it with `hpo report {config.study.name}`"
+        )
     sign = -1.0 if config.study.direction == "maximize" else 1.0
-    rows = read_rows(folder.trials_path, ("score", "state", "seconds"))
+    rows = read_rows(shown(folder.trials_path), ("score", "state", "seconds"))
     losses, seconds = [], []
     for line, row in enumerate(rows, start=2):
         try:
@@ -105,7 +107,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             seconds.append(float(row["seconds"] or 0))
         except (KeyError, TypeError, ValueError) as error:
             raise StudyError(
-                f"{folder.trials_path}:{line}: is no row of a trials.csv; write it again with `hpo report "
+                f"{shown(folder.trials_path)}:{line}: is no row of a trials.csv; write it again with `hpo report "
                 f"{config.study.name}`"
             ) from error
     best = min(range(len(rows)), key=lambda place: losses[place], default=None)

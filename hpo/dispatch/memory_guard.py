@@ -1,5 +1,6 @@
 """Kills the largest of the training processes before the machine runs out of memory, and says so."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -54,15 +55,18 @@ class MemoryGuard:
                 f"out of memory: it held {held[self._pid] / GIB:.1f} GiB when {free / GIB:.1f} of {total / GIB:.1f} "
                 f"GiB were free"
             )
-            os.kill(self._pid, signal.SIGKILL)
+            os.killpg(self._pid, signal.SIGKILL)
             return
 
 
 def _held_by_task_processes() -> dict[int, int]:
-    """Return the resident bytes of every training process of this user, by process id."""
-    held = {}
+    """Return the resident bytes of every training process of this user and its copies, by the number of their group."""
+    held: dict[int, int] = {}
     for process in psutil.process_iter(["cmdline", "memory_info", "uids"]):
         info = process.info
-        if TASK_PROCESS in (info["cmdline"] or ()) and info["uids"] and info["uids"].real == os.getuid():
-            held[process.pid] = info["memory_info"].rss if info["memory_info"] else 0
+        if TASK_PROCESS not in (info["cmdline"] or ()) or not info["uids"] or info["uids"].real != os.getuid():
+            continue
+        with contextlib.suppress(ProcessLookupError):
+            group = os.getpgid(process.pid)
+            held[group] = held.get(group, 0) + (info["memory_info"].rss if info["memory_info"] else 0)
     return held

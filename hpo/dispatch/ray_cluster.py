@@ -48,6 +48,7 @@ class RayCluster:
         self._pipe = -1
         self._is_connected = self._is_hanging = False
         self._is_left = threading.Event()
+        self._raylets: list[psutil.Process] = []
         try:
             if address is None:
                 self._start(gpus, threads)
@@ -99,6 +100,7 @@ class RayCluster:
                     # A folder inside ours: Ray opens its own to everybody.
                     _temp_dir=str(self._folder / "ray"),
                 )
+            self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
         except Exception as error:
             # Ray raises many kinds; each of them means that it did not start.
             raise DispatchError(
@@ -107,6 +109,11 @@ class RayCluster:
             ) from error
         finally:
             del os.environ[ray_watchdog.MARK]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the server lives that starts workers; of a cluster that was joined nobody here knows."""
+        return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
 
     def _start_watchdog(self) -> None:
         theirs, self._pipe = os.pipe()

@@ -1,7 +1,10 @@
 """Runs tasks on a pool of long-lived Ray actors, and replaces the ones that die."""
 
+import itertools
 import math
 import re
+import shutil
+import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -12,7 +15,7 @@ from hpo.config_sections import DispatchSection
 from hpo.dispatch.protocol import Report, report_of
 from hpo.dispatch.ray_cluster import RayCluster
 from hpo.dispatch.ray_worker import RayWorker
-from hpo.errors import DispatchError
+from hpo.errors import DispatchError, MachineError
 from hpo.trials import Outcome, Task
 from hpo.worker import LAST_MESSAGES
 
@@ -20,17 +23,20 @@ from hpo.worker import LAST_MESSAGES
 _NO_WORKER_SECONDS = 300.0
 # A task whose workers are lost together with their nodes is not at fault, but it is not started for ever either.
 _MOST_LOSSES = 10
+# With less of it free, Ray and its workers cannot write their logs.
+_LEAST_BYTES = 16 * 2**20
 
 
 @dataclass
 class _Run:
     """A task on its way: how often it was started, how often its worker died or was lost, and where it runs.
 
-    `attempt` is what fences off a worker that was given up and yet answers: it has the number of an earlier start.
+    `call` names this start of it and no other: a worker that was given up and answers all the same has another.
     """
 
     task: Task
     attempt: int = 0
+    call: str = ""
     deaths: int = 0
     losses: int = 0
     actor: Any = None
@@ -78,6 +84,7 @@ class RayDispatcher:
         # A task is only given to a worker that has answered: where nodes were lost, some never start.
         self._starting: dict[Any, Any] = {}
         self._num_failed_starts = 0
+        self._calls = itertools.count()
         self._last_worker = time.monotonic()
         for _ in range(self.slots):
             self._start_worker()
@@ -124,9 +131,7 @@ class RayDispatcher:
         except self._ray.exceptions.RayError as error:
             self._num_failed_starts += 1
             if self._num_failed_starts > 2 * self.slots:
-                raise DispatchError(
-                    f"dispatch: the workers cannot start: {_reason(error)}; is hpo installed where they run?"
-                ) from error
+                raise DispatchError(f"dispatch: the workers cannot start: {_reason(error)}; {_start_hint()}") from error
             self._start_worker()
         else:
             self._num_failed_starts = 0
@@ -137,7 +142,8 @@ class RayDispatcher:
             run = self._waiting.popleft()
             run.attempt += 1
             run.actor = self._idle.popleft()
-            run.stream = run.actor.run.options(num_returns="streaming").remote(dict(run.task.payload), run.attempt)
+            run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
+            run.stream = run.actor.run.options(num_returns="streaming").remote(dict(run.task.payload), run.call)
             run.started = run.last_report = time.monotonic()
             self._runs[run.stream] = run
 
@@ -159,7 +165,7 @@ class RayDispatcher:
             message = self._ray.get(next(run.stream))
         except self._ray.exceptions.RayError as error:
             return self._worker_lost(run, error)
-        if message["attempt"] != run.attempt:
+        if message["call"] != run.call:
             return []
         run.last_report = time.monotonic()
         if "died" not in message and LAST_MESSAGES.isdisjoint(message):
@@ -213,12 +219,23 @@ class RayDispatcher:
     def _refuse_to_wait_for_ever(self) -> None:
         if self._runs or self._idle or not self._waiting:
             self._last_worker = time.monotonic()
+        elif not self._cluster.is_alive:
+            raise MachineError("dispatch: the Ray that was started here has died: its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
             needs = f"{self._settings.cpus_per_worker:g} CPU and {self._settings.gpus_per_worker:g} GPU"
             raise DispatchError(
                 f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {needs}, and Ray has "
                 f"none free: were nodes lost? Go on with `hpo resume` when they are back"
             )
+
+
+def _start_hint() -> str:
+    """Return the likeliest cause of workers that do not start: where they have no room for their files, that."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < _LEAST_BYTES:
+        return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
+    return "is hpo installed where they run?"
 
 
 def _count_workers(settings: DispatchSection, cluster: RayCluster) -> int:
@@ -241,6 +258,8 @@ def _refuse_too_many(kind: str, workers: int, each: float, there: float) -> None
 
 
 def _how(death: Mapping[str, Any]) -> str:
+    if death["out_of_step"]:
+        return "worker ended: what it sent was no answer to its task"
     if death["signal"] is not None:
         return f"worker died (signal {death['signal']})"
     return f"worker died (exit code {death['exit_code']})"

@@ -17,7 +17,6 @@ class RayWorker:
         """Start the child; whoever waits for this call knows that the worker is there."""
         self._child.start()
 
-    def run(self, payload: Mapping[str, Any], attempt: int) -> Iterator[Message]:
-        """Yield the messages of `hpo.dispatch.child.Child.run`, each with the number of the attempt."""
-        for message in self._child.run(payload):
-            yield message | {"attempt": attempt}
+    def run(self, payload: Mapping[str, Any], call: str) -> Iterator[Message]:
+        """Yield the messages of `hpo.dispatch.child.Child.run`."""
+        yield from self._child.run(payload, call)

@@ -9,6 +9,9 @@ from hpo.exchange.imported import Attempt, Imported, attempt_from
 from hpo.sealing import hidden
 from hpo.storage import open_storage, sqlite_path
 
+# Of which a strategy could make no use, and which take gigabytes to read.
+_MOST_TRIALS = 1_000_000
+
 
 def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
     """Copy a study into another Optuna storage: its finished trials with states, parameters, values and attributes.
@@ -93,4 +96,7 @@ def _load(url: str, name: str | None) -> optuna.Study:
         name = names[0]
     if name not in names:
         raise StudyError(f"{hidden(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")
+    number = storage.get_n_trials(storage.get_study_id_from_name(name))
+    if number > _MOST_TRIALS:
+        raise StudyError(f"{hidden(url, {})}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read")
     return optuna.load_study(storage=storage, study_name=name)

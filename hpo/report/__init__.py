@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from hpo.documents import yaml_text
 from hpo.final import noted_final_model
 from hpo.finalists import choose_winner
 from hpo.folder import write_atomically
@@ -53,7 +52,7 @@ def write_report(study: Study, record: Record, has_page: bool = True) -> Report:
         write_imports(folder.imports_path, imported, study.space.keys)
     winner = choose_winner(study, record)
     if winner is not None:
-        text = yaml.safe_dump(best_config(study.as_of(record, winner), winner), sort_keys=False, allow_unicode=True)
+        text = yaml_text(best_config(study.as_of(record, winner), winner))
         write_atomically(folder.best_path, text)
     summary = summarise(study, record) | {"files": _hashes(study, record)}
     summary["fields"] = describe_fields(summary)
@@ -74,9 +73,9 @@ def write_report(study: Study, record: Record, has_page: bool = True) -> Report:
         folder.config_path,
         folder.environment_path,
     ]
-    metrics: dict[str, float] = {
-        f"trials_{state}": float(summary["counts"][state]) for state in ("proposed", "complete", "failed")
-    }
+    states = [trial.state for trial in trials]
+    metrics = {"trials_proposed": float(len(states))}
+    metrics |= {f"trials_{state}": float(states.count(state)) for state in ("complete", "failed")}
     if winner is not None:
         paths.append(folder.best_path)
         assert winner.score is not None

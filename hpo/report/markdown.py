@@ -1,17 +1,25 @@
 """The report as a page of Markdown."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hpo.markdown import markdown_table
 from hpo.report.fields import reason_missing
+from hpo.report.part import part
 from hpo.report.ranges import describe_range, value_text
 
 
 def render(summary: Mapping[str, Any]) -> str:
     """Return the page for a summary made by `hpo.report.summary.summarise`."""
     sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment, _missing)
-    return "\n".join(line for section in sections for line in [*section(summary), ""])
+    return "\n".join(line for section in sections for line in [*_lines(section, summary), ""])
+
+
+def _lines(section: Callable[[Mapping[str, Any]], Iterable[str]], summary: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a section; where it breaks off, those before, and why."""
+    lines: list[str] = []
+    part(lambda: lines.extend(section(summary)), lambda why: lines.append(f"This part {why}."))
+    return lines
 
 
 def _head(summary: Mapping[str, Any]) -> Iterable[str]:

@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 from hpo.page import figure_place, page, table
 from hpo.report.fields import FIELDS, Field, missing_values, reason_missing, value_at
 from hpo.report.figures import Drawing, Drawn
+from hpo.report.part import part
 from hpo.report.values import missing_note, pairs, plain_text, shown_value
 
 _MOST_TRIALS = 500
@@ -26,8 +28,9 @@ def render_page(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials:
         drawings: the figures.
         trials: the table of all trials, as trials.csv holds it.
     """
-    main = [_head(summary), _verdict(summary), _cautions(summary), *_fields(summary, drawings, trials)]
-    body = ["<div class='columns'>", _contents(summary), "<main>", *main, "</main></div>"]
+    tops = [part(partial(make, summary), missing_note) for make in (_head, _verdict, _cautions)]
+    contents = part(partial(_contents, summary), missing_note)
+    body = ["<div class='columns'>", contents, "<main>", *tops, *_fields(summary, drawings, trials), "</main></div>"]
     has_figures = any(isinstance(drawing.content, Drawn) for drawing in drawings)
     return page(f"Study {summary['study']['name']}", body, has_figures, _STYLE, _SORT)
 
@@ -102,12 +105,12 @@ def _fields(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials: pd.
         yield f"<h2>{html.escape(group)}</h2>"
         for field in fields:
             yield f"<section id='field-{field.number}'><h3>{field.number} {html.escape(field.title)}</h3>"
-            values = _values(summary, field)
+            values = part(partial(_values, summary, field), missing_note)
             yield values
             if field.number == 18:
-                yield _trials(summary, trials)
+                yield part(partial(_trials, summary, trials), missing_note)
             for drawing in (drawing for drawing in drawings if drawing.field == field.number):
-                figure = _figure(drawing)
+                figure = part(partial(_figure, drawing), missing_note)
                 # A reason that stands there already is not told again.
                 if figure not in values:
                     yield "" if drawing.title == field.title else f"<h4>{html.escape(drawing.title)}</h4>"

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hpo.folder import write_atomically
 from hpo.trials import TaskGrid, Trial
-from hpo.trials_file import TIMES
+from hpo.trials_file import TIMES, csv_text
 
 
 def first_start(trials: Sequence[Trial]) -> float:
@@ -35,7 +35,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, grid
 
 def write_trials(path: Path, table: pd.DataFrame) -> None:
     """Write the table as CSV; floats with all their digits, so that equal files mean equal trials."""
-    write_atomically(path, table.to_csv(index=False, lineterminator="\n"))
+    write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))
 
 
 def _row(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from hpo.dimensions import Dimension
+from hpo.dimensions import Dimension, Range
+from hpo.errors import SpaceError
 from hpo.history import History
 from hpo.space import Point, Space, point_key
 from hpo.strategies.draws import draw_untried
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # where fewer than one point in five keeps the rules of the space.
 _SEQUENCE_STRETCH = 5
 _SEQUENCE_START = 100
+# Whole numbers of a range that Optuna's Gaussian process may hold as a list: 80 MB.
+_MOST_LISTED = 10_000_000
 
 
 class TpeSettings(Settings):
@@ -111,6 +114,14 @@ class OptunaModel:
     settings: TpeSettings | GpSettings | CmaEsSettings
     space: Space
     seed: int
+
+    def __post_init__(self) -> None:
+        for dimension in self.space.dimensions if isinstance(self.settings, GpSettings) else ():
+            if isinstance(dimension, Range) and dimension.integer and dimension.high - dimension.low > _MOST_LISTED:
+                raise SpaceError(
+                    f"space.{dimension.key}: has more than {_MOST_LISTED:,} whole numbers, which Optuna's gp lists one "
+                    f"by one; give a smaller range, one without `integer`, or another strategy"
+                )
 
     @property
     def round_size(self) -> int:

@@ -11,7 +11,7 @@ from hpo.track.mlflow_tracker import MlflowTracker
 from hpo.track.protocol import Tracker
 from hpo.trials import TaskGrid
 
-__all__ = ["Tracker", "make_tracker", "refuse_bad_uri"]
+__all__ = ["Tracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
 
 _SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "databricks")
 
@@ -20,14 +20,14 @@ def refuse_bad_uri(config: StudyConfig) -> None:
     """Raise TrackError for an address that MLflow cannot write to."""
     if config.track.name != "mlflow":
         return
-    scheme = urlparse(_uri(config)).scheme.partition("+")[0]
+    scheme = urlparse(tracking_uri(config)).scheme.partition("+")[0]
     if scheme not in _SCHEMES:
         raise TrackError(
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
             f"MLflow keeps no runs in plain folders any more, use sqlite:///mlflow.db"
         )
     if scheme == "sqlite":
-        refuse_bad_store(_uri(config), config.track.experiment)
+        refuse_bad_store(tracking_uri(config), config.track.experiment)
 
 
 def make_tracker(config: StudyConfig, grid: TaskGrid, folder: Path | None = None) -> Tracker | None:
@@ -42,9 +42,10 @@ def make_tracker(config: StudyConfig, grid: TaskGrid, folder: Path | None = None
     if config.track.name != "mlflow":
         return None
     lock_path = folder / "mlflow.lock" if folder else None
-    return MlflowTracker(_uri(config), config.track.experiment, config.study.metric, grid, lock_path)
+    return MlflowTracker(tracking_uri(config), config.track.experiment, config.study.metric, grid, lock_path)
 
 
-def _uri(config: StudyConfig) -> str:
+def tracking_uri(config: StudyConfig) -> str:
+    """Return the address of the tracking store, opened."""
     uri: str = opened(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
     return uri

@@ -2,11 +2,16 @@
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from hpo.errors import TrackError, first_line
 from hpo.sealing import hidden
 from hpo.track.mlflow_quiet import mlflow_environment
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 # Without it a browser that has not been there before is offered chats and judges instead of runs and models.
 _KIND = "workflowType=machine_learning"
@@ -41,6 +46,20 @@ def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
     Raises:
         TrackError: when MLflow does not have it, or cannot be read.
     """
+    _, run = find_run(uri, study_id)
+    if run is None:
+        send = f"`hpo sync {name} track.uri={uri}`"
+        raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))
+    info = run.info
+    return StudyPages(run_page(info.experiment_id, info.run_id), table_page(info.experiment_id, study_id))
+
+
+def find_run(uri: str, study_id: str) -> "tuple[MlflowClient, Run | None]":
+    """Return a client of a tracking store, and the run of a study there; None where it does not know it.
+
+    Raises:
+        TrackError: it cannot be read.
+    """
     # Before MLflow is imported, which reads it then.
     os.environ.update(mlflow_environment())
     from mlflow import MlflowClient
@@ -53,8 +72,4 @@ def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
         found = client.search_runs(experiments, condition, max_results=1)
     except MlflowException as error:
         raise TrackError(hidden(f"--uri: {uri} cannot be read: {first_line(error)}", {})) from error
-    if not found:
-        send = f"`hpo sync {name} track.uri={uri}`"
-        raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))
-    info = found[0].info
-    return StudyPages(run_page(info.experiment_id, info.run_id), table_page(info.experiment_id, study_id))
+    return client, found[0] if found else None

@@ -9,6 +9,7 @@ _ALWAYS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     # What it cannot do we say ourselves, in one line instead of a traceback.
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 # What a user with a slow server may set otherwise. A request is not repeated by MLflow but by us, who look first

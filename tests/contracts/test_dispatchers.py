@@ -70,6 +70,7 @@ def test_a_failure_is_an_outcome_of_one_line(dispatcher):
         ("text_score", "must be a number"),
         ("not_a_number", "is nan"),
         ("exits", "SystemExit"),
+        ("leaves_by_force", "BeyondError: of my own"),
         ("missing", "no function 'missing'"),
     ],
 )

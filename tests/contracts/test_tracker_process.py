@@ -123,7 +123,7 @@ time.sleep(0.5)
 print(tracker._process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     process = int(done.stdout)
     _wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)

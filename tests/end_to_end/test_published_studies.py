@@ -3,8 +3,6 @@
 import hashlib
 import json
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -43,13 +41,10 @@ def test_the_table_of_studies_names_each_of_them_and_its_score():
 
 
 @pytest.mark.slow
-def test_the_quickest_comes_out_again_trial_by_trial(capsys):
-    shutil.copytree(QUICKEST, Path("studies") / QUICKEST.name)
-    code, out, err = hpo(capsys, "search", "--replay", f"studies/{QUICKEST.name}")
+def test_the_winner_of_the_quickest_comes_out_again(capsys):
+    code, out, err = hpo(capsys, "reproduce", str(QUICKEST))
     if "demanded: the same to the last bit" in out:
-        assert (code, "replayed: all 16 trials" in out) == (0, True), out + err
+        assert (code, "reproduced: all" in out) == (0, True), out + err
     else:
-        # Another processor: small networks may take another way, but nothing else than scores may differ.
-        different = re.findall(r"^trial \d+ differs in (.*)$", out, re.MULTILINE)
-        assert (code in (0, 1), "replay" in out) == (True, True), out + err
-        assert all(re.fullmatch(r"(fold_\w+|score)(, (fold_\w+|score))*", keys) for keys in different)
+        # Another processor or version: small networks may take another way.
+        assert (code in (0, 1), "reproduced: " in out) == (True, True), out + err

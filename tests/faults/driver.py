@@ -37,7 +37,8 @@ def start(*arguments, **options):
     """Start `hpo` in a session of its own, in the working directory."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
     # Each line as soon as it is printed, since tests wait for lines.
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"} | options.pop("env", {})
+    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | options.pop("env", {})
     command = [sys.executable, "-m", "hpo.cli.main", *arguments]
     return subprocess.Popen(command, env=environment, start_new_session=True, text=True, **options)
 

@@ -3,7 +3,10 @@
 import errno
 import math
 import os
+import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from tests import toy
@@ -77,6 +80,88 @@ def closes_everything(task):
     """As programs do that make themselves daemons."""
     os.closerange(3, 256)
     time.sleep(60)
+
+
+def _forked(come_back):
+    """Fork; the copy does what it is told to, the original waits for it and has a score of its own."""
+    copy = os.fork()
+    if copy == 0:
+        return come_back()
+    os.waitpid(copy, 0)
+    return 2.0
+
+
+def _fails():
+    raise RuntimeError("in the copy")
+
+
+def fork_raises(task):
+    return _forked(_fails)
+
+
+def fork_returns(task):
+    return _forked(lambda: 1.0)
+
+
+def fork_exits(task):
+    return _forked(lambda: sys.exit(0))
+
+
+def fork_yields(task):
+    yield {"epoch": 1}
+    copy = os.fork()
+    if copy == 0:
+        yield {"epoch": 99}
+        return 1.0
+    os.waitpid(copy, 0)
+    yield {"epoch": 2}
+    return 2.0
+
+
+def process_id(task):
+    return float(os.getpid())
+
+
+def writes_into_every_pipe(task):
+    for number in range(3, 64):
+        try:
+            os.write(number, b'{"call": "another", "outcome": {"metrics": {"score": 9.0}}}\n')
+        except OSError:
+            continue
+    return 1.0
+
+
+def _sleeps_long():
+    time.sleep(60)
+
+
+def dies_with_a_living_pool(task):
+    """As where one worker of a pool is killed for its memory: here it is the training itself."""
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+        pool.submit(_sleeps_long)
+        pool.submit(_sleeps_long)
+        while len(pool._processes) < 2:
+            time.sleep(0.01)
+        Path("children").write_text(" ".join(map(str, pool._processes)))
+        os.kill(os.getpid(), 9)
+
+
+def dies_beside_a_program(task):
+    os.system("sleep 60 & echo $! > children")
+    os.kill(os.getpid(), 9)
+
+
+def dies_beside_a_copy(task):
+    copy = os.fork()
+    if copy == 0:
+        time.sleep(60)
+    Path("children").write_text(str(copy))
+    os.kill(os.getpid(), 9)
+
+
+def leaves_a_program(task):
+    os.system("sleep 60 & echo $! > children")
+    return 1.0
 
 
 def greedy(task):

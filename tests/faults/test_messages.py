@@ -50,13 +50,13 @@ def test_replayed_reports_change_nothing(undisturbed, tmp_path, seed):
 
 
 def test_a_worker_that_was_given_up_is_not_listened_to():
-    """Its messages carry the number of an earlier attempt."""
+    """Its messages carry the name of an earlier call."""
     pool = RayDispatcher.__new__(RayDispatcher)
     pool._settings = dispatch_section(retries=2)
-    late = {"outcome": {"metrics": {"score": 1.0}}, "attempt": 1}
-    now = {"outcome": {"metrics": {"score": 2.0}}, "attempt": 2}
+    late = {"outcome": {"metrics": {"score": 1.0}}, "call": "the first"}
+    now = {"outcome": {"metrics": {"score": 2.0}}, "call": "the second"}
     pool._ray = SimpleNamespace(get=lambda message: message, exceptions=SimpleNamespace(RayError=RuntimeError))
-    run = _Run(Task(0, 0, {}), attempt=2, stream=iter([late, now]))
+    run = _Run(Task(0, 0, {}), attempt=2, call="the second", stream=iter([late, now]))
     pool._runs, pool._idle = {run.stream: run}, deque()
     assert pool._read(run) == []
     assert run.stream in pool._runs

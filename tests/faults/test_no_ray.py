@@ -15,7 +15,7 @@ from hpo.dispatch import ray_address, ray_cluster
 from hpo.dispatch.ray_address import refuse_dead_address
 from hpo.dispatch.ray_cluster import RayCluster
 from hpo.errors import DispatchError
-from tests.faults.driver import TOY, outliving, start
+from tests.faults.driver import TOY, outliving, start, wait_for_file
 from tests.faults.mlflow_server import free_port
 
 MOST_SECONDS = 60.0
@@ -108,3 +108,19 @@ def when_logging(driver, server):
             return servers[0]
         time.sleep(0.005)
     raise AssertionError(f"there was no {server}")
+
+
+@pytest.mark.slow
+def test_a_raylet_that_is_killed_is_told_within_half_a_minute():
+    driver = start("search", "objective=tests.faults.objectives:sleeps", *TOY, "dispatch.workers=2")
+    wait_for_file("sleeps")
+    servers = psutil.Process(driver.pid).children(recursive=True)
+    (raylet,) = (process for process in servers if process.name() == "raylet")
+    began = time.monotonic()
+    raylet.kill()
+    _, err = driver.communicate(timeout=MOST_SECONDS)
+    assert time.monotonic() - began < 30
+    assert driver.returncode == 1
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("error: dispatch: the Ray that was started here has died")
+    assert "hpo resume toy" in last

@@ -3,6 +3,10 @@
 import functools
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,6 +16,7 @@ from hpo.dispatch import memory_guard
 from hpo.dispatch.child import Child
 from hpo.dispatch.memory_guard import MemoryGuard
 from tests.contracts.test_dispatchers import task
+from tests.faults.driver import outliving
 from tests.studies import REPOSITORY
 
 
@@ -19,20 +24,21 @@ from tests.studies import REPOSITORY
 def child():
     made = Child(str(REPOSITORY))
     yield made
-    if made._process is not None:
-        # The end of its input is the end of its work.
-        made._tasks.close()
-        made._ended()
+    made.close()
 
 
 def messages(child, objective, **config):
     payload = dict(task(0, "constant", **config).payload) | {"objective": f"tests.faults.objectives:{objective}"}
-    return list(child.run(payload))
+    return list(child.run(payload, "a call"))
 
 
 def still_works(child):
-    *_, last = child.run(dict(task(0, "constant").payload))
+    *_, last = child.run(dict(task(0, "constant").payload), "another call")
     return last["outcome"]["metrics"] == {"score": 1.0}
+
+
+def is_there(number):
+    return psutil.pid_exists(number)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +52,7 @@ def still_works(child):
 )
 def test_how_a_process_died_is_told_and_the_next_task_has_another(child, objective, number, code):
     *_, last = messages(child, objective, signal=number)
-    assert last == {"died": {"signal": number, "exit_code": code, "memory": None}}
+    assert last["died"] == {"signal": number, "exit_code": code, "memory": None, "out_of_step": False}
     assert still_works(child)
 
 
@@ -60,6 +66,56 @@ def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch
     (last,) = messages(child, "closes_everything")
     assert last["died"]["signal"] == signal.SIGKILL
     assert still_works(child)
+
+
+@pytest.mark.parametrize("objective", ["fork_raises", "fork_returns", "fork_exits", "fork_yields"])
+def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, objective):
+    """Its error, its result, its points: the next task would otherwise be answered by them."""
+    *points, last = messages(child, objective)
+    assert last["outcome"]["metrics"] == {"score": 2.0}
+    assert [message["point"]["epoch"] for message in points] == ([1, 2] if objective == "fork_yields" else [])
+    assert still_works(child)
+
+
+def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(child):
+    """Whoever finds the pipe by its number can write into it."""
+    before = messages(child, "process_id")[-1]["outcome"]["metrics"]["score"]
+    (last,) = messages(child, "writes_into_every_pipe")
+    assert last["died"]["out_of_step"]
+    *_, last = messages(child, "process_id")
+    assert last["outcome"]["metrics"]["score"] != before
+
+
+@pytest.mark.parametrize("objective", ["dies_with_a_living_pool", "dies_beside_a_program", "dies_beside_a_copy"])
+def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child, objective):
+    began = time.monotonic()
+    last = messages(child, objective)[-1]
+    assert last["died"]["signal"] == signal.SIGKILL
+    assert time.monotonic() - began < 20
+    others = [psutil.Process(int(number)) for number in Path("children").read_text().split() if is_there(int(number))]
+    assert outliving(others, 5.0) == []
+    assert still_works(child)
+
+
+def test_with_the_worker_ends_what_its_tasks_have_left_behind():
+    """The worker itself is killed, so that nobody is left to end anything but the keeper of the group."""
+    code = (
+        "import sys, time\n"
+        "from hpo.dispatch.child import Child\n"
+        "from tests.contracts.test_dispatchers import task\n"
+        "payload = dict(task(0, 'constant').payload) | {'objective': 'tests.faults.objectives:leaves_a_program'}\n"
+        "print(list(Child(sys.argv[1]).run(payload, 'a call'))[-1]['call'], flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(REPOSITORY)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+        assert worker.stdout.readline() == "a call\n"
+        started = [psutil.Process(int(number)) for number in Path("children").read_text().split()]
+        started += psutil.Process(worker.pid).children(recursive=True)
+        assert len(outliving(started, 0)) == len(started) > 1
+        worker.kill()
+    assert outliving(started, 5.0) == []
 
 
 def test_want_of_memory_is_a_failure_with_the_figures(child):
@@ -76,7 +132,11 @@ def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figur
 
     def ours():
         """Without those of other studies that happen to run on this machine."""
-        return {pid: held for pid, held in everybody().items() if psutil.Process(pid).ppid() == os.getpid()}
+        return {
+            pid: held
+            for pid, held in everybody().items()
+            if psutil.pid_exists(pid) and psutil.Process(pid).ppid() == os.getpid()
+        }
 
     monkeypatch.setattr(memory_guard, "_held_by_task_processes", ours)
     monkeypatch.setattr(child_module, "MemoryGuard", functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36)))

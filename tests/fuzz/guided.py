@@ -39,7 +39,9 @@ def main(arguments: list[str]) -> int:
 def _fuzz_apart(name: str, seconds: float) -> int:
     """Fuzz one reader in a process and a folder of its own; return its exit code."""
     with tempfile.TemporaryDirectory(prefix="hpo-fuzz-") as folder:
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])))
+        }
         command = [sys.executable, "-m", "tests.fuzz.guided", _CHILD, name, str(round(seconds) or 1)]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         said = done.stderr.splitlines()

@@ -10,6 +10,8 @@ import yaml
 from hypothesis import strategies as st
 
 from hpo.cli import compose
+from hpo.cli.replay import replay_of
+from hpo.cli.trust import ask_for_trust
 from hpo.config import config_from_dict
 from hpo.constraints import read_constraint
 from hpo.documents import parse_json, parse_yaml
@@ -21,12 +23,14 @@ from hpo.imports import read_imports
 from hpo.objective import resolve
 from hpo.preparation import prepare_study
 from hpo.report_alone import unpack_report
+from hpo.reproduce import read_recorded
 from hpo.sealing import hidden, opened, seal, values_of
 from hpo.search import propose
 from hpo.space_reader import space_from_dict
 from hpo.train_once import train_once
-from hpo.trials import Trial
+from hpo.trials import Outcome, Trial
 from hpo.trials_file import read_rows
+from hpo.worker import run_task
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config
 
@@ -162,6 +166,43 @@ def _train(tree: dict[str, Any]) -> None:
     train_once({**tree, "objective": "json:nothing"}, lambda point: None)
 
 
+def report_anything(reported: tuple[list[Any], Any]) -> None:
+    """Whatever an objective yields and returns, what it comes to is an outcome that every file can hold."""
+    _REPORTED[:] = [reported]
+    payload = {"objective": f"{__name__}:says_what_it_is_told", "config": {}, "metric": "score"}
+    messages = list(run_task(payload))
+    text = json.dumps(messages, allow_nan=False)
+    assert json.loads(text) == messages
+    text.encode()
+    Outcome.from_dict(messages[-1]["outcome"])
+
+
+_REPORTED: list[tuple[list[Any], Any]] = []
+
+
+def says_what_it_is_told(task: dict[str, Any]) -> Any:
+    points, returned = _REPORTED[0]
+    yield from points
+    return returned
+
+
+def read_stranger(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """A study's folder from somebody else: reproduced or replayed, it is refused before its objective is imported."""
+    tree, report = case
+    folder = Path("theirs")
+    folder.mkdir(exist_ok=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree), errors="surrogatepass")
+    (folder / "trials.csv").write_text("number,state,score\n0,complete,1\n")
+    (folder / "report.json").write_text(json.dumps(report))
+    for read in (
+        lambda: ask_for_trust(StudyFolder(folder).config(), [], is_given=False),
+        lambda: read_recorded(StudyFolder(folder)),
+        lambda: replay_of("theirs", [], is_trusted=True),
+        lambda: unpack_report(folder / "report.json", Path()),
+    ):
+        _refused_or_not(read)
+
+
 ENDINGS = {
     "text_classification": ("d.csv", "d.tsv", "d.jsonl", "d.csv.gz"),
     "tagging": ("d.tsv", "d.tsv.gz"),
@@ -183,6 +224,18 @@ KEYS = [
 ]
 
 ANY_TEXT = YAML_TEXT.map(lambda text: text.encode(errors="surrogatepass"))
+# Scalars that JSON does not have, in what it has; names of every kind.
+REPORTED = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=4), st.binary(max_size=2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.one_of(st.sampled_from(["epoch", "score", "seconds", "warning"]), st.text(max_size=3)), inner
+        ),
+    ),
+    max_leaves=8,
+)
+JSON_OBJECTS = st.dictionaries(st.sampled_from(["files", "study", "config", "winner", "environment", "space"]), JSON)
 JSON_FILES = JSON.map(lambda value: json.dumps(value).encode())
 
 TARGETS = {
@@ -222,6 +275,15 @@ TARGETS = {
         ),
         read_folder,
         60,
+    ),
+    "what an objective reports": Target(st.tuples(st.lists(REPORTED, max_size=3), REPORTED), report_anything, 150),
+    "a stranger's study": Target(
+        st.tuples(
+            nearly(toy_config()),
+            st.one_of(JSON_OBJECTS, st.fixed_dictionaries({"config": nearly(toy_config()), "winner": JSON})),
+        ),
+        read_stranger,
+        25,
     ),
     "the ledger": Target(st.one_of(FILES, JSON_FILES), read_ledger, 60),
     "secrets": Target(st.dictionaries(st.text(max_size=8), JSON, max_size=4), seal_and_open, 80),

@@ -114,3 +114,8 @@ def test_a_range_of_a_billion_integers_costs_nothing():
     space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
     assert space.size == 10**9
     assert space.contains(space.draw(np.random.default_rng(0)))
+
+
+def test_more_values_than_anything_is_made_for_are_refused():
+    with pytest.raises(SpaceError, match=r"space\.x\.values: must hold at most 100,000 values, given 100,001"):
+        space_from_dict({"x": list(range(100_001))})

@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from hpo.documents import parse_json, parse_yaml
+from hpo.documents import parse_json, parse_yaml, yaml_text
 from hpo.errors import DocumentError
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY
@@ -202,6 +204,12 @@ def test_numbers_texts_lists_and_mappings_are_read_as_they_are():
     assert parse_json(json.dumps(expected), "file") == expected
 
 
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("a\x85b\u2028c\u2029d")
+def test_every_text_comes_back_from_yaml(text):
+    assert parse_yaml(yaml_text({"a": [text], "b": {"c": text}}), "file") == {"a": [text], "b": {"c": text}}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -212,6 +220,7 @@ def test_numbers_texts_lists_and_mappings_are_read_as_they_are():
         ("a: *b", r"file:1:4.*alias"),
         ("a: !!binary aGk=", r"file:1:4.*binary"),
         ("a: 1\n---\nb: 2", "another document"),
+        (f"a: {':'.join(['59'] * 2000)}.0", "too large"),
     ],
 )
 def test_faults_in_yaml_have_line_and_column(text, words):

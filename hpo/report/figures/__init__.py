@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.contours import draw_contours
@@ -14,6 +15,7 @@ from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.subject import Subject
 from hpo.report.figures.timeline import draw_timeline
+from hpo.report.part import part
 from hpo.study import Study
 from hpo.trials import Trial
 
@@ -59,7 +61,9 @@ def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) ->
         winner: the study's; None where no trial is complete.
     """
     subject = Subject.of(study, trials, winner)
-    return tuple(Drawing(name, field, title, draw(subject)) for name, field, title, draw in _FIGURES)
+    return tuple(
+        Drawing(name, field, title, part(partial(draw, subject), NotDrawn)) for name, field, title, draw in _FIGURES
+    )
 
 
 def importances(subject: Subject) -> dict[str, float] | NotDrawn:

@@ -34,13 +34,14 @@ def draw_learning_curves(subject: Subject) -> Drawn | NotDrawn:
 
     A mean goes as far as all of the trial's tasks did: beyond, it would jump where one of them ended.
     """
-    points = [point for _, _, outcome in _tasks(subject.trials) for point in outcome.curve[:1]]
+    points = [point for _, _, outcome in _tasks(subject.trials) for point in outcome.curve]
     if not points:
         return NotDrawn("the objective yields no learning curve")
-    axis = next((axis for axis in _AXES if all(axis in point for point in points)), None)
+    # What was not finite is not there: a gap, which may stand in any point.
+    axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
-        return NotDrawn("the learning curves have no epoch or step, or nothing that was measured, in common")
+        return NotDrawn("no point of the learning curves has an epoch or step, and something that was measured")
     curves = {trial.number: mean_curve(trial, axis, metric) for trial in subject.trials}
     there = [t for t in subject.trials if curves[t.number] and not subject.is_winner(t)]
     drawn = best_and_even(there, _MOST_CURVES)

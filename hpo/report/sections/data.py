@@ -40,8 +40,14 @@ def describe_method(study: Study) -> dict[str, Any]:
     """Return what the objective says of every training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
     described = dict(study.objective.describe_method(study.config.trial)) if study.objective.describe_method else {}
     reason = f"{study.config.objective.partition(':')[0]} has no describe_method that tells it"
+    told = {key: described.get(key) or given for key, given in no_method(reason).items()}
+    return told | {"metrics": described.get("metrics") or {}}
+
+
+def no_method(reason: str) -> dict[str, Any]:
+    """Return the same where nothing is told."""
     keys = ("preprocessing", "vocabulary", "checkpoint", "determinism")
-    return {key: described.get(key) or missing(reason) for key in keys} | {"metrics": described.get("metrics") or {}}
+    return {key: missing(reason) for key in keys} | {"metrics": {}}
 
 
 def describe_metric(study: Study, method: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.final import noted_final_model
+from hpo.folder import shown
 from hpo.record import Record
 from hpo.report.fields import missing, reason_missing
 from hpo.study import Study
@@ -33,7 +34,7 @@ def describe_winner(study: Study, record: Record, winner: Trial) -> dict[str, An
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
         "interval": interval(values),
         "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
-        "config": str(study.folder.best_path),
+        "config": str(shown(study.folder.best_path)),
         "model": vars(model) if model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }

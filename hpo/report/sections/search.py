@@ -10,6 +10,7 @@ from typing import Any
 from hpo.dimensions import Dimension, Value, Values, describe
 from hpo.errors import SpaceError
 from hpo.first_points import first_points
+from hpo.folder import shown
 from hpo.keys import flatten
 from hpo.report.fields import missing
 from hpo.space import point_key
@@ -20,6 +21,13 @@ _CHOSEN_BY = {
     False: "the best mean score over the folds; the earlier trial on ties",
     True: "the best mean score on fresh seeds among the best trials of the search",
 }
+
+
+# What `describe_search` tells.
+SEARCH_KEYS = (
+    *("num_parameters", "space", "space_size", "space_rules", "first", "fixed", "strategy", "counts", "imported"),
+    "chosen_by",
+)
 
 
 def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> dict[str, Any]:
@@ -94,7 +102,7 @@ def comparison_command(study: Study) -> str:
     """Return the command that repeats this search and random search at equal budget."""
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
-    return f"hpo compare --strategies {others},{name} --config {study.folder.config_path}"
+    return f"hpo compare --strategies {others},{name} --config {shown(study.folder.config_path)}"
 
 
 def _counts(trials: Sequence[Trial], budget: int, size: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.folder import shown
 from hpo.record import Record
 from hpo.report.fields import missing
 from hpo.study import Study
@@ -48,7 +49,7 @@ def describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 def rerun_command(study: Study) -> str:
     """Return the command that runs the same search again."""
-    return f"hpo search --config {study.folder.config_path} study.name={study.config.study.name}-again"
+    return f"hpo search --config {shown(study.folder.config_path)} study.name={study.config.study.name}-again"
 
 
 def _date(seconds: float) -> str:

@@ -76,6 +76,7 @@ COMMAND_LINE = {
 }
 YAML = {
     "a bracket that is not closed": whole("a: [1, 2\nb: 3\n", "whole.yaml:2:2", "not valid YAML"),
+    "a number of a million digits": whole(f"a: {'9' * 1_000_000}\n", "whole.yaml", "not valid YAML", "digits"),
     "a tab": whole("a:\n\tb: 1\n", "whole.yaml:2:1"),
     "a key twice": whole("study:\n  trials: 1\n  trials: 2\n", "whole.yaml:3:3", "'trials' stands there twice"),
     "an object": whole("a: !!python/object/apply:os.mkdir [x]\n", "whole.yaml:1:4", "python/object/apply:os.mkdir"),
@@ -139,6 +140,9 @@ VALUES = {
     "wrong type in the model": (["model.d_model=wide"], ("model.d_model", "integer")),
     "a list in the model": (["model.d_model=[1,2]"], ("model.d_model", "integer")),
     "learning rate below zero": (["training.lr=-1"], ("training.lr", "greater than 0", "-1")),
+    "a value of one's own that is infinite": (["+my.z=inf"], ("my.z", "finite", "JSON")),
+    "a value of one's own that is no number": (["+my.z=[1,nan]"], ("my.z.1", "finite")),
+    "a number of thousands of digits": (["+my.z=1" + "0" * 5000], ("my.z", "cannot be read")),
     "learning rate that is no number": (["training.lr=nan"], ("training.lr", "finite")),
     "infinite learning rate": (["training.lr=inf"], ("training.lr", "finite")),
     "dropout above one": (["model.dropout=1.5"], ("model.dropout", "less than 1", "1.5")),
@@ -192,7 +196,10 @@ SPACES = {
     "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], ("space.training.lr.values", "in no order")),
     "a value twice": (["space.model.d_model=[32,32]"], ("space.model.d_model", "32 stands there twice")),
     "a value that is a list": (["space.training.lr=[[1],[2]]"], ("space.training.lr.values", "given [1]")),
-    "a value that is no number": (["space.training.lr=[nan,0.1]"], ("space.training.lr.values", "finite")),
+    "a value that is no number": (["space.training.lr=[nan,0.1]"], ("space.training.lr", "finite")),
+    "a span beyond 64 bits": (["space.training.lr={low: 0, high: 1e30, integer: true}"], ("space.training.lr", "2^63")),
+    "a span beyond every float": (["space.training.lr={low: -1e308, high: 1e308}"], ("space.training.lr", "1.8e308")),
+    "a million values": own("space: {training: {lr: [" + "1, " * 200_000 + "2]}}\n", "128 KiB", "ranges"),
     "a text for a dimension": (["space.training.lr=abc"], ("space.training.lr", "'abc'")),
     "a default outside": (["space.training.lr={values: [0.1], default: 5}"], ("space.training.lr.default", "5")),
     "a key that is not there": (["space.model.depth=[1,2]"], ("space.model.depth", "no key 'model.depth'")),
@@ -267,7 +274,18 @@ STRATEGIES = {
 }
 OBJECTIVES = {
     "an objective that is not there": (["objective=nowhere:run"], ("objective", "cannot import 'nowhere'")),
-    "an objective without a function": (["objective=json:run"], ("objective", "no function 'run'")),
+    "an objective without a function": (
+        ["objective=no_function:run"],
+        ("objective", "no function 'run'"),
+        {"no_function.py": ""},
+    ),
+    "an objective that is part of Python": (["objective=json:run"], ("objective", "part of Python")),
+    "an objective that runs what it is told": (
+        ["objective=hydra.utils:instantiate"],
+        ("objective", "'hydra.utils' is a package's that does not declare it", "hpo.objectives"),
+    ),
+    "an objective of hpo that is none": (["objective=hpo.folder:find_study"], ("objective", "part of hpo")),
+    "an objective of the model that is none": (["objective=model.checkpoint:save"], ("objective", "part of hpo")),
     "an objective that is no path": (["objective=run_fold"], ("objective", "given 'run_fold'")),
     "an objective that is a program": (["objective=os:system"], ("objective", "part of Python")),
     "an objective that is not Python": (["objective=bad_syntax:run"], ("cannot import",), {"bad_syntax.py": "def ("}),

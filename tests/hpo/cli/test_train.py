@@ -9,7 +9,7 @@ from tests.hpo.cli.commands import hpo
 TRAINER = """
 def run_fold(task):
     yield {"warning": "this may take a while"}
-    yield {"epoch": 1, "loss": 0.25, "phase": "warm-up"}
+    yield {"epoch": 1, "loss": 0.25, "phase": 3}
     return {"score": 1.5}
 """
 
@@ -27,6 +27,6 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     Path("own.yaml").write_text(yaml.safe_dump(tree))
     code, out, err = hpo(capsys, "train", "--config", "own.yaml")
     assert code == 0, err
-    assert "epoch 1  loss 0.25  phase warm-up" in out
+    assert "epoch 1  loss 0.25  phase 3" in out
     assert "score = 1.5" in out
     assert err == "warning: this may take a while\n"

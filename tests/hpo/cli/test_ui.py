@@ -2,13 +2,22 @@
 
 import os
 import socket
+import subprocess
 import sys
+import tempfile
+import time
+from base64 import b64encode
+from pathlib import Path
 from types import SimpleNamespace
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from hpo.cli.ui import allowed_hosts
 from hpo.cli.ui_optuna import guarded
+from tests.faults.driver import start, wait_for_line
+from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo
 from tests.tracked import new_store, run, runs_of, tracked_study
 
@@ -54,6 +63,7 @@ def refused(capsys, *arguments):
         (("--host", "192.168.1.2"), ("not loopback", "delete", "--expose")),
         (("--expose",), ("--expose", "no effect", "leave it out")),
         (("--optuna",), ("--optuna", "--study")),
+        (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
         (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
         (("--study", "nothing"), ("study", "no 'nothing'")),
         (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
@@ -80,7 +90,9 @@ def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsy
     assert hosts == {f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":5123")}
     assert "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE" not in served.environment
     assert served.environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
-    assert capsys.readouterr().out == "http://127.0.0.1:5123/\n"
+    said = capsys.readouterr()
+    assert said.out == "http://127.0.0.1:5123/\n"
+    assert said.err.startswith("note: other users of this machine may reach port 5123")
 
 
 def test_whoever_exposes_it_is_told_what(capsys, store, served):
@@ -166,3 +178,34 @@ def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in
     body = application(environ, lambda status, _headers: statuses.append(status))
     assert statuses == ["200 OK" if is_let_in else "403 Forbidden"]
     assert (list(body) == [b"in"]) == is_let_in
+
+
+@pytest.mark.slow
+def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
+    """MLflow's own server, asked without a password, with a wrong one, and with the one that was printed."""
+    port = free_port()
+    driver = start("ui", "--password", "--no-browser", "--uri", store, "--port", str(port), stderr=subprocess.DEVNULL)
+    try:
+        password = wait_for_line(driver, "password ").strip().rpartition(" ")[2]
+        codes = {known: answer(port, known) for known in ("wrong", password, None)}
+    finally:
+        driver.terminate()
+        driver.communicate(timeout=30)
+    assert codes == {"wrong": 401, password: 200, None: 401}
+    assert not list(Path(tempfile.gettempdir()).glob("hpo-ui-*"))
+
+
+def answer(port, password):
+    """Return the status with which the server answers, once it does."""
+    url = f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/search?max_results=1"
+    headers = {} if password is None else {"Authorization": f"Basic {b64encode(f'hpo:{password}'.encode()).decode()}"}
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            with urlopen(Request(url, headers=headers), timeout=10) as found:
+                return found.status
+        except HTTPError as error:
+            return error.code
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)

@@ -1,10 +1,12 @@
 """What the Ray pool promises beyond the contract: shared GPUs, refusals, a lock. Dying workers: tests/faults."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,17 +28,17 @@ def pool(request):
 
 
 @pytest.mark.parametrize("pool", [{"workers": 2, "gpus": 2, "gpus_per_worker": 0.5}], indirect=True)
-def test_two_half_gpu_workers_share_one(pool):
+def test_two_half_gpu_workers_share_one(pool, tmp_path):
     """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
-    outcomes, points = run(pool, [task(0, "visible_gpus"), task(1, "visible_gpus")])
+    outcomes, points = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
     assert points[0][0]["process"] != points[1][0]["process"]
     assert outcomes[0].metrics["gpu"] == outcomes[1].metrics["gpu"] == 0
     assert outcomes[0].metrics["num_gpus"] == 1
 
 
 @pytest.mark.parametrize("pool", [{"gpus": 2, "gpus_per_worker": 1}], indirect=True)
-def test_each_whole_gpu_worker_has_its_own(pool):
-    outcomes, _ = run(pool, [task(0, "visible_gpus"), task(1, "visible_gpus")])
+def test_each_whole_gpu_worker_has_its_own(pool, tmp_path):
+    outcomes, _ = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
     assert {o.metrics["gpu"] for o in outcomes.values()} == {0, 1}
 
 
@@ -54,6 +56,26 @@ def test_each_whole_gpu_worker_has_its_own(pool):
 def test_more_than_there_is_is_refused(changes, words):
     with pytest.raises(DispatchError, match=words):
         started(**changes)
+
+
+@pytest.mark.parametrize(
+    ("free", "words"), [(4096, r"has 4,096 bytes free: make room there, or set TMPDIR"), (10**9, "is hpo installed")]
+)
+def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, words):
+    """Ray says of neither more than that the worker died."""
+
+    class NotStartedError(Exception):
+        pass
+
+    def get(_answer):
+        raise NotStartedError
+
+    pool = RayDispatcher.__new__(RayDispatcher)
+    pool._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
+    pool._starting, pool._num_failed_starts, pool.slots = {"answer": None}, 4, 2
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(DispatchError, match=words):
+        pool._take_on("answer")
 
 
 @pytest.mark.slow

@@ -153,7 +153,8 @@ study = prepared(Path({str(tmp_path / "toy")!r}), {config!r})
 write_report(study, study.read())
 """
     for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY)}
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        environment["PYTHONPATH"] = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
         subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
         assert (tmp_path / "toy" / "report.html").read_text(encoding="utf-8") == text
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
+from hpo.errors import SpaceError
 from hpo.history import History
 from hpo.space_reader import space_from_dict
 from hpo.strategies import make_strategy
@@ -28,6 +29,14 @@ SPACES = ALL_SPACES | {
 
 def make(name, tree=CUBE, seed=0, **changes):
     return make_strategy(STRATEGIES[name] | changes, space_from_dict(tree), seed)
+
+
+def test_numbers_that_optuna_would_list_one_by_one_are_refused():
+    vast = {"x": {"low": 1, "high": 10**9, "integer": True}}
+    with pytest.raises(SpaceError, match=r"space\.x: has more than 10,000,000 whole numbers"):
+        make("gp", vast)
+    for name in ("tpe", "cma_es", "qmc"):
+        make(name, vast)
 
 
 def bowl(point):

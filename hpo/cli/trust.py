@@ -1,0 +1,66 @@
+"""What a study that was not made here would run: it is told, and run after a yes."""
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+from hpo.config import StudyConfig
+from hpo.errors import ConfigError
+from hpo.made_here import is_made_here, remember
+from hpo.origin import Origin, origin_of
+from hpo.sealing import sealed_keys, sealed_names
+
+_WHOSE = {
+    "toolkit": "this toolkit's own",
+    "declared": "an installed package's, which declares it",
+    "working directory": "in your working directory",
+}
+
+
+def ask_for_trust(config: StudyConfig, changes: Sequence[str], is_given: bool) -> None:
+    """Go on with a study that was made here, or that runs nothing but the toolkit's own; else only after a yes.
+
+    Args:
+        config: the study's.
+        changes: what is not as it was when the study was made, one line each.
+        is_given: whether `--trust` was given.
+
+    Raises:
+        ConfigError: there is nobody to ask, or the answer is no.
+    """
+    origin = origin_of(config.objective, str(Path.cwd()))
+    keys = list(sealed_keys(config.trial))
+    if is_made_here(config) or (origin == "toolkit" and not keys):
+        return
+    what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
+    if keys:
+        what += f" with {', '.join(sealed_names(config.trial))} of your environment ({', '.join(keys)})"
+    if not is_given:
+        _ask(what, changes)
+    remember(config)
+
+
+def _ask(what: str, changes: Sequence[str]) -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(f"study: was not made here: {what}; look at it, and give --trust to run it")
+    print(f"this study was not made here: {what}")
+    for change in changes:
+        print(f"what changed: {change}")
+    if input("run it? (yes/no) ").strip().lower() not in ("y", "yes"):
+        raise ConfigError("study: was not made here, and is not trusted: nothing was run")
+
+
+def _file(objective: str, origin: Origin) -> str:
+    """Return the file of an objective's module, as far as it is known without importing anything."""
+    if origin == "toolkit":
+        return "hpo"
+    top, *inner = objective.partition(":")[0].split(".")
+    spec = PathFinder.find_spec(top, [str(Path.cwd())]) if origin == "working directory" else find_spec(top)
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    for folder in folders if inner else ():
+        for place in (Path(folder, *inner).with_suffix(".py"), Path(folder, *inner, "__init__.py")):
+            if place.is_file():
+                return str(place)
+    return str(spec.origin or folders[0]) if spec is not None else "unknown"

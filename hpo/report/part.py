@@ -1,0 +1,21 @@
+"""A part of a report, or why it could not be made: none takes the others with it."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from hpo.errors import HpoError, first_line
+
+Part = TypeVar("Part")
+
+
+def part(make: Callable[[], Part], instead: Callable[[str], Part]) -> Part:
+    """Return what `make` makes; where that fails, what `instead` makes of the reason.
+
+    A file of the study that cannot be read is no such failure: it is the user's to put right.
+    """
+    try:
+        return make()
+    except HpoError:
+        raise
+    except Exception as error:  # noqa: BLE001  # Whatever a study holds, its other figures are worth having.
+        return instead(f"could not be made: {type(error).__name__}: {first_line(error)}")

@@ -1,0 +1,163 @@
+"""Folders, terminals and files that are not as one expects: one line, or nothing to be noticed; never a traceback."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpo.space_reader import space_from_dict
+from hpo.trials_file import csv_text, point_of, read_rows
+from tests.faults.driver import LOCAL, hpo
+from tests.hpo.cli.commands import hpo as in_this_process
+from tests.studies import prepared, run_toy, toy_config
+
+UNICODE = "äöü ☃"
+TEXTS = ["a\rb", "c\nd", "e\x85f\u2028g", 'e"f', ",", UNICODE, "plain"]
+
+
+def wanders(task):
+    """Leave for a folder that has a study of the same name."""
+    os.chdir("elsewhere")
+    yield {"epoch": 1, "score": 0.5}
+    return 1.0
+
+
+def test_an_objective_that_changes_the_working_directory_changes_no_other_study(capsys):
+    Path("elsewhere").mkdir()
+    shutil.copytree(make("elsewhere/runs/toy"), "before")
+    tree = toy_config(trials=3, objective=f"{__name__}:wanders")
+    Path("toy.yaml").write_text(yaml.safe_dump(tree))
+    assert in_this_process(capsys, "search", "--config", "toy.yaml")[0] == 0
+    assert Path("runs/toy/report.html").exists()
+    for path in Path("before").iterdir():
+        assert path.read_bytes() == Path("elsewhere/runs/toy", path.name).read_bytes()
+
+
+def make(folder, **changes):
+    run_toy(Path(folder), toy_config(trials=3, **changes))
+    return Path(folder)
+
+
+@pytest.mark.parametrize("name", ["states", "states/inner", "checkpoints", "study.db"])
+def test_a_link_that_leads_out_of_a_new_study_is_refused_and_its_target_left_alone(capsys, name):
+    Path("precious/inner").mkdir(parents=True)
+    Path("precious/inner/file").touch()
+    place = Path("runs/toy", name)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(Path("precious").absolute())
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2)))
+    code, _, err = in_this_process(capsys, "search", "--config", "toy.yaml")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"runs/toy/{name}: is a link that leads out" in err
+    assert Path("precious/inner/file").exists()
+
+
+def test_texts_of_any_kind_come_back_from_trials_csv(tmp_path):
+    space = {"toy": {"nonlinearity": {"choices": ["relu", "tanh"]}, "name": {"choices": TEXTS}}}
+    tree = toy_config("grid", trials=14, space=space, objective="tests.toy:constant")
+    tree["toy"]["name"] = "plain"
+    rows = run_toy(tmp_path / "study", tree)
+    assert {row["toy.name"] for row in rows} == set(TEXTS)
+    study = prepared(tmp_path / "study", tree)
+    found = read_rows(study.folder.trials_path, ["toy.name"])
+    assert [point_of(row, study.space) for row in found] == [dict(t.point) for t in study.read().trials()]
+
+
+def test_a_table_without_odd_texts_is_as_it_always_was():
+    assert csv_text([["a", "b"], [1, None], [0.1, "x,y"]]) == 'a,b\n1,\n0.1,"x,y"\n'
+
+
+def test_a_terminal_that_does_not_know_a_sign_shows_another():
+    Path("toy.yaml").write_text(
+        yaml.safe_dump(
+            toy_config(
+                trials=2,
+                space={"toy": {"name": {"choices": [UNICODE, "ß"]}}},
+                objective="tests.toy:constant",
+                toy={"name": "ß"},
+            ),
+            allow_unicode=True,
+        )
+    )
+    code, out, err = hpo("search", "--config", "toy.yaml", env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    assert code == 0, err
+    assert r"\u2603" in out
+
+
+def test_a_working_directory_that_was_deleted_is_told():
+    Path("gone").mkdir()
+    code = "import os, sys; os.chdir('gone'); os.rmdir('../gone'); from hpo.cli.main import main; "
+    code += "sys.exit(main(['search']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "working directory: it was deleted" in done.stderr
+
+
+def removes_everything(task):
+    shutil.rmtree(Path.cwd())
+    return 1.0
+
+
+def test_a_working_directory_that_a_training_deletes_is_told():
+    Path("gone").mkdir()
+    code, _, err = hpo("search", *LOCAL, f"objective={__name__}:removes_everything", cwd="gone")
+    assert code == 1
+    assert "working directory: it was deleted" in err
+    assert "Traceback" not in err
+
+
+def test_a_working_directory_whose_name_is_no_text_is_told():
+    os.mkdir(b"b\xff")  # noqa: PTH102  # Path takes no bytes.
+    code, _, err = hpo("search", cwd=b"b\xff")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "working directory: its name is not UTF-8" in err
+
+
+def test_a_number_that_is_none_is_no_point_of_a_table():
+    space = space_from_dict({"x": {"low": 1, "high": 9, "integer": True}}, {"x": 1})
+    assert [point_of({"x": text}, space) for text in ("inf", "nan", "-inf", "3.0")] == [None, None, None, {"x": 3}]
+
+
+@pytest.mark.parametrize("name", ["it's", "a{b}", "x${y}", "p%41", "back\\slash"])
+def test_a_working_directory_of_any_name(capsys, monkeypatch, name):
+    """Hydra, Optuna and SQLAlchemy each have signs with a meaning of their own."""
+    Path(name, "my/study").mkdir(parents=True)
+    monkeypatch.chdir(name)
+    Path("my/study/own.yaml").write_text("# @package _global_\ndefaults:\n  - default@study\nstudy: {name: own}\n")
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2)))
+    assert in_this_process(capsys, "search", "--config-dir", "my", "study=own", "--cfg", "job")[0] == 0
+    assert in_this_process(capsys, "search", "--config", "toy.yaml")[0] == 0
+    assert in_this_process(capsys, "resume", "toy", "study.trials=3")[0] == 0
+    assert in_this_process(capsys, "reproduce", "toy")[0] == 0
+
+
+def without_root():
+    """Give up root's right to write what may only be read; whoever has it not loses nothing."""
+    for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+def test_a_record_that_may_only_be_read_is_read(capsys):
+    assert in_this_process(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=3")[0] == 0
+    for path in Path("runs/toy").glob("study.db*"):
+        path.chmod(0o400)
+    before = Path("runs/toy/trials.csv").read_bytes()
+    for command in (["report", "toy"], ["export", "toy", "--optuna", "sqlite:///copy.db"]):
+        code, _, err = hpo(*command, preexec_fn=without_root)
+        assert code == 0, err
+    assert Path("runs/toy/trials.csv").read_bytes() == before
+    assert sorted(path.name for path in Path("runs/toy").glob("study.db-*")) == []
+    Path("runs/toy").chmod(0o500)
+    try:
+        code, _, err = hpo("export", "toy", "--optuna", "sqlite:///another.db", preexec_fn=without_root)
+        assert code == 0, err
+        code, _, err = hpo("report", "toy", preexec_fn=without_root)
+    finally:
+        Path("runs/toy").chmod(0o700)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "runs/toy/trials.csv: Permission denied" in err

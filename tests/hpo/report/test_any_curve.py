@@ -1,0 +1,109 @@
+"""A report is written whatever was reported, and no part of it takes the others with it."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpo.report import figures, write_report
+from hpo.report.figures import Drawn, NotDrawn
+from hpo.reported import cleaned, numbers
+from hpo.trials import Outcome, finished
+from tests.hpo.report.made_up import subject, trial
+from tests.studies import prepared, run_toy, toy_config
+
+VALUES = st.one_of(
+    st.floats(),
+    st.integers(),
+    st.none(),
+    st.text(max_size=3),
+    st.sampled_from([math.nan, math.inf, 1e308, -1e308, 5e-324, 10**400, True, [1], {"a": 1}]),
+)
+POINTS = st.dictionaries(st.sampled_from(["epoch", "step", "score", "loss", "lr", ""]), VALUES, max_size=4)
+# Two folds of each of some trials: a curve, and the seconds that it took.
+CURVES = st.lists(st.tuples(st.lists(POINTS, max_size=4), VALUES), min_size=2, max_size=2)
+
+
+def reported(number, tasks):
+    """Return a trial with these curves, as a record of an earlier version may hold them."""
+    made = trial(number, [0.1 * number, 0.2])
+    outcomes = {
+        index: Outcome.from_dict(cleaned({**made.outcomes[index].to_dict(), "curve": curve, "seconds": seconds}))
+        for index, (curve, seconds) in enumerate(tasks)
+    }
+    return finished(made, outcomes, "score", "maximize")
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.lists(CURVES, min_size=1, max_size=3))
+def test_the_figures_of_any_curves_are_drawn(trials):
+    drawn_from = subject([reported(number, tasks) for number, tasks in enumerate(trials)])
+    for name, draw in (("curves", figures.draw_learning_curves), ("timeline", figures.draw_timeline)):
+        content = draw(drawn_from)
+        if isinstance(content, Drawn):
+            figures_page = json.dumps(content.figure.to_plotly_json(), default=list)
+            assert figures_page, name
+
+
+def diverges(task):
+    """As an honest training: it says so at every step, and then gives up."""
+    for epoch in (1, 2, 3):
+        yield {"epoch": epoch, "score": [0.5, math.nan, math.inf][epoch - 1], "loss": math.nan, "note": None}
+    if task["config"]["toy"]["layers"] > 3:
+        raise ValueError("diverged at step 3")
+    return {"score": 1.0, "loss": math.nan, "seconds": math.nan}
+
+
+def test_trainings_that_diverge_have_a_report(tmp_path):
+    tree = toy_config(trials=6, objective=f"{__name__}:diverges", space={"toy": {"layers": [1, 2, 3, 4, 5]}})
+    rows = run_toy(tmp_path / "study", tree)
+    assert {row["state"] for row in rows} == {"complete", "failed"}
+    study = prepared(tmp_path / "study", tree)
+    write_report(study, study.read())
+    text = (tmp_path / "study" / "report.json").read_text()
+    summary = json.loads(text, parse_constant=pytest.fail)
+    assert summary["curves"]["tasks"]["fold_0"] == [{"epoch": 1, "score": 0.5}, {"epoch": 2}, {"epoch": 3}]
+    assert "could not be made" not in (tmp_path / "study" / "report.html").read_text()
+
+
+def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, monkeypatch):
+    tree = toy_config(trials=3)
+    run_toy(tmp_path / "study", tree)
+    study = prepared(tmp_path / "study", tree)
+
+    def fails(*_):
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(figures, "_FIGURES", (("timeline", 24, "Timeline of workers", fails), *figures._FIGURES[:-1]))
+    for place in ("summary.describe_cost", "summary.describe_search", "markdown._data", "page._verdict"):
+        monkeypatch.setattr(f"hpo.report.{place}", fails)
+    write_report(study, study.read())
+    summary = json.loads((tmp_path / "study" / "report.json").read_text())
+    reason = "could not be made: ZeroDivisionError: by nothing"
+    assert summary["cost"] == summary["counts"] == {"missing": reason}
+    assert summary["winner"]["score"]
+    page = (tmp_path / "study" / "report.html").read_text()
+    # The verdict, two fields and a figure.
+    assert page.count(reason) >= 4
+    assert "id='best-so-far'" in page
+    assert reason in (tmp_path / "study" / "report.md").read_text()
+
+
+def test_a_figure_that_fails_is_one_that_is_not_drawn(monkeypatch, tmp_path):
+    study = prepared(tmp_path / "study", toy_config(trials=1))
+    monkeypatch.setattr(figures, "_FIGURES", (("x", 1, "X", lambda _: 1 / 0),))
+    (drawing,) = figures.draw_figures(study, [], None)
+    assert drawing.content == NotDrawn("could not be made: ZeroDivisionError: division by zero")
+
+
+def test_numbers_are_plain_finite_and_not_vast():
+    assert numbers({"a": 1, "b": True, "c": 2.5, "d": math.nan, "e": 1e101, "f": "1", 7: 0}) == {
+        "a": 1,
+        "b": 1,
+        "c": 2.5,
+        "7": 0,
+    }
+    assert not Path("runs").exists()
