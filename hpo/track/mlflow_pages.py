@@ -8,6 +8,7 @@ from urllib.parse import quote
 from hpo.errors import TrackError, first_line
 from hpo.sealing import hidden
 from hpo.track.mlflow_quiet import mlflow_environment
+from hpo.track.mlflow_store import absolute_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -66,7 +67,7 @@ def find_run(uri: str, study_id: str) -> "tuple[MlflowClient, Run | None]":
     from mlflow.exceptions import MlflowException
 
     try:
-        client = MlflowClient(uri)
+        client = MlflowClient(absolute_uri(uri))
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
         condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
         found = client.search_runs(experiments, condition, max_results=1)

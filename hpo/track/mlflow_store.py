@@ -3,8 +3,17 @@
 import contextlib
 import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
 from hpo.errors import TrackError
+
+
+def absolute_uri(uri: str) -> str:
+    """Return the address with the path of a SQLite file absolute: MLflow keeps one connection an address."""
+    scheme, mark, path = uri.partition(":///")
+    if not (scheme.startswith("sqlite") and mark) or path.startswith("/"):
+        return uri
+    return f"{scheme}:///{quote(str(Path.cwd()))}/{path}"
 
 
 def refuse_bad_store(uri: str, experiment: str) -> None:

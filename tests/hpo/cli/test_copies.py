@@ -1,0 +1,97 @@
+"""A copied study: it is told, made a study of its own by `--as`, and `hpo sync` says what MLflow really has."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from hpo.track.mlflow_pages import find_run
+from tests.hpo.cli.commands import hpo
+from tests.studies import rows, toy_config
+
+STORE = "sqlite:///mlflow.db"
+# Of libraries that MLflow brings along.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def searched(capsys, trials=4, **track):
+    tree = toy_config("evolutionary", trials=trials)
+    tree["track"] |= track
+    Path("toy.yaml").write_text(yaml.safe_dump(tree))
+    code, _, err = hpo(capsys, "search", "--config", "toy.yaml")
+    assert code == 0, err
+
+
+def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
+    searched(capsys)
+    code, out, err = hpo(capsys, "resume", "toy", "--as", "deeper", "study.trials=7")
+    assert code == 0, err
+    assert "study deeper: 7 trials" in out
+    assert rows(Path("runs/deeper/trials.csv"))[:4] == rows(Path("runs/toy/trials.csv"))
+    ids = {}
+    for name in ("toy", "deeper"):
+        with sqlite3.connect(f"runs/{name}/study.db") as database:
+            assert database.execute("SELECT study_name FROM studies").fetchall() == [(name,)]
+            (ids[name],) = database.execute("SELECT value_json FROM study_user_attributes WHERE key = 'id'").fetchone()
+    assert ids["toy"] != ids["deeper"]
+    # Both go on, and are reproduced, as if there were no other.
+    searched(capsys, trials=7)
+    assert rows(Path("runs/toy/trials.csv")) == rows(Path("runs/deeper/trials.csv"))
+    assert hpo(capsys, "resume", "deeper")[0] == hpo(capsys, "reproduce", "deeper")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("toy", "runs/toy is there already"), ("../x", "must be 1 to 100 letters")]
+)
+def test_a_name_that_cannot_be_is_refused_and_nothing_is_made(capsys, name, words):
+    searched(capsys)
+    before = sorted(Path("runs").iterdir())
+    code, _, err = hpo(capsys, "resume", "toy", "--as", name)
+    assert (code, words in err) == (2, True)
+    for refused in ("study.trails=9", "study.seed=5"):
+        assert hpo(capsys, "resume", "toy", "--as", "other", refused)[0] == 2
+    assert sorted(Path("runs").iterdir()) == before
+
+
+def test_a_copy_by_hand_is_told_that_it_shares_its_name(capsys):
+    searched(capsys)
+    shutil.copytree("runs/toy", "runs/copy")
+    code, out, _ = hpo(capsys, "resume", "copy")
+    assert (code, "runs/copy holds study 'toy'" in out) == (0, True)
+    assert "hpo resume runs/copy --as NEW" in out
+
+
+def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path):
+    """MLflow keeps one connection for an address, wherever that leads from a second working directory."""
+    (tmp_path / "other").mkdir()
+    for folder, number in (tmp_path, 0), (tmp_path / "other", 1):
+        monkeypatch.chdir(folder)
+        client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+        for _ in range(number):
+            client.create_run("0", tags={"hpo.study_id": "x", "hpo.kind": "study"})
+        assert (find_run(STORE, "x")[1] is not None) == bool(number)
+
+
+@pytest.mark.slow
+def test_sync_counts_what_mlflow_has(capsys):
+    """Of what others deleted there everything comes back, and what a copy added is told."""
+    searched(capsys, name="mlflow", uri=STORE)
+    code, out, err = hpo(capsys, "sync", "toy")
+    assert code == 0, out + err
+    shutil.copytree("runs/toy", "runs/copy")
+    client = MlflowClient(f"sqlite:///{Path('mlflow.db').absolute()}")
+    (experiment,) = client.search_experiments(filter_string="name = 'tests'")
+    trials = client.search_runs([experiment.experiment_id], "tags.`hpo.kind` = 'trial'")
+    for run in list(trials)[:2]:
+        client.delete_run(run.info.run_id)
+    code, out, _ = hpo(capsys, "sync", "toy")
+    assert (code, out) == (0, f"4 trials are in {STORE}\n")
+    assert len(client.search_runs([experiment.experiment_id], "tags.`hpo.kind` = 'trial'")) == 4
+    assert hpo(capsys, "resume", "copy", "study.trials=6")[0] == 0
+    code, out, _ = hpo(capsys, "sync", "toy")
+    assert code == 1
+    assert f"{STORE} has 6 trials of this study, its record 4" in out
+    assert "hpo resume toy --as NEW" in out
