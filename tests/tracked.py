@@ -17,6 +17,7 @@ from hpo.report import write_report
 from hpo.run import run_study
 from hpo.track import make_tracker
 from hpo.track.messages import dropped
+from hpo.track.mlflow_store import absolute_uri
 from hpo.tracking import close_in_tracker, open_in_tracker
 from tests import words
 from tests.studies import REPOSITORY, toy_config
@@ -76,7 +77,7 @@ def synchronise(study):
 
 def runs_of(study, uri=None):
     """Return the parent run and its children by trial number; there are no others in the experiment."""
-    client = MlflowClient(uri or study.config.track.uri)
+    client = MlflowClient(absolute_uri(uri or study.config.track.uri))
     experiment = client.get_experiment_by_name(study.config.track.experiment).experiment_id
     found, token = [], None
     while token != "":
@@ -111,7 +112,7 @@ def assert_shows_the_record(study, uri=None, status="FINISHED"):
 
 
 def _curves(child, uri):
-    client = MlflowClient(uri)
+    client = MlflowClient(absolute_uri(uri))
     points = {
         key: sorted((point.step, point.value) for point in client.get_metric_history(child.info.run_id, key))
         for key in child.data.metrics
