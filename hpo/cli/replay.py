@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # Differences that are printed, at most.
 _SHOWN = 10
-
-
 # What a study says of these is of the machine and the people where it was made: where it ran, and where it was shown.
 _OWN = ("dispatch", "track", "report")
 

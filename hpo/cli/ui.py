@@ -119,18 +119,17 @@ def _study_page(given: argparse.Namespace) -> tuple[str, str]:
     """Return the store that a study is tracked in, and its page there."""
     from hpo.folder import find_study
     from hpo.record_storage import look_up
-    from hpo.sealing import opened, values_of
     from hpo.study import storage_url
+    from hpo.track import tracking_uri
     from hpo.track.mlflow_pages import find_pages
 
     folder = find_study(given.study)
     config = folder.config()
-    track = config.track
-    if given.uri is None and track.name == "none":
+    if given.uri is None and config.track.name == "none":
         raise TrackError(
             f"--study: '{given.study}' is not tracked; send it with `hpo sync {given.study}`, then give --uri"
         )
-    uri = given.uri or opened(track.uri, values_of(track.uri, config.secrets, "track.uri"))
+    uri = given.uri or tracking_uri(config)
     _, notes = look_up(storage_url(config, folder), config.study.name)
     return uri, find_pages(uri, notes["id"], given.study).study
 

@@ -26,7 +26,7 @@ def read_contents(uri: str, study_id: str) -> Contents:
     Raises:
         TrackError: it cannot be read.
     """
-    client, run = find_run(uri, study_id)
+    client, run = find_run(uri, study_id, "track.uri")
     if run is None:
         return Contents(0, frozenset())
     from mlflow.exceptions import MlflowException
@@ -41,4 +41,4 @@ def read_contents(uri: str, study_id: str) -> Contents:
             if not token:
                 return Contents(trials, frozenset(file.path for file in client.list_artifacts(run_id)))
     except (MlflowException, OSError) as error:
-        raise TrackError(hidden(f"--uri: {uri} cannot be read: {first_line(error)}", {})) from error
+        raise TrackError(hidden(f"track.uri: {uri} cannot be read: {first_line(error)}", {})) from error

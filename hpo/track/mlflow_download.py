@@ -6,6 +6,7 @@ from pathlib import Path
 from hpo.errors import TrackError, first_line
 from hpo.sealing import hidden
 from hpo.track.mlflow_quiet import mlflow_environment
+from hpo.track.mlflow_store import absolute_uri
 
 # What the reproduction of a study reads; the report attaches them to the study's run.
 _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
@@ -27,7 +28,7 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     from mlflow.exceptions import MlflowException
 
     try:
-        client = MlflowClient(uri)
+        client = MlflowClient(absolute_uri(uri))
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
         parent = run.data.tags.get("mlflow.parentRunId", run_id) if trial is not None else run_id

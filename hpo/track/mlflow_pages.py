@@ -47,7 +47,7 @@ def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
     Raises:
         TrackError: when MLflow does not have it, or cannot be read.
     """
-    _, run = find_run(uri, study_id)
+    _, run = find_run(uri, study_id, "--uri")
     if run is None:
         send = f"`hpo sync {name} track.uri={uri}`"
         raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))
@@ -55,8 +55,13 @@ def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
     return StudyPages(run_page(info.experiment_id, info.run_id), table_page(info.experiment_id, study_id))
 
 
-def find_run(uri: str, study_id: str) -> "tuple[MlflowClient, Run | None]":
+def find_run(uri: str, study_id: str, option: str) -> "tuple[MlflowClient, Run | None]":
     """Return a client of a tracking store, and the run of a study there; None where it does not know it.
+
+    Args:
+        uri: the store's address.
+        study_id: the record's.
+        option: what gave the address, to be named in an error.
 
     Raises:
         TrackError: it cannot be read.
@@ -72,5 +77,5 @@ def find_run(uri: str, study_id: str) -> "tuple[MlflowClient, Run | None]":
         condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
         found = client.search_runs(experiments, condition, max_results=1)
     except MlflowException as error:
-        raise TrackError(hidden(f"--uri: {uri} cannot be read: {first_line(error)}", {})) from error
+        raise TrackError(hidden(f"{option}: {uri} cannot be read: {first_line(error)}", {})) from error
     return client, found[0] if found else None

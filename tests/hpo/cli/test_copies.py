@@ -8,6 +8,8 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
+from hpo.errors import TrackError
+from hpo.track.mlflow_download import download_study
 from hpo.track.mlflow_pages import find_run
 from tests.hpo.cli.commands import hpo
 from tests.studies import rows, toy_config
@@ -66,13 +68,17 @@ def test_a_copy_by_hand_is_told_that_it_shares_its_name(capsys):
 
 def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path):
     """MLflow keeps one connection for an address, wherever that leads from a second working directory."""
-    (tmp_path / "other").mkdir()
-    for folder, number in (tmp_path, 0), (tmp_path / "other", 1):
-        monkeypatch.chdir(folder)
-        client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-        for _ in range(number):
-            client.create_run("0", tags={"hpo.study_id": "x", "hpo.kind": "study"})
-        assert (find_run(STORE, "x")[1] is not None) == bool(number)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        client = MlflowClient(f"sqlite:///{tmp_path / name / 'mlflow.db'}")
+        run_id = client.create_run("0", tags={"hpo.study_id": name, "hpo.kind": "study"}).info.run_id
+        _, run = find_run(STORE, name, "--uri")
+        assert run is not None
+        assert run.info.run_id == run_id
+        # Found, and not of a study that has a report.
+        with pytest.raises(TrackError, match=r"has no config\.yaml"):
+            download_study(run_id, STORE, tmp_path)
 
 
 @pytest.mark.slow
