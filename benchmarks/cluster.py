@@ -14,12 +14,12 @@ from dispatch_clock import FinishTimes
 from search_report import conditions, markdown
 from search_tables import DATA
 
-from hpo.cli.compose import compose_config
-from hpo.config import config_from_dict
-from hpo.dispatch.simulated import SimulatedDispatcher
-from hpo.preparation import prepare_study
-from hpo.record import memory_record
-from hpo.search import search
+from hpo.cli.config.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.loop import search
+from hpo.engine.record.record import memory_record
+from hpo.study.preparation import prepare_study
 
 OVERRIDES = (
     "data=table",
@@ -38,7 +38,7 @@ def measure(strategy: str, trials: int, workers: int) -> list[str]:
     """Run one study and return its row."""
     tree = compose_config("search", [*OVERRIDES, f"strategy={strategy}", f"study.trials={trials}"])
     study = prepare_study(config_from_dict(tree))
-    record = memory_record(study.config.study.metric, "minimize", study.grid)
+    record = memory_record(study.config.study.metric, "minimize", study.layout)
     watch, dispatcher = FinishTimes(time.process_time), SimulatedDispatcher(workers)
     history = search(study.strategy, record, dispatcher, study.task_builder().tasks_of, trials, [watch])
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

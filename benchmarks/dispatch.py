@@ -62,7 +62,7 @@ def run_all(names: Sequence[str], trials: int, repeats: int) -> dict[str, list[M
 
 def header(arguments: argparse.Namespace) -> list[str]:
     """Return what the figures depend on: command, date, hardware and versions."""
-    from hpo.environment import describe_environment
+    from hpo.study.basis.environment import describe_environment
 
     environment = describe_environment()
     packages = ("optuna", "ray", "mlflow")

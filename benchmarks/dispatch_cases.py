@@ -9,6 +9,8 @@ from typing import Any
 
 from dispatch_clock import Clock, FinishTimes, Measurement, count, expect
 
+from hpo.study.opening import open_study
+
 WORKERS = 2
 KEYS = tuple("abcdef")
 
@@ -21,12 +23,12 @@ def run_fold(task):
 
 def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Measurement:
     """Run a study with the public functions that `hpo search` uses."""
-    from hpo.config import config_from_dict
-    from hpo.dispatch import make_dispatcher
-    from hpo.preparation import prepare_study
-    from hpo.record import memory_record
+    from hpo.config.study_config import config_from_dict
+    from hpo.engine.dispatch import make_dispatcher
+    from hpo.engine.loop import search
+    from hpo.engine.record.record import memory_record
     from hpo.run import run_study
-    from hpo.search import search
+    from hpo.study.preparation import prepare_study
     from hpo.track import make_tracker
 
     study = prepare_study(config_from_dict(study_tree(trials, dispatch, mlflow)))
@@ -34,12 +36,12 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     dispatcher = make_dispatcher(study.config.dispatch)
     warm_up(dispatcher, study.task_builder())
     startup_seconds = clock.read(1).seconds
-    store = study.open() if record else memory_record("score", "maximize", study.grid)
+    store = open_study(study) if record else memory_record("score", "maximize", study.layout)
     finished = FinishTimes()
     clock.restart()
     if record:
         # The tracker is closed by run_study, which waits until everything is in MLflow.
-        tracker = make_tracker(study.config, study.grid)
+        tracker = make_tracker(study.config, study.layout)
         run_study(study, store, dispatcher, tracker, [finished])
     else:
         search(study.strategy, store, dispatcher, study.task_builder().tasks_of, trials, [finished])
@@ -75,7 +77,7 @@ def study_tree(trials: int, dispatch: str, mlflow: bool) -> dict[str, Any]:
 
 def warm_up(dispatcher: Any, tasks: Any) -> None:
     """Let every worker run one task, so that no process is being started when the clock is."""
-    from hpo.trials import Trial
+    from hpo.engine.trials.trial import Trial
 
     task = tasks.tasks_of(Trial(0, 0, dict.fromkeys((f"x.{key}" for key in KEYS), 0.5)))[0]
     for _ in range(dispatcher.slots):
@@ -91,7 +93,7 @@ def measure_tune(trials: int, reuse_actors: bool) -> Measurement:
     As with ours, the clock starts when every worker has answered once.
     """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
-    from hpo.dispatch.ray_cluster import RayCluster
+    from hpo.engine.dispatch.ray_cluster import RayCluster
 
     clock = Clock()
     cluster = RayCluster(None, None, 1)

@@ -22,15 +22,15 @@ import numpy as np
 from search_report import conditions, interval, markdown
 from search_tables import DATA
 
-from hpo.cli.compose import compose_config
-from hpo.config import config_from_dict
-from hpo.dispatch.simulated import SimulatedDispatcher
-from hpo.preparation import prepare_study
-from hpo.record import memory_record
-from hpo.search import search
-from hpo.strategies import make_strategy
-from hpo.study import Study
-from hpo.trials import Trial
+from hpo.cli.config.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.loop import search
+from hpo.engine.record.record import memory_record
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.trial import Trial
+from hpo.study.preparation import prepare_study
+from hpo.study.study import Study
 
 CURVES = DATA / "nmt_hpo_curves.jsonl.gz"
 PAIRS = ("ru-en", "ja-en", "en-ja", "zh-en")
@@ -66,7 +66,7 @@ def study_of(pair: str) -> Study:
 def run(study: Study, settings: dict[str, Any], seed: int, num_trials: int) -> Sequence[Trial]:
     """Return the trials of one search; their `seconds` are checkpoints."""
     strategy = make_strategy(settings, study.space, seed)
-    record = memory_record(study.config.study.metric, "minimize", study.grid)
+    record = memory_record(study.config.study.metric, "minimize", study.layout)
     return list(search(strategy, record, SimulatedDispatcher(1), study.task_builder().tasks_of, num_trials))
 
 

@@ -15,9 +15,9 @@ import yaml
 from search_quality import CONF, space_of
 from search_tables import Measured, load
 
-from hpo.history import History
-from hpo.strategies import make_strategy
-from hpo.trials import Proposal, Trial
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal, Trial
 
 STRATEGIES = (
     "grid",

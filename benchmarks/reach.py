@@ -20,7 +20,7 @@ import yaml
 from model import objective
 from model.config import parse
 from model.data.source import read_examples
-from model.sequence_metrics import signatures
+from model.tasks.sequence_metrics import signatures
 
 CONF = Path(__file__).parents[1] / "conf"
 PARTS = ("train", "validation", "test")

@@ -82,8 +82,8 @@ def with_optuna(sampler: Callable[[int], Any], patience: int, table: Measured, s
 @cache
 def space_of(name: str) -> Any:
     """Return the space whose points are the rows of a table."""
-    from hpo.dimensions import Choices, Values
-    from hpo.space import Space
+    from hpo.engine.space.dimensions import Choices, Values
+    from hpo.engine.space.space import Space
 
     table = load(name)
     dimensions = tuple((Choices if k in table.unordered else Values)(k, v) for k, v in table.values.items())
@@ -95,9 +95,9 @@ def space_of(name: str) -> Any:
 
 def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: int, trials: int) -> list[float]:
     """Return the losses of one search by a strategy of ours; see `ours`."""
-    from hpo.history import History
-    from hpo.strategies import make_strategy
-    from hpo.trials import Trial
+    from hpo.engine.strategies import make_strategy
+    from hpo.engine.trials.history import History
+    from hpo.engine.trials.trial import Trial
 
     settings = yaml.safe_load((CONF / f"{config}.yaml").read_text()) | overrides
     strategy: Any = make_strategy(settings, space_of(table.name), seed)

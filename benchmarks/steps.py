@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.config import Config, parse
-from model.optimise import build_optimizers
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
-from model.update import Losses, Update
+from model.training.optimise import build_optimizers
+from model.training.update import Losses, Update
 
 try:
     import x_transformers
@@ -85,7 +85,7 @@ def new_update(task: Any, config: Config[Any, Any], data: Any, device: torch.dev
 
 
 def our_step(shape: str, size: Size) -> Step:
-    """A step as `model.train` makes it: gathering the batch and watching the loss included."""
+    """A step as `model.training.train` makes it: gathering the batch and watching the loss included."""
     config = configure(shape, size)
     task = learn(shape, config, size)
     update = new_update(task, config, task.encode(make_items(shape, size)))

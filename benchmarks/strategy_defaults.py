@@ -24,9 +24,9 @@ from search_quality import CONF
 from search_report import BUDGETS, conditions, markdown
 from synthetic_tables import Problem, problems
 
-from hpo.history import History
-from hpo.strategies import make_strategy
-from hpo.trials import Trial
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 
 SUITES = ("shared", "choosing", "held-out")
 # Searches of a measured table for each of a made-up problem: there are five of these, and eighteen of those.

@@ -6,10 +6,10 @@ Needs an NVIDIA GPU, this repository's model/, conf/ and benchmarks/, and of the
 pyyaml, safetensors, tokenizers and sacrebleu; neither ray nor mlflow. `--quick` runs tiny sizes anywhere, only to see
 that everything runs.
 
-One step is what `model.train` does for an update: gathering the batch, forward, backward, update, watching the loss,
-in bfloat16 (autocast), compiled. Its floating-point operations are those of its matrix products and attentions, counted
-by torch's FlopCounterMode on an uncompiled step; the card's rate is measured beside it, on products of
-8192 x 8192 matrices of random bfloat16 numbers. Times are by the clock, with the device waited for.
+One step is what `model.training.train` does for an update: gathering the batch, forward, backward, update, watching
+the loss, in bfloat16 (autocast), compiled. Its floating-point operations are those of its matrix products and
+attentions, counted by torch's FlopCounterMode on an uncompiled step; the card's rate is measured beside it, on
+products of 8192 x 8192 matrices of random bfloat16 numbers. Times are by the clock, with the device waited for.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import torch
 from steps import DATA, Size, Step, configure, learn, make_items, new_update
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.update import Losses
+from model.training.update import Losses
 
 
 @dataclass(frozen=True)

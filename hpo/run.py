@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpo.dispatch.protocol import Dispatcher
-from hpo.final import CheckpointKeeper, FinalModel, make_final_model
-from hpo.finalists import choose_winner, train_finalists
-from hpo.history import History
-from hpo.observer import Observer
-from hpo.record import Record
+from hpo.engine.dispatch.protocol import Dispatcher
+from hpo.engine.keepers import CheckpointKeeper, StateKeeper
+from hpo.engine.loop import search
+from hpo.engine.observer import Observer
+from hpo.engine.record.record import Record
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.report import write_report
-from hpo.search import search
-from hpo.states import StateKeeper
-from hpo.study import Study
+from hpo.study.study import Study
+from hpo.study.winner.final_model import FinalModel, make_final_model
+from hpo.study.winner.finalists import choose_winner, train_finalists
 from hpo.track import Tracker
-from hpo.tracking import close_in_tracker, interrupt_in_tracker, open_in_tracker
-from hpo.trials import Trial
+from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 
 # How long a tracker may take nothing at the end of a study, or after an interruption, before the rest is left for
 # `hpo sync`. An upload of the winner's weights has to fit into the former.

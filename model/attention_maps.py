@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention
 from model.checkpoint import Checkpoint, load_checkpoint
+from model.networks.transformer.attention import MultiHeadAttention
 from model.predict import CPU, predict_inputs, refuse_rows
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling

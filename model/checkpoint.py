@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from model.config import Config, parse
+from model.data.hashes import HASHES, refuse_changed, write_hashes
 from model.data.store import put_in_place
 from model.errors import CheckpointError
-from model.hashes import HASHES, refuse_changed, write_hashes
 from model.tasks.choose import TASKS
 from model.tasks.protocol import Task
 

@@ -12,9 +12,9 @@ from model.data.config import (
     TextClassificationConfig,
 )
 from model.data.pairs_config import GeneratedConfig, TranslationConfig
-from model.network_config import DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig
+from model.networks.config import DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig
 from model.section import Section, refuse
-from model.training_config import TrainingConfig
+from model.training.config import TrainingConfig
 
 SHAPES: dict[str, type[ModelConfig]] = {
     "encoder": EncoderConfig,

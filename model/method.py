@@ -3,7 +3,7 @@
 from typing import Any
 
 from model.config import Config
-from model.sequence_metrics import signatures
+from model.tasks.sequence_metrics import signatures
 
 _UNKNOWN = "; built from the training part of each fold alone, all else is read as unknown"
 

@@ -10,7 +10,7 @@ from model.config import parse
 from model.data.examples import digest
 from model.data.source import read_examples
 from model.data.store import write_store
-from model.sampling import OPTIONS as SAMPLING_OPTIONS
+from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
 # A training can be stopped after some epochs and continued later, from the state in `resume_dir`.
 CONTINUES = True
@@ -92,7 +92,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         ValueError: the metric is unknown.
     """
     # Here, not at the top: torch takes seconds to load, and only a worker needs it.
-    from model.fold import train_fold
+    from model.training.fold import train_fold
 
     return (yield from train_fold(task))
 
@@ -106,7 +106,7 @@ def run_test(task: dict[str, Any]) -> dict[str, float]:
     Returns:
         Every metric of the task.
     """
-    from model.fold import score_test  # here for the same reason as in run_fold
+    from model.training.fold import score_test  # here for the same reason as in run_fold
 
     return score_test(task)
 
@@ -128,7 +128,7 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
     Args:
         checkpoint_dir: what a training kept.
         inputs: one text each; for a model of numbers, one example each, as nested rows or all numbers in a row.
-        options: for language models the fields of `model.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
+        options: for language models the fields of `model.decoding.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
             `max_tokens`, `seed`; for all others, none.
 
     Returns:

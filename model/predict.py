@@ -9,10 +9,10 @@ from torch import Tensor
 
 from model.checkpoint import Checkpoint, load_checkpoint
 from model.data.batches import batches_by_length
-from model.encoder_decoder import EncoderDecoder
-from model.language_model import LanguageModel
-from model.sample import sample, uniform_draws
-from model.sampling import Sampling
+from model.decoding.sample import sample, uniform_draws
+from model.decoding.sampling import Sampling
+from model.networks.encoder_decoder import EncoderDecoder
+from model.networks.language_model import LanguageModel
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import yaml
 
-from hpo.config import config_from_dict
-from hpo.config_sections import DispatchSection
-from hpo.dispatch.local import LocalDispatcher
-from hpo.folder import StudyFolder
-from hpo.preparation import prepare_study
+from hpo.config.sections import DispatchSection
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.loop import search
+from hpo.engine.trials.table import TIMES
 from hpo.report import write_report
-from hpo.search import search
-from hpo.trials_file import TIMES
+from hpo.study.folder import StudyFolder
+from hpo.study.opening import open_study
+from hpo.study.preparation import prepare_study
 from tests.toy import CONFIG
 
 REPOSITORY = Path(__file__).parents[1]
@@ -147,7 +148,7 @@ def prepared(folder, config):
 def run_toy(folder, config, dispatcher=None):
     """Run (or go on with) a study in a folder and return the rows of its trials.csv without the times."""
     study = prepared(folder, config)
-    record = study.open()
+    record = open_study(study)
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
     tasks_of, trials = study.task_builder().tasks_of, study.config.study.trials
     search(study.strategy, record, dispatcher, tasks_of, trials, (), study.imported(record), study.race)

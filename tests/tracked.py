@@ -9,16 +9,17 @@ from unittest.mock import patch
 
 from mlflow import MlflowClient
 
-from hpo.config import config_from_dict
-from hpo.dispatch.local import LocalDispatcher
-from hpo.folder import StudyFolder
-from hpo.preparation import prepare_study
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report import write_report
 from hpo.run import run_study
+from hpo.study.folder import StudyFolder
+from hpo.study.opening import open_study, read_study
+from hpo.study.preparation import prepare_study
 from hpo.track import make_tracker
 from hpo.track.messages import dropped
-from hpo.track.mlflow_store import absolute_uri
-from hpo.tracking import close_in_tracker, open_in_tracker
+from hpo.track.mlflow.store import absolute_uri
+from hpo.track.projection import close_in_tracker, open_in_tracker
 from tests import words
 from tests.studies import REPOSITORY, toy_config
 
@@ -56,8 +57,8 @@ def words_study(folder, trials, uri=None, name="reviews", **changes):
 
 def run(study, dispatcher=None, has_page=False):
     """Run a study in this process, with its tracker, and return the result; report.html, if wanted, takes seconds."""
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    record = open_study(study)
+    tracker = make_tracker(study.config, study.layout, study.folder.path)
     try:
         with patch("hpo.run.write_report", functools.partial(write_report, has_page=has_page)):
             return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
@@ -67,8 +68,8 @@ def run(study, dispatcher=None, has_page=False):
 
 def synchronise(study):
     """Send a study again, as `hpo sync` does."""
-    record = study.read()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    record = read_study(study)
+    tracker = make_tracker(study.config, study.layout, study.folder.path)
     open_in_tracker(study, record, tracker)
     close_in_tracker(study, record, tracker, write_report(study, record, has_page=False))
     record.close()
@@ -94,7 +95,7 @@ def runs_of(study, uri=None):
 
 def assert_shows_the_record(study, uri=None, status="FINISHED"):
     """Assert that MLflow has what the record has: every trial once, every point of every curve once, all ended."""
-    record = study.read()
+    record = read_study(study)
     trials = record.trials()
     record.close()
     parent, children = runs_of(study, uri)
@@ -108,7 +109,7 @@ def assert_shows_the_record(study, uri=None, status="FINISHED"):
         assert child.data.params == {key: str(value) for key, value in trial.point.items()}
         assert child.data.metrics.get("score") == trial.score
         assert child.data.tags.get("hpo.error") == trial.error
-        assert _curves(child, uri or study.config.track.uri) == _recorded_curves(trial, study.grid)
+        assert _curves(child, uri or study.config.track.uri) == _recorded_curves(trial, study.layout)
 
 
 def _curves(child, uri):

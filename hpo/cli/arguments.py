@@ -36,8 +36,8 @@ def study_name(given: str, option: str) -> str:
     """Return a name that may be a study's; raises ConfigError for any other."""
     from pydantic import TypeAdapter, ValidationError
 
-    from hpo.config import explain
-    from hpo.config_sections import StudyName
+    from hpo.config.sections import StudyName
+    from hpo.config.study_config import explain
 
     try:
         return str(TypeAdapter(StudyName).validate_python(given))
@@ -77,14 +77,14 @@ def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
         given: the arguments of `add_config`.
     """
     # Here, so that `--help` does not wait for Hydra.
-    from hpo.cli.compose import compose_config
+    from hpo.cli.config.compose import compose_config
 
     return compose_config(primary, given.overrides, given.config_dir, given.config)
 
 
 def show_config(tree: Mapping[str, Any]) -> None:
     """Print a configuration, its secrets by name."""
-    from hpo.documents import yaml_text
-    from hpo.sealing import seal
+    from hpo.config.documents import yaml_text
+    from hpo.config.sealing import seal
 
     print(yaml_text(seal(tree)[0]), end="")

@@ -8,6 +8,7 @@ import errno
 import importlib
 import io
 import keyword
+import logging
 import os
 import signal
 import sys
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with _ending_in_order():
+        with _ending_in_order(), _warnings_shown():
             code = _run(given)
         if sys.stdout is not None:
             # Here, where a reader that is gone can still be noticed quietly.
@@ -106,6 +107,18 @@ def _ending_in_order() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Show what `hpo` logs as lines that begin with `warning:` on standard error."""
+    handler, logger = logging.StreamHandler(), logging.getLogger("hpo")
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
 def _run(given: list[str]) -> int:
     for place, argument in enumerate(given):
         # Python reads arguments as the locale has it, which may know less than UTF-8.
@@ -135,7 +148,7 @@ def _run(given: list[str]) -> int:
     debug = "--debug" in given
     # A module cannot be called `import`.
     module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]
-    command = importlib.import_module(f"hpo.cli.{module}")
+    command = importlib.import_module(f"hpo.cli.commands.{module}")
     try:
         return int(command.run([a for a in given[1:] if a != "--debug"]))
     except HpoError as error:
@@ -169,7 +182,7 @@ def _say(text: str) -> None:
 
 
 def _fault(text: str, code: int = 2) -> int:
-    from hpo.sealing import hidden
+    from hpo.config.sealing import hidden
 
     # Whatever was given may hold what a terminal takes for orders.
     line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(hidden(text, {}).split()))

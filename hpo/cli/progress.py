@@ -13,11 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpo.config_sections import StudySection
-from hpo.dispatch.protocol import Report
-from hpo.history import History
-from hpo.space import short_text
-from hpo.trials import TaskGrid, Trial
+from hpo.config.sections import StudySection
+from hpo.engine.dispatch.protocol import Report
+from hpo.engine.space.space import short_text
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import TaskLayout, Trial
 
 _REFRESH_PER_SECOND = 4
 # Every trial has its line while a person could read them; of thousands a second, as over tables, some have.
@@ -28,9 +28,9 @@ _LINES_PER_SECOND = 10
 class Progress:
     """An observer that counts trials, keeps the best, and shows what runs with its epoch and the time left."""
 
-    def __init__(self, study: StudySection, grid: TaskGrid, history: History) -> None:
+    def __init__(self, study: StudySection, layout: TaskLayout, history: History) -> None:
         self._study = study
-        self._grid = grid
+        self._layout = layout
         self._num_done = self._done_before = len(history)
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -123,8 +123,8 @@ class Progress:
         return Group(head, Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
-        task = self._grid.name(index).replace("_", " ")
-        name = f"trial {number}" + (f" {task}" if self._grid.size > 1 else "")
+        task = self._layout.name(index).replace("_", " ")
+        name = f"trial {number}" + (f" {task}" if self._layout.size > 1 else "")
         if index < 0:
             name = f"final model of trial {number}"
         epoch = f"epoch {point['epoch']}" if "epoch" in point else ""

@@ -1,16 +1,12 @@
 """`hpo search --replay`: which search is run again, and whether its trials come out the same."""
 
 import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hpo.folder import StudyFolder
-    from hpo.trials_file import Row
+    from hpo.study.reproduce.replay import Replay
 
 # Differences that are printed, at most.
 _SHOWN = 10
@@ -18,26 +14,7 @@ _SHOWN = 10
 _OWN = ("dispatch", "track", "report")
 
 
-@dataclass(frozen=True)
-class Replay:
-    """A search that is run again.
-
-    Attributes:
-        folder: of the study, or of its publication.
-        tree: the configuration to run, under another name.
-        trials: how many are compared: those before the first that was not finished.
-        changes: what is not as it was when the study was started.
-        is_same_machine: whether scores have to be the same to the last bit.
-    """
-
-    folder: "StudyFolder"
-    tree: Mapping[str, Any]
-    trials: int
-    changes: Sequence[str]
-    is_same_machine: bool
-
-
-def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
+def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay":
     """Return the search of a study as it is to be run again.
 
     The study gives what decides its trials, and nothing else: where they run and where they are shown is for whoever
@@ -48,12 +25,13 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
         overrides: of the command line.
         is_trusted: whether a study of somebody else is run without a question.
     """
-    from hpo.cli.compose import compose_config
+    from hpo.cli.config.compose import compose_config
     from hpo.cli.trust import ask_for_trust
+    from hpo.engine.trials.table import read_rows
     from hpo.errors import StudyError
-    from hpo.folder import find_study, shown
-    from hpo.reproduce import changes_since, refuse_tampered, refuse_two_parts
-    from hpo.trials_file import read_rows
+    from hpo.study.folder import find_study, shown
+    from hpo.study.reproduce.recorded import changes_since, refuse_tampered, refuse_two_parts
+    from hpo.study.reproduce.replay import Replay
 
     folder = find_study(name)
     config = folder.config()
@@ -88,42 +66,19 @@ def _is_own(override: str) -> bool:
     return override.lstrip("+~").partition("=")[0].partition(".")[0] in _OWN
 
 
-def compare(replay: Replay, replayed: Path) -> int:
-    """Tell which trials differ; return 1 where one does.
-
-    Points and states must be the same everywhere. Scores must be so to the last bit where nothing decisive has changed;
-    elsewhere they may differ by the tolerance of `hpo reproduce`.
-    """
-    from hpo.folder import shown
-    from hpo.reproduce import TOLERANCE
-    from hpo.trials_file import Row, read_rows
+def show_comparison(replay: "Replay", replayed: Path) -> int:
+    """Tell which trials differ; return 1 where one does."""
+    from hpo.study.folder import shown
+    from hpo.study.reproduce.replay import compared
 
     path = shown(replay.folder.trials_path)
-    tolerance = 0.0 if replay.is_same_machine else TOLERANCE
-    print("demanded: " + ("the same to the last bit" if replay.is_same_machine else f"scores within {tolerance:.1%}"))
-    before, now = read_rows(path, ["number"])[: replay.trials], read_rows(replayed, ["number"])
-    nothing: Row = {}
-    pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
-    differing = [(place, keys) for place, (old, new) in pairs if (keys := _differing(old, new, tolerance))]
-    for place, keys in differing[:_SHOWN]:
+    tolerance = replay.tolerance
+    print("demanded: " + (f"scores within {tolerance:.1%}" if tolerance else "the same to the last bit"))
+    trials, differing = compared(replay, replayed)
+    for place, keys in list(differing.items())[:_SHOWN]:
         print(f"trial {place} differs in {', '.join(keys)}")
     if differing:
-        print(f"not replayed: {len(differing)} of {max(len(before), len(now))} trials differ from {path}")
+        print(f"not replayed: {len(differing)} of {trials} trials differ from {path}")
         return 1
-    print(f"replayed: all {len(before)} trials are those of {path}")
+    print(f"replayed: all {trials} trials are those of {path}")
     return 0
-
-
-def _differing(old: "Row", new: "Row", tolerance: float) -> list[str]:
-    from hpo.trials_file import TIMES
-
-    return sorted(
-        key for key in {**old, **new} if key not in TIMES and not _agree(key, old.get(key), new.get(key), tolerance)
-    )
-
-
-def _agree(key: str, old: str | None, new: str | None, tolerance: float) -> bool:
-    is_score = key == "score" or key.startswith("fold_")
-    if old == new or not is_score or not old or not new:
-        return old == new
-    return math.isclose(float(old), float(new), rel_tol=tolerance, abs_tol=0.0)

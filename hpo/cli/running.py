@@ -5,18 +5,19 @@ from contextlib import ExitStack
 
 from hpo.cli.progress import Progress
 from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
-from hpo.dispatch import make_dispatcher
-from hpo.dispatch.local import LocalDispatcher
-from hpo.documents import read_json
+from hpo.config.documents import read_json
+from hpo.engine.dispatch import make_dispatcher
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.loop import is_over
+from hpo.engine.record.record import Record
 from hpo.errors import MachineError
-from hpo.final import has_final_model
-from hpo.finalists import are_finalists_done
-from hpo.folder import shown
 from hpo.machine import machine_faults
-from hpo.record import Record
 from hpo.run import Result, run_study
-from hpo.search import is_over
-from hpo.study import Study
+from hpo.study.folder import shown
+from hpo.study.opening import open_study
+from hpo.study.study import Study
+from hpo.study.winner.final_model import has_final_model
+from hpo.study.winner.finalists import are_finalists_done
 from hpo.track import make_tracker, refuse_bad_uri
 
 # Share of the workers' time from which on it is worth a hint.
@@ -48,7 +49,7 @@ def _run(study: Study, stopping: Stopping) -> Result:
         # exists, what is in the record is looked at first, because workers may not be needed at all.
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
-            record = study.open()
+            record = open_study(study)
             _announce(study)
             dispatcher = (
                 make_dispatcher(config.dispatch, config.secrets) if _has_work(study, record) else LocalDispatcher()
@@ -60,12 +61,12 @@ def _run(study: Study, stopping: Stopping) -> Result:
             stack.callback(dispatcher.close)
             stopping.check()
             stack.enter_context(study.folder.lock())
-            record = study.open()
+            record = open_study(study)
         stack.callback(record.close)
         stopping.take_signals()
-        progress = Progress(config.study, study.grid, record.history())
+        progress = Progress(config.study, study.layout, record.history())
         stopping.begin(lambda: _last_words(study, progress))
-        tracker = make_tracker(config, study.grid, study.folder.path)
+        tracker = make_tracker(config, study.layout, study.folder.path)
         with progress:
             return run_study(study, record, StoppableDispatcher(dispatcher, stopping), tracker, [progress])
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn, Self
 
-from hpo.dispatch import Dispatcher, Report
+from hpo.engine.dispatch import Dispatcher, Report
+from hpo.engine.trials.trial import Task
 from hpo.errors import Interruption
-from hpo.trials import Task
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # While workers start there is nothing to save.

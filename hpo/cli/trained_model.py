@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.documents import read_yaml
+from hpo.config.documents import read_yaml
+from hpo.config.files import write_atomically
+from hpo.engine.training.objective import Objective, resolve
 from hpo.errors import DataError, StudyError
-from hpo.final import has_final_model, noted_final_model
-from hpo.folder import find_study, write_atomically
-from hpo.objective import Objective, resolve
-from hpo.preparation import load_study
+from hpo.study.folder import find_study
+from hpo.study.opening import read_study
+from hpo.study.preparation import load_study
+from hpo.study.winner.final_model import has_final_model, noted_final_model
 
 # A folder of weights does not say what wrote it.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
@@ -42,7 +44,10 @@ class TrainedModel:
         companion: Callable[..., Any] | None = getattr(self.objective, name)
         if companion is None:
             module = self.objective.path.partition(":")[0]
-            raise StudyError(f"{name}: {module} has no function '{name}'; see hpo/objective.py for what it must return")
+            raise StudyError(
+                f"{name}: {module} has no function '{name}'; see hpo/engine/training/objective.py for what it "
+                f"must return"
+            )
         return companion
 
 
@@ -67,7 +72,7 @@ def find_model(name: str) -> TrainedModel:
         known = str(error).partition("; ")[2]
         raise StudyError(f"MODEL: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = load_study(name)
-    record = study.read()
+    record = read_study(study)
     model, is_current = noted_final_model(record), has_final_model(study, record)
     record.close()
     if not study.keeps_models:

@@ -6,11 +6,11 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from hpo.config import StudyConfig
+from hpo.config.sealing import sealed_keys, sealed_names
+from hpo.config.study_config import StudyConfig
+from hpo.engine.training.origin import Origin, origin_of
 from hpo.errors import ConfigError
-from hpo.made_here import is_made_here, remember
-from hpo.origin import Origin, origin_of
-from hpo.sealing import sealed_keys, sealed_names
+from hpo.study.made_here import is_made_here, remember
 
 _WHOSE = {
     "toolkit": "this toolkit's own",

@@ -7,17 +7,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hpo.config import FREE_KEYS, StudyConfig, config_from_dict, explain
-from hpo.documents import read_yaml, yaml_text
-from hpo.environment import describe_environment
+from hpo.config.documents import read_yaml, yaml_text
+from hpo.config.files import write_atomically
+from hpo.config.keys import differences, replaced
+from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
+from hpo.engine.space.space import Space
+from hpo.engine.strategies import Strategy, make_strategy
+from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.folder import shown, write_atomically
-from hpo.keys import differences, replaced
-from hpo.preparation import prepare_study
-from hpo.space import Space
-from hpo.strategies import Strategy, make_strategy
-from hpo.study import Study
-from hpo.trials import Trial
+from hpo.study.basis.environment import describe_environment
+from hpo.study.folder import shown
+from hpo.study.preparation import prepare_study
+from hpo.study.study import Study
 
 _FORMAT = 1
 # The objective that looks scores up, so that all of them can be looked at.

@@ -3,22 +3,17 @@
 import csv
 import io
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hpo.compare.markdown import render_markdown
 from hpo.compare.page import render_page
-from hpo.folder import write_atomically
+from hpo.config.files import write_atomically
 
 _PAIR_COLUMNS = (
     *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),
     *("a_beats_b", "a_beats_b_low", "a_beats_b_high", "p", "p_holm", "better", "verdict"),
-)
-# No page: it holds the library that draws it. `hpo compare` writes it again from the others.
-_PUBLISHED = (
-    *("comparison.md", "comparison.json", "comparison.csv", "comparison.yaml", "searches.csv", "environment.json"),
 )
 _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 
@@ -59,16 +54,3 @@ def _table(result: Mapping[str, Any]) -> str:
             for fold, value in pair["by_fold"].items()
         )
     return text.getvalue()
-
-
-def publish_comparison(folder: Path, name: str) -> tuple[Path, ...]:
-    """Copy what others need into `studies/<name>/` and return where it lies: all but the page of 5 MB.
-
-    An older publication of the same name is replaced.
-    """
-    target = Path("studies") / name
-    target.mkdir(parents=True, exist_ok=True)
-    found = [folder / file for file in _PUBLISHED if (folder / file).exists()]
-    for file in _PUBLISHED:
-        (target / file).unlink(missing_ok=True)
-    return tuple(Path(shutil.copyfile(path, target / path.name)) for path in found)

@@ -13,7 +13,7 @@ from hpo.compare.cells import (
     standing_head,
     standing_rows,
 )
-from hpo.markdown import markdown_table
+from hpo.report.pages.tables import markdown_table
 
 
 def render_markdown(result: Mapping[str, Any]) -> str:

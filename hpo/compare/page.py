@@ -14,7 +14,7 @@ from hpo.compare.cells import (
     standing_head,
     standing_rows,
 )
-from hpo.page import figure_place, page, table
+from hpo.report.pages.html import figure_place, page, table
 
 # Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision. Their yellow is too pale for
 # lines on white. A dash pattern tells curves apart in print, and beyond seven of them.

@@ -35,7 +35,7 @@ from hpo.compare.statistics import (
     win_interval,
     win_share,
 )
-from hpo.trials import Direction
+from hpo.engine.trials.trial import Direction
 
 FORMAT = 1
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"

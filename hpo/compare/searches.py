@@ -13,12 +13,12 @@ from typing import Protocol
 
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
-from hpo.dispatch.protocol import Dispatcher
+from hpo.engine.dispatch.protocol import Dispatcher
+from hpo.engine.loop import search
+from hpo.engine.observer import Observer
+from hpo.engine.record.record import memory_record
+from hpo.engine.trials.trial import Direction
 from hpo.errors import StudyError
-from hpo.observer import Observer
-from hpo.record import memory_record
-from hpo.search import search
-from hpo.trials import Direction
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
 
@@ -122,7 +122,7 @@ def run_search(
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
     builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)
-    record = memory_record(config.metric, config.direction, study.grid)
+    record = memory_record(config.metric, config.direction, study.layout)
     try:
         history = search(
             study.strategy,

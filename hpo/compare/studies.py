@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
-from hpo.config import StudyConfig
-from hpo.documents import read_json
+from hpo.config.documents import read_json
+from hpo.config.study_config import StudyConfig
+from hpo.engine.trials.table import read_rows
 from hpo.errors import StudyError
-from hpo.folder import StudyFolder, find_study, shown
-from hpo.trials_file import read_rows
+from hpo.study.folder import StudyFolder, find_study, shown
 
 
 @dataclass(frozen=True)

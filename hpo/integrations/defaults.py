@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from hpo.config import explain
+from hpo.config.study_config import explain
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import STRATEGIES, Strategy, make_strategy
 from hpo.errors import ConfigError
-from hpo.space_reader import space_from_dict
-from hpo.strategies import STRATEGIES, Strategy, make_strategy
 
 
 def default_strategy(
@@ -19,7 +19,7 @@ def default_strategy(
     """Return a strategy over a space that is written as in the configuration.
 
     Args:
-        name: one of `hpo.strategies.STRATEGIES`.
+        name: one of `hpo.engine.strategies.STRATEGIES`.
         space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names join
             with dots.
         seed: decides every point.

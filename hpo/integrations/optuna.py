@@ -14,14 +14,14 @@ from optuna.samplers import BaseSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.dimensions import Dimension, Range, Value
+from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.space import Point, point_key
+from hpo.engine.strategies import Strategy
+from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, nearest
-from hpo.history import History
 from hpo.integrations.points import next_points
-from hpo.space import Point, point_key
-from hpo.strategies import Strategy
-from hpo.strategies.draws import draw_untried
-from hpo.trials import Trial
 
 # System attributes of a trial: the point that it was handed, and the round that it belongs to.
 _POINT = "hpo:point"

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from hpo.engine.space.space import Point
+from hpo.engine.strategies import Strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal
 from hpo.errors import ConfigError
-from hpo.history import History
-from hpo.space import Point
-from hpo.strategies import Strategy
-from hpo.trials import Proposal
 
 
 def next_points(strategy: Strategy, history: History) -> Sequence[Point]:

@@ -11,13 +11,13 @@ from ray.tune.search import ConcurrencyLimiter, SearchAlgorithm, Searcher, Searc
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils import flatten_dict
 
+from hpo.config.keys import replaced
+from hpo.engine.space.space import Point
+from hpo.engine.strategies import Strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, SpaceError
-from hpo.history import History
 from hpo.integrations.points import next_points
-from hpo.keys import replaced
-from hpo.space import Point
-from hpo.strategies import Strategy
-from hpo.trials import Trial
 
 Mode = Literal["min", "max"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hpo.config import explain
-from hpo.keys import flatten
+from hpo.config.keys import flatten
+from hpo.config.study_config import explain
 from hpo.objectives.table_rows import Row, Table, read_table
 
 # A proposal's amount is a number of places on the learning curve; nothing has to be kept to go on from there.

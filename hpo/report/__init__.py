@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.documents import yaml_text
-from hpo.final import noted_final_model
-from hpo.finalists import choose_winner
-from hpo.folder import write_atomically
-from hpo.imports import write_imports
-from hpo.record import Record
-from hpo.report.checklist import render_checklist
+from hpo.config.documents import yaml_text
+from hpo.config.files import write_atomically
+from hpo.engine.record.record import Record
+from hpo.engine.trials.table import trials_table, write_trials
+from hpo.report.facts.summary import describe_fields, summarise
 from hpo.report.figures import draw_figures
-from hpo.report.latex import render_latex
-from hpo.report.markdown import render
-from hpo.report.page import render_page
-from hpo.report.summary import describe_fields, summarise
-from hpo.report.trials_table import trials_table, write_trials
-from hpo.study import Study
-from hpo.trials import Trial, training_seed
+from hpo.report.pages.checklist import render_checklist
+from hpo.report.pages.latex import render_latex
+from hpo.report.pages.markdown import render
+from hpo.report.pages.page import render_page
+from hpo.study.imports import write_imports
+from hpo.study.study import Study
+from hpo.study.winner.best_config import best_config
+from hpo.study.winner.final_model import noted_final_model
+from hpo.study.winner.finalists import choose_winner
 
 __all__ = ["Report", "write_checklist", "write_latex", "write_report"]
 
@@ -46,7 +46,7 @@ def write_report(study: Study, record: Record, has_page: bool = True) -> Report:
     """
     folder = study.folder
     trials = record.trials()
-    table = trials_table(trials, study.space.keys, study.config.study.metric, study.grid)
+    table = trials_table(trials, study.space.keys, study.config.study.metric, study.layout)
     write_trials(folder.trials_path, table)
     if imported := study.imported(record):
         write_imports(folder.imports_path, imported, study.space.keys)
@@ -113,18 +113,3 @@ def _hashes(study: Study, record: Record) -> dict[str, str]:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def best_config(study: Study, winner: Trial) -> dict[str, object]:
-    """Return the winner's configuration as `hpo train` takes it; it trains as the winner's first fold was trained."""
-    config = study.config
-    tree = config.trial_config(winner.point)
-    seed = training_seed(config.study.seed, winner.key, 0)
-    return {
-        **tree,
-        "training": {**tree.get("training", {}), "seed": seed},
-        "split": config.split.model_dump() | {"folds": study.num_folds},
-        "objective": config.objective,
-        "study": {"name": config.study.name, "metric": config.study.metric, "direction": config.study.direction},
-        "dispatch": {"threads": config.dispatch.threads},
-    }

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from hpo.errors import StudyError
-from hpo.folder import refuse_link
-from hpo.study import Study
+from hpo.study.folder import refuse_link
+from hpo.study.study import Study
 
 STUDIES = Path("studies")
 
@@ -13,6 +13,10 @@ STUDIES = Path("studies")
 _FILES = (
     *("config.yaml", "trials.csv", "imports.csv", "report.md", "report.json", "environment.json"),
     *("best.yaml", "test.json"),
+)
+# No page: it holds the library that draws it. `hpo compare` writes it again from the others.
+_PUBLISHED = (
+    *("comparison.md", "comparison.json", "comparison.csv", "comparison.yaml", "searches.csv", "environment.json"),
 )
 
 
@@ -40,3 +44,16 @@ def publish(study: Study) -> list[Path]:
             (target / name).chmod(0o644)
             published.append(target / name)
     return published
+
+
+def publish_comparison(folder: Path, name: str) -> tuple[Path, ...]:
+    """Copy what others need into `studies/<name>/` and return where it lies: all but the page of 5 MB.
+
+    An older publication of the same name is replaced.
+    """
+    target = Path("studies") / name
+    target.mkdir(parents=True, exist_ok=True)
+    found = [folder / file for file in _PUBLISHED if (folder / file).exists()]
+    for file in _PUBLISHED:
+        (target / file).unlink(missing_ok=True)
+    return tuple(Path(shutil.copyfile(path, target / path.name)) for path in found)

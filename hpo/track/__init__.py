@@ -3,13 +3,13 @@
 from pathlib import Path
 from urllib.parse import urlparse
 
-from hpo.config import StudyConfig
+from hpo.config.sealing import opened, values_of
+from hpo.config.study_config import StudyConfig
+from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import TrackError
-from hpo.sealing import opened, values_of
-from hpo.track.mlflow_store import refuse_bad_store
-from hpo.track.mlflow_tracker import MlflowTracker
+from hpo.track.mlflow.store import refuse_bad_store
+from hpo.track.mlflow.tracker import MlflowTracker
 from hpo.track.protocol import Tracker
-from hpo.trials import TaskGrid
 
 __all__ = ["Tracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
 
@@ -30,7 +30,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
         refuse_bad_store(tracking_uri(config), config.track.experiment)
 
 
-def make_tracker(config: StudyConfig, grid: TaskGrid, folder: Path | None = None) -> Tracker | None:
+def make_tracker(config: StudyConfig, grid: TaskLayout, folder: Path | None = None) -> Tracker | None:
     """Return the tracker that `track.name` names, started; None for `none`.
 
     Args:

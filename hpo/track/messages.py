@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpo.space import short_text
-from hpo.trials import Direction, Outcome, State, TaskGrid, Trial
+from hpo.engine.space.space import short_text
+from hpo.engine.trials.trial import Direction, Outcome, State, TaskLayout, Trial
 
 Message = dict[str, Any]
 
@@ -106,7 +106,7 @@ def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float |
     return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": when or time.time()}
 
 
-def curves(trial: Trial, grid: TaskGrid) -> list[Message]:
+def curves(trial: Trial, grid: TaskLayout) -> list[Message]:
     """Return the messages of all learning curves of a trial, as the record holds them, spread over its seconds."""
     return [
         curve_point(
@@ -117,7 +117,7 @@ def curves(trial: Trial, grid: TaskGrid) -> list[Message]:
     ]
 
 
-def close_trial(trial: Trial, metric: str, grid: TaskGrid) -> Message:
+def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> Message:
     """Return the message that closes the child run, with the trial's number as a metric to draw charts against."""
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
@@ -160,7 +160,7 @@ class Model:
         description: its score and point, for people.
         checkpoint_dir: where its files are on this machine.
         objective: whose `predict` reads them.
-        prediction: what that reads: see `describe_prediction` of `hpo.objective.Objective`.
+        prediction: what that reads: see `describe_prediction` of `hpo.engine.training.objective.Objective`.
         packages: requirements, as pip takes them.
     """
 
@@ -223,5 +223,5 @@ def name_taken(name: str) -> str:
     return name if is_plain else re.sub(r"[./]", "_", name)
 
 
-def _details(outcomes: Mapping[int, Outcome], grid: TaskGrid) -> str:
+def _details(outcomes: Mapping[int, Outcome], grid: TaskLayout) -> str:
     return "\n".join(f"{grid.name(i)}:\n{o.details or o.error}" for i, o in sorted(outcomes.items()) if o.error)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpo.documents import read_json
-from hpo.objective import Objective, resolve
+from hpo.config.documents import read_json
+from hpo.engine.training.objective import Objective, resolve
 
 # Names inside the folder.
 CHECKPOINT, DESCRIPTION = "checkpoint", "model.json"

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from hpo.observer import Observer
+from hpo.engine.observer import Observer
 from hpo.track.messages import Message
 
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.classifier import Classifier
 from model.config import Config
 from model.data.batches import Ragged, batches_by_length
 from model.data.vocabulary import UNKNOWN, Vocabulary
-from model.metrics import accuracy, macro_f1
+from model.networks.classifier import Classifier
+from model.tasks.metrics import accuracy, macro_f1
 from model.tasks.protocol import Forward
 
 LARGEST_PIXEL = 16  # of scikit-learn's digits; rows are scaled to 0 .. 1

@@ -13,7 +13,7 @@ from model.config import Config
 from model.data.batches import Ragged, batches_by_length
 from model.data.vocabulary import Vocabulary
 from model.errors import DataError
-from model.language_model import LanguageModel
+from model.networks.language_model import LanguageModel
 from model.tasks.protocol import Forward
 
 NO_TARGET = -100  # torch's own mark of a place that asks for no prediction

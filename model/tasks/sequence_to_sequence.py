@@ -12,11 +12,11 @@ from model.config import Config
 from model.data.batches import Ragged, batches_by_length
 from model.data.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
 from model.data.vocabulary import END, START, UNKNOWN
-from model.decode import beam_search
-from model.encoder_decoder import EncoderDecoder
-from model.sequence_metrics import bleu, chrf, exact_match, token_error_rate
+from model.decoding.beam_search import beam_search
+from model.networks.encoder_decoder import EncoderDecoder
 from model.tasks.language_modelling import NO_TARGET
 from model.tasks.protocol import Forward
+from model.tasks.sequence_metrics import bleu, chrf, exact_match, token_error_rate
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SequenceToSequence:
         max_length: longer sources and targets are cut to so many tokens, END not counted.
         is_shared: both sides have one vocabulary.
         beam_size: beginnings kept while decoding; 1 = greedy.
-        length_penalty: see `model.decode.length_penalty`.
+        length_penalty: see `model.decoding.beam_search.length_penalty`.
     """
 
     source_tokens: Tokens

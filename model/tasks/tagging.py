@@ -13,9 +13,9 @@ from torch.nn import functional
 from model.config import Config
 from model.data.batches import Ragged, batches_by_length
 from model.data.vocabulary import SPECIAL, UNKNOWN
-from model.metrics import accuracy, macro_f1
-from model.tagger import Tagger
+from model.networks.tagger import Tagger
 from model.tasks.language_modelling import NO_TARGET
+from model.tasks.metrics import accuracy, macro_f1
 from model.tasks.protocol import Forward
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hpo.cli.compose import compose_config
-from hpo.config import config_from_dict
-from hpo.keys import flatten
-from hpo.preparation import prepare_study
-from hpo.strategies import STRATEGIES
+from hpo.cli.config.compose import compose_config
+from hpo.config.keys import flatten
+from hpo.config.study_config import config_from_dict
+from hpo.engine.strategies import STRATEGIES
+from hpo.study.preparation import prepare_study
 from tests.studies import REPOSITORY
 
 CONF = REPOSITORY / "conf"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hpo.dispatch.local import LocalDispatcher
-from hpo.dispatch.ray_pool import RayDispatcher
-from hpo.dispatch.simulated import SimulatedDispatcher
-from hpo.trials import Task
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.trials.trial import Task
 from tests.studies import REPOSITORY, dispatch_section
 from tests.toy import CONFIG
 

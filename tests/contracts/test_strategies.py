@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpo.engine.loop import propose
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import point_key
+from hpo.engine.strategies import STRATEGIES as REGISTERED
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import HpoError
-from hpo.history import History
-from hpo.search import propose
-from hpo.space import point_key
-from hpo.space_reader import space_from_dict
-from hpo.strategies import STRATEGIES as REGISTERED
-from hpo.strategies import make_strategy
-from hpo.trials import Outcome, Trial, finished
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 # A point of the Gaussian process takes a tenth of a second and more: on one kind of space in the default run.
@@ -106,9 +106,9 @@ def test_a_fresh_process_proposes_the_same(name):
     trials = [[t.number, t.round, dict(t.point), t.loss, t.amount, t.trained] for t in history]
     code = (
         "import json, sys\n"
-        "from hpo.search import propose\n"
+        "from hpo.engine.loop import propose\n"
         "from tests.contracts.test_strategies import make\n"
-        "from hpo.history import History\nfrom hpo.trials import Trial\n"
+        "from hpo.engine.trials.history import History\nfrom hpo.trials import Trial\n"
         "trials = [\n"
         "    Trial(n, r, p, state='complete', score=l, loss=l, amount=a, trained=t)\n"
         "    for n, r, p, l, a, t in json.load(sys.stdin)\n"

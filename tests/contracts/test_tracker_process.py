@@ -9,10 +9,11 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
+from hpo.engine.trials.trial import Outcome, Trial
+from hpo.study.opening import open_study
 from hpo.track import make_tracker
 from hpo.track.messages import close_trial, curve_point, curves, open_trial
-from hpo.tracking import open_in_tracker
-from hpo.trials import Outcome, Trial
+from hpo.track.projection import open_in_tracker
 from tests.studies import REPOSITORY
 from tests.tracked import new_store, run, runs_of, tracked_study
 
@@ -29,8 +30,8 @@ def folder(tmp_path):
 def test_a_live_curve_is_there_within_five_seconds(folder):
     """Timed from when the process is up, which takes longer than that."""
     study = tracked_study(folder)
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    record = open_study(study)
+    tracker = make_tracker(study.config, study.layout, study.folder.path)
     open_in_tracker(study, record, tracker)
     trial = Trial(0, 0, {"toy.lr": 0.1})
     tracker.trial_opened(trial)
@@ -60,8 +61,8 @@ def _wait(condition, limit):
 
 def test_a_curve_that_a_second_attempt_tells_again_has_each_point_once(folder):
     study = tracked_study(folder)
-    record = study.open()
-    tracker = make_tracker(study.config, study.grid, study.folder.path)
+    record = open_study(study)
+    tracker = make_tracker(study.config, study.layout, study.folder.path)
     open_in_tracker(study, record, tracker)
     points = [{"epoch": epoch, "score": epoch / 10} for epoch in (1, 2, 3)]
     trial = Trial(0, 0, {"toy.lr": 0.1}, {0: Outcome({"score": 0.3}, points)}, "complete", 0.3)
@@ -69,8 +70,8 @@ def test_a_curve_that_a_second_attempt_tells_again_has_each_point_once(folder):
     for point in (*points[:2], *points):
         tracker.send(curve_point(trial, "fold_0", point))
         time.sleep(0.3)
-    tracker.send(close_trial(trial, "score", study.grid))
-    for message in curves(trial, study.grid):
+    tracker.send(close_trial(trial, "score", study.layout))
+    for message in curves(trial, study.layout):
         tracker.send(message)
     tracker.close()
     record.close()
@@ -94,15 +95,15 @@ def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd, monkeypa
 
 def test_no_other_user_sees_a_password_among_the_processes(folder):
     study = tracked_study(folder, uri="http://user:secret-word@127.0.0.1:9")
-    tracker = make_tracker(study.config, study.grid, folder)
+    tracker = make_tracker(study.config, study.layout, folder)
     arguments = [process.cmdline() for process in psutil.Process().children(recursive=True)]
-    assert any("hpo.track.mlflow_process" in words for words in arguments)
+    assert any("hpo.track.mlflow.process" in words for words in arguments)
     assert "secret-word" not in str(arguments)
     tracker.close(0.1)
 
 
 def test_the_process_ends_when_its_driver_dies():
-    process = subprocess.Popen([sys.executable, "-m", "hpo.track.mlflow_process"], stdin=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-m", "hpo.track.mlflow.process"], stdin=subprocess.PIPE)
     process.stdin.close()
     assert process.wait(timeout=60) == 0
 
@@ -113,11 +114,11 @@ def test_a_driver_that_died_leaves_no_run_running(folder):
 import os, time
 from pathlib import Path
 from tests.tracked import make_tracker, tracked_study
-from hpo.tracking import open_in_tracker
-from hpo.trials import Trial
+from hpo.track.projection import open_in_tracker
+from hpo.engine.trials.trial import Trial
 study = tracked_study(Path({str(folder)!r}))
-tracker = make_tracker(study.config, study.grid, study.folder.path)
-open_in_tracker(study, study.open(), tracker)
+tracker = make_tracker(study.config, study.layout, study.folder.path)
+open_in_tracker(study, open_study(study), tracker)
 tracker.trial_opened(Trial(0, 0, {{"toy.lr": 0.1}}))
 time.sleep(0.5)
 print(tracker._process.pid, flush=True)
@@ -135,9 +136,9 @@ os.kill(os.getpid(), 9)
 def test_one_process_at_a_time_writes_a_study(folder):
     """The second waits for the first; both make trial 0, and there is one."""
     study = tracked_study(folder)
-    record = study.open()
-    first = make_tracker(study.config, study.grid, study.folder.path)
-    second = make_tracker(study.config, study.grid, study.folder.path)
+    record = open_study(study)
+    first = make_tracker(study.config, study.layout, study.folder.path)
+    second = make_tracker(study.config, study.layout, study.folder.path)
     for tracker in (first, second):
         open_in_tracker(study, record, tracker)
         tracker.trial_opened(Trial(0, 0, {"toy.lr": 0.1}))

@@ -5,9 +5,9 @@ import json
 import pytest
 from mlflow import MlflowClient
 
-from hpo.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.trials.trial import Trial
 from hpo.track.messages import name_taken, run_name
-from hpo.trials import Trial
 from tests.studies import REPOSITORY
 from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
 

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from hpo.dispatch.local import LocalDispatcher
-from hpo.record import Record
-from hpo.search import search
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.loop import search
+from hpo.engine.record.record import Record
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, prepared, toy_config
 
 TRIALS = 15
@@ -60,7 +60,7 @@ def run(study, rows, left=None):
     """Run the study on these rows, for so many writes."""
     rows.left = left
     config = study.config.study
-    record = Record(rows, config.metric, config.direction, study.grid)
+    record = Record(rows, config.metric, config.direction, study.layout)
     search(
         study.strategy,
         record,

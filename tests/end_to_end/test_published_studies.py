@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hpo.report.schema import ReportJson
+from hpo.report.facts.schema import ReportJson
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY, rows
 

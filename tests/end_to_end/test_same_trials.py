@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from hpo.dispatch.local import LocalDispatcher
-from hpo.dispatch.ray_pool import RayDispatcher
-from hpo.search import is_over
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.loop import is_over
+from hpo.study.opening import read_study
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, prepared, run_toy, toy_config
 
 SPACE = SPACES["mixed"]
@@ -110,7 +111,7 @@ def test_a_round_that_was_cut_is_not_over(tmp_path, name):
     """With a larger budget the rest of the round is still to run, whatever the strategy would say of half a round."""
     study = prepared(tmp_path / "study", toy_config(name, SPACE, trials=4))
     run_toy(tmp_path / "study", toy_config(name, SPACE, trials=4))
-    record = study.read()
+    record = read_study(study)
     assert is_over(study.strategy, record, 4)
     assert not is_over(study.strategy, record, 20)
     record.close()

@@ -7,4 +7,4 @@ import pytest
 def short_waits(monkeypatch):
     """What a user waits for at the end of a study with a broken MLflow, and between tries, in short."""
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 3.0)
-    monkeypatch.setattr("hpo.track.mlflow_tracker._RETRY_SECONDS", 0.5)
+    monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 0.5)

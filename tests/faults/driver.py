@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from hpo.folder import StudyFolder
+from hpo.study.folder import StudyFolder
 from tests.studies import REPOSITORY, rows, run_toy, shipped, toy_config
 
 TOY = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.folder import StudyFolder
+from hpo.study.folder import StudyFolder
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
@@ -184,7 +184,7 @@ def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, cap
 
 
 def test_a_version_that_changed_is_refused(begun, capsys, monkeypatch):
-    from hpo import source_code
+    from hpo.study.basis import source_code
 
     known = source_code.importlib.metadata.version
     other = {"numpy": "0.1"}
@@ -216,14 +216,14 @@ def test_a_workers_copy_of_the_data_that_changed_is_written_anew(capsys):
 
 
 def test_every_name_of_decisive_code_is_there():
-    from hpo import source_code
+    from hpo.study.basis import source_code
 
     assert all((REPOSITORY / "hpo" / name).exists() for name in source_code.DECISIVE)
 
 
 def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_path):
     """A package beside it counts; a link that leads nowhere and a module of another Python do no harm."""
-    from hpo.source_code import describe_code
+    from hpo.study.basis.source_code import describe_code
 
     folder = tmp_path / "own"
     (folder / "helpers").mkdir(parents=True)
@@ -237,7 +237,7 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     forget("trainer", "helpers", "old")
     importlib.import_module("trainer")
     before = describe_code("trainer:run_fold")
-    assert {"trainer.py", "old.py", "helpers/inner.py", "hpo/worker.py", "scipy"} <= before.keys()
+    assert {"trainer.py", "old.py", "helpers/inner.py", "hpo/engine/training/worker.py", "scipy"} <= before.keys()
     (folder / "helpers" / "inner.py").write_text("A = 2\n")
     after = describe_code("trainer:run_fold")
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
@@ -255,7 +255,7 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     ],
 )
 def test_all_of_an_objectives_own_package_is_described(monkeypatch, tmp_path, objective, files):
-    from hpo.source_code import describe_code
+    from hpo.study.basis.source_code import describe_code
 
     for name, text in files.items():
         (tmp_path / "own" / name).parent.mkdir(parents=True, exist_ok=True)

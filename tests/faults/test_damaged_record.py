@@ -7,8 +7,9 @@ from contextlib import closing
 
 import pytest
 
+from hpo.engine.record.guard import DamagedRecordError, backup_path, mark_path
 from hpo.errors import StudyError
-from hpo.record_guard import DamagedRecordError, backup_path, mark_path
+from hpo.study.opening import read_study
 from tests.studies import prepared, rows, run_toy, toy_config
 
 FEW, ALL = 7, 15
@@ -148,7 +149,7 @@ def test_without_a_backup_it_is_refused_by_name_and_left_as_it_is(begun, damage)
 def test_who_only_reads_is_refused_and_repairs_nothing(begun, damage):
     damage(begun)
     with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` puts its backup in its place"):
-        prepared(begun.parent, config(FEW)).read()
+        read_study(prepared(begun.parent, config(FEW)))
     assert not begun.with_name("study.db.damaged-1").exists()
 
 
@@ -158,7 +159,7 @@ def test_who_only_reads_notices_that_the_last_trial_is_gone(begun):
         for table in ("trials", "trial_user_attributes", "trial_params", "trial_values"):
             connection.execute(f"DELETE FROM {table} WHERE trial_id = (SELECT max(trial_id) FROM {table})")
     with pytest.raises(DamagedRecordError, match=r"is an older copy: it holds \d+ of \d+ rows"):
-        prepared(begun.parent, config(FEW)).read()
+        read_study(prepared(begun.parent, config(FEW)))
 
 
 def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkeypatch):
@@ -167,9 +168,9 @@ def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkey
         error.sqlite_errorcode = sqlite3.SQLITE_BUSY
         raise error
 
-    monkeypatch.setattr("hpo.record_rows.OptunaRows.num_rows", busy)
+    monkeypatch.setattr("hpo.engine.record.rows.OptunaRows.num_rows", busy)
     with pytest.raises(StudyError, match=r"study\.db is locked by another process") as raised:
-        prepared(begun.parent, config(FEW)).read()
+        read_study(prepared(begun.parent, config(FEW)))
     assert not isinstance(raised.value, DamagedRecordError)
 
 

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from hpo.dispatch.ray_cluster import _without_dashboard
-from hpo.dispatch.ray_pool import RayDispatcher
-from hpo.trials import Task
+from hpo.engine.dispatch.ray_cluster import _without_dashboard
+from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.trials.trial import Task
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.studies import REPOSITORY, dispatch_section
 

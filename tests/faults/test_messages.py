@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
-from hpo import record_rows
-from hpo.dispatch.local import LocalDispatcher
-from hpo.dispatch.ray_pool import RayDispatcher, _Run
-from hpo.storage import sqlite_url
-from hpo.trials import Task
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.ray_pool import RayDispatcher, _Run
+from hpo.engine.record import rows as record_rows
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.trials.trial import Task
 from tests.studies import REPOSITORY, dispatch_section, run_toy, toy_config
 
 TREE = toy_config("evolutionary", trials=15)
@@ -69,7 +69,7 @@ def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_pa
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
     seconds = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(record_rows, "_now", lambda: next(times))
-    monkeypatch.setattr("hpo.worker.time.time", lambda: float(next(seconds)))
+    monkeypatch.setattr("hpo.engine.training.worker.time.time", lambda: float(next(seconds)))
     assert run_toy(tmp_path / "jumping", TREE) == undisturbed
     study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))
     assert all(trial.duration >= datetime.timedelta(0) for trial in study.trials)

@@ -118,7 +118,7 @@ def test_a_locked_database_is_waited_for(tmp_path, lock, capfd):
 @pytest.mark.slow
 def test_a_database_that_is_locked_for_a_minute_gets_everything_afterwards(tmp_path, lock, capfd, monkeypatch):
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 180.0)
-    monkeypatch.setattr("hpo.track.mlflow_tracker._RETRY_SECONDS", 5.0)
+    monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 5.0)
     new_store(tmp_path)
     study = tracked_study(tmp_path, trials=12)
     began = []

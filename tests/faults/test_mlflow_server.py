@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from hpo.study.opening import open_study
 from tests.faults.driver import start, wait_for_line
 from tests.faults.eventful import run_with, shown, warnings_in
 from tests.faults.mlflow_server import FaultyServer, free_port
@@ -95,7 +96,7 @@ def test_the_real_server_is_killed_at_the_end_and_a_sync_sends_the_rest(real_ser
 def test_a_driver_killed_while_it_is_shown_leaves_no_run_running_after_its_resumption(trial, tmp_path):
     new_store(tmp_path)
     study = tracked_study(tmp_path, trials=14, objective="tests.toy:slow_score")
-    record = study.open()
+    record = open_study(study)
     record.close()
     process = start("resume", str(study.folder.path), cwd=tmp_path)
     wait_for_line(process, f"trial {trial} ")

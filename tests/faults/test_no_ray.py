@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.dispatch import ray_address, ray_cluster
-from hpo.dispatch.ray_address import refuse_dead_address
-from hpo.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch import ray_address, ray_cluster
+from hpo.engine.dispatch.ray_address import refuse_dead_address
+from hpo.engine.dispatch.ray_cluster import RayCluster
 from hpo.errors import DispatchError
 from tests.faults.driver import TOY, outliving, start, wait_for_file
 from tests.faults.mlflow_server import free_port

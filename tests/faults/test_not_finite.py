@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpo.trials_file import read_rows
+from hpo.engine.trials.table import read_rows
 from tests.hpo.cli.commands import QUICK, hpo
 from tests.studies import STRATEGIES, run_toy, toy_config
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.space_reader import space_from_dict
-from hpo.trials_file import csv_text, point_of, read_rows
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.table import csv_text, point_of, read_rows
+from hpo.study.opening import read_study
 from tests.faults.driver import LOCAL, hpo
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.studies import prepared, run_toy, toy_config
@@ -65,7 +66,7 @@ def test_texts_of_any_kind_come_back_from_trials_csv(tmp_path):
     assert {row["toy.name"] for row in rows} == set(TEXTS)
     study = prepared(tmp_path / "study", tree)
     found = read_rows(study.folder.trials_path, ["toy.name"])
-    assert [point_of(row, study.space) for row in found] == [dict(t.point) for t in study.read().trials()]
+    assert [point_of(row, study.space) for row in found] == [dict(t.point) for t in read_study(study).trials()]
 
 
 def test_a_table_without_odd_texts_is_as_it_always_was():

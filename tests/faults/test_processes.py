@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.dispatch import child as child_module
-from hpo.dispatch import memory_guard
-from hpo.dispatch.child import Child
-from hpo.dispatch.memory_guard import MemoryGuard
+from hpo.engine.dispatch import child as child_module
+from hpo.engine.dispatch import memory_guard
+from hpo.engine.dispatch.child import Child
+from hpo.engine.dispatch.memory_guard import MemoryGuard
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
 from tests.studies import REPOSITORY
@@ -101,7 +101,7 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
     """The worker itself is killed, so that nobody is left to end anything but the keeper of the group."""
     code = (
         "import sys, time\n"
-        "from hpo.dispatch.child import Child\n"
+        "from hpo.engine.dispatch.child import Child\n"
         "from tests.contracts.test_dispatchers import task\n"
         "payload = dict(task(0, 'constant').payload) | {'objective': 'tests.faults.objectives:leaves_a_program'}\n"
         "print(list(Child(sys.argv[1]).run(payload, 'a call'))[-1]['call'], flush=True)\n"

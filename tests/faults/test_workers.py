@@ -5,8 +5,8 @@ import signal
 import psutil
 import pytest
 
-from hpo.dispatch.ray_pool import RayDispatcher
-from hpo.trials import Task
+from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.trials.trial import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.faults.driver import outliving, undisturbed_rows

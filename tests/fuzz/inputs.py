@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hpo.keys import flatten, replaced
+from hpo.config.keys import flatten, replaced
 
 SCALARS = st.one_of(
     st.none(),

@@ -9,28 +9,28 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from hpo.cli import compose
+from hpo.cli.config import compose
 from hpo.cli.replay import replay_of
 from hpo.cli.trust import ask_for_trust
-from hpo.config import config_from_dict
-from hpo.constraints import read_constraint
-from hpo.documents import parse_json, parse_yaml
-from hpo.exchange.csv_table import read_csv
-from hpo.final_test import openings
-from hpo.folder import StudyFolder
-from hpo.history import History
-from hpo.imports import read_imports
-from hpo.objective import resolve
-from hpo.preparation import prepare_study
-from hpo.report_alone import unpack_report
-from hpo.reproduce import read_recorded
-from hpo.sealing import hidden, opened, seal, values_of
-from hpo.search import propose
-from hpo.space_reader import space_from_dict
-from hpo.train_once import train_once
-from hpo.trials import Outcome, Trial
-from hpo.trials_file import read_rows
-from hpo.worker import run_task
+from hpo.config.documents import parse_json, parse_yaml
+from hpo.config.sealing import hidden, opened, seal, values_of
+from hpo.config.study_config import config_from_dict
+from hpo.engine.loop import propose
+from hpo.engine.space.constraints import read_constraint
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.training.objective import resolve
+from hpo.engine.training.worker import run_task
+from hpo.engine.trials.history import History
+from hpo.engine.trials.table import read_rows
+from hpo.engine.trials.trial import Outcome, Trial
+from hpo.integrations.exchange.csv_table import read_csv
+from hpo.study.folder import StudyFolder
+from hpo.study.imports import read_imports
+from hpo.study.preparation import prepare_study
+from hpo.study.reproduce.recorded import read_recorded
+from hpo.study.reproduce.report_alone import unpack_report
+from hpo.study.train_once import train_once
+from hpo.study.winner.scoring import openings
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config
 

@@ -265,19 +265,19 @@ LAW = {
     "own_place": {"errors", "sealing"},
 }
 ONLY_IN = {
-    "torch": {"model", "hpo/strategies/optuna_study.py"},
+    "torch": {"model", "hpo/engine/strategies/optuna_study.py"},
     "ray": {"hpo/dispatch", "hpo/integrations/ray_tune.py"},
     "mlflow": {"hpo/track"},
     "matplotlib": {"hpo/report"},
-    "plotly": {"hpo/compare", "hpo/page.py", "hpo/report"},
+    "plotly": {"hpo/compare", "hpo/report/pages/html.py", "hpo/report"},
     "optuna": {
         "hpo/report/figures",
         "hpo/exchange",
         "hpo/integrations/optuna.py",
-        "hpo/strategies/optuna_study.py",
-        "hpo/record_rows.py",
-        "hpo/record_storage.py",
-        "hpo/storage.py",
+        "hpo/engine/strategies/optuna_study.py",
+        "hpo/engine/record/rows.py",
+        "hpo/engine/record/storage.py",
+        "hpo/engine/record/address.py",
     },
     "hydra": {"hpo/cli"},
     "omegaconf": {"hpo/cli"},
@@ -323,12 +323,12 @@ def loaded_by(code):
 
 
 def test_search_and_strategies_load_nothing_heavy():
-    loaded = loaded_by("import hpo.search, hpo.strategies, hpo.worker")
+    loaded = loaded_by("import hpo.engine.loop, hpo.strategies, hpo.worker")
     assert not loaded & {"torch", "ray", "mlflow", "hydra", "model", "sklearn"}
 
 
 def test_strategies_load_no_optuna_before_one_asks_for_it():
-    loaded = loaded_by("import hpo.strategies, hpo.integrations, hpo.exchange")
+    loaded = loaded_by("import hpo.engine.strategies, hpo.integrations, hpo.exchange")
     assert not loaded & {"optuna", "cmaes", "scipy", "torch", "ray", "pandas"}
 
 

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from model.attention import MultiHeadAttention
-from model.positions import Rotation, alibi_bias, alibi_slopes
+from model.networks.transformer.attention import MultiHeadAttention
+from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
 
 
 def reference(attention, x, memory, allowed):

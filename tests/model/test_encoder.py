@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.classifier import Classifier
 from model.config import parse
-from model.transformer import Stack
+from model.networks.classifier import Classifier
+from model.networks.transformer.stack import Stack
 from tests.model.conftest import small
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")

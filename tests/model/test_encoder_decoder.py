@@ -6,9 +6,9 @@ from torch import nn
 
 from model.config import parse
 from model.data.vocabulary import END, START
-from model.decode import beam_search, greedy, length_penalty
-from model.encoder_decoder import EncoderDecoder
-from model.transformer import Stack
+from model.decoding.beam_search import beam_search, greedy, length_penalty
+from model.networks.encoder_decoder import EncoderDecoder
+from model.networks.transformer.stack import Stack
 from tests.model.conftest import small
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")

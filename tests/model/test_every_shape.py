@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from model.config import parse
-from model.optimise import build_optimizers
 from model.tasks.choose import TASKS
 from model.tasks.language_modelling import NO_TARGET
-from model.update import Update
+from model.training.optimise import build_optimizers
+from model.training.update import Update
 from tests.model.conftest import small
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ from torch import nn
 from model import objective
 from model.config import parse
 from model.errors import DataError
-from model.language_model import LanguageModel
+from model.networks.language_model import LanguageModel
 from model.tasks.language_modelling import LanguageModelling
 from tests.model.conftest import compose, run, small
 

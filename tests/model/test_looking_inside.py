@@ -3,15 +3,15 @@ import torch
 from torch import nn
 
 from model import objective
-from model.attention import MultiHeadAttention, attention_weights
 from model.attention_maps import keep_weights
 from model.checkpoint import load_checkpoint
 from model.data.vocabulary import SPECIAL
+from model.decoding.sample import draw_token
+from model.decoding.sampling import Sampling
 from model.errors import CheckpointError
-from model.positions import Rotation
+from model.networks.transformer.attention import MultiHeadAttention, attention_weights
+from model.networks.transformer.positions import Rotation
 from model.predict import BATCH_SIZE
-from model.sample import draw_token
-from model.sampling import Sampling
 from tests.model.conftest import run, small
 
 TAGGED = "The\tDET\ndog\tNOUN\nruns\tVERB\n\nA\tDET\ncat\tNOUN\n\n"

@@ -157,7 +157,7 @@ def test_reading_data_loads_no_torch():
 def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold, monkeypatch):
     task = fold(small(training__epochs=1))
     first = run(task)[1]["loss"]
-    monkeypatch.setattr("model.train.EVALUATION_BATCH", 7)
+    monkeypatch.setattr("model.training.train.EVALUATION_BATCH", 7)
     assert math.isclose(run(task)[1]["loss"], first, rel_tol=1e-5)
 
 

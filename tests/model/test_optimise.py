@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from model.classifier import Classifier
 from model.config import parse
-from model.optimise import add_l1_gradient, build_optimizers
-from model.schedule import Plateau, learning_rate
+from model.networks.classifier import Classifier
+from model.training.optimise import add_l1_gradient, build_optimizers
+from model.training.schedule import Plateau, learning_rate
 from tests.model.conftest import compose, small
 
 

@@ -6,10 +6,10 @@ import weakref
 import pytest
 import torch
 
-from hpo.worker import run_task
-from model.classifier import Classifier
+from hpo.engine.training.worker import run_task
 from model.config import parse
-from model.memory import is_out_of_memory, out_of_memory
+from model.networks.classifier import Classifier
+from model.training.memory import is_out_of_memory, out_of_memory
 from tests.model.conftest import compose, small
 
 ON_A_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 15.77 GiB"

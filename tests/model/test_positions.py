@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.errors import SequenceTooLongError
-from model.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
+from model.networks.transformer.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
 
 
 def test_sinusoidal_table_for_width_4_is_sin_p_cos_p_sin_p_100_cos_p_100():

@@ -9,7 +9,7 @@ from model.data.subwords import Subwords
 from model.data.tokens import tokens_from_dict
 from model.data.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
-from model.sequence_metrics import bleu, chrf, edit_distance, exact_match, signatures, token_error_rate
+from model.tasks.sequence_metrics import bleu, chrf, edit_distance, exact_match, signatures, token_error_rate
 from tests.model.conftest import compose, run, small
 
 SHORT = {"data__max_length": 6, "data__num_symbols": 7, "data__num_examples": 300}

@@ -8,11 +8,11 @@ from model import objective
 from model.config import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.errors import CheckpointError
-from model.optimise import build_optimizers
-from model.progress import Resumable
 from model.tasks.classification import Classification
-from model.train import choose_device
-from model.update import Update
+from model.training.optimise import build_optimizers
+from model.training.progress import Resumable
+from model.training.train import choose_device
+from model.training.update import Update
 from tests.model.conftest import run, small
 
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
@@ -90,7 +90,7 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
 def test_states_cost_a_twentieth_of_the_time_at_most(fold, tmp_path, monkeypatch):
     """After a state that took long, the next evaluations are not saved; the last one always is."""
     clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr("model.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("model.training.progress.time.monotonic", lambda: next(clock))
     saved, save = [], Resumable.save
 
     def noted(self, progress, *rest):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpo.preparation import load_study
+from hpo.study.opening import read_study
+from hpo.study.preparation import load_study
 from tests.hpo.cli.commands import QUICK, hpo
 
 NAMES = ["../out", "a/b", "/tmp/x", "..", ".hidden", "a b", "a\\b", "-rf", "", "a" * 101, "a..b", "a;b"]
@@ -101,7 +102,7 @@ def test_a_link_in_the_locks_place_is_not_written_through(capsys, study, tmp_pat
 @pytest.mark.parametrize("place", ["../../elsewhere", "/etc"])
 def test_a_model_outside_of_the_folder_is_not_loaded(capsys, study, place):
     """The record and the report are files that may come from someone else."""
-    record = load_study("made").read()
+    record = read_study(load_study("made"))
     record.note("final", record.noted("final") | {"checkpoint_dir": place})
     record.close()
     for command in (

@@ -9,8 +9,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hpo.sealing import hidden, told
-from hpo.worker import run_task
+from hpo.config.sealing import hidden, told
+from hpo.engine.training.worker import run_task
 
 
 def test_the_working_directory_is_no_secret(monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.track.mlflow_quiet import mlflow_environment
+from hpo.track.mlflow.quiet import mlflow_environment
 from tests.conftest import NETWORK_LOG
 from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.dispatch import make_dispatcher
-from hpo.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch import make_dispatcher
+from hpo.engine.dispatch.ray_cluster import RayCluster
 from hpo.errors import DispatchError
 from tests.studies import REPOSITORY, dispatch_section
 
@@ -28,7 +28,7 @@ print(GcsClient(address=sys.argv[1]).internal_kv_get(b"any", b"thing", timeout=5
 # A cluster as `ray start` makes one: without a token, reached at its own address. It lives until its input ends.
 OPEN = """
 import sys, ray
-from hpo.dispatch.ray_cluster import _without_dashboard
+from hpo.engine.dispatch.ray_cluster import _without_dashboard
 with _without_dashboard():
   ray.init(address="local", num_cpus=1, include_dashboard=False, logging_level="ERROR", _temp_dir=sys.argv[1])
 print(ray.get_runtime_context().gcs_address, flush=True)
@@ -125,7 +125,7 @@ def test_a_cluster_that_the_environment_names_is_not_attached_to(open_cluster):
     """RAY_ADDRESS and RAY_AUTH_TOKEN of the user's shell decide nothing."""
     script = """
 import json, os
-from hpo.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch.ray_cluster import RayCluster
 cluster = RayCluster(None, 0, 1)
 import ray
 print(json.dumps([ray.get_runtime_context().gcs_address, os.environ.get("RAY_ADDRESS"), ray.nodes()[0]["Alive"]]))
@@ -153,7 +153,7 @@ def test_an_open_cluster_is_joined_only_when_its_flag_is_given(open_cluster):
     with pytest.raises(DispatchError, match=r"asks for no token.*dispatch\.allow_open_cluster=true"):
         make_dispatcher(dispatch_section(address=open_cluster, workers=1))
     script = f"""
-from hpo.dispatch import make_dispatcher
+from hpo.engine.dispatch import make_dispatcher
 from tests.studies import dispatch_section
 dispatcher = make_dispatcher(dispatch_section(address={open_cluster!r}, workers=1, allow_open_cluster=True))
 print(dispatcher.slots)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hpo.config.sealing import hidden, looks_secret, opened, seal, values_of
 from hpo.errors import ConfigError
-from hpo.sealing import hidden, looks_secret, opened, seal, values_of
+from hpo.study.opening import open_study
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY, prepared, run_toy, toy_config
 
@@ -147,7 +148,7 @@ def test_which_keys_look_like_secrets(key, is_secret):
 def test_no_shipped_key_looks_like_a_secret():
     import yaml
 
-    from hpo.keys import flatten
+    from hpo.config.keys import flatten
 
     files = sorted((REPOSITORY / "conf").rglob("*.yaml"))
     assert not [key for path in files for key in flatten(yaml.safe_load(path.read_text())) if looks_secret(key)]
@@ -233,5 +234,5 @@ def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatc
     frozen = (tmp_path / "study/config.yaml").read_text()
     monkeypatch.delenv("PLANTED_URL")
     with pytest.raises(ConfigError, match=r"service\.url: the environment variable PLANTED_URL is not set"):
-        prepared(tmp_path / "study", toy_config(trials=3, service={"url": "${oc.env:PLANTED_URL}"})).open()
+        open_study(prepared(tmp_path / "study", toy_config(trials=3, service={"url": "${oc.env:PLANTED_URL}"})))
     assert (tmp_path / "study/config.yaml").read_text() == frozen

@@ -12,9 +12,10 @@ import optuna
 import pytest
 import yaml
 
-from hpo.made_here import is_made_here
-from hpo.origin import origin_of
-from hpo.storage import BoundConnection
+from hpo.engine.record.address import BoundConnection
+from hpo.engine.training.origin import origin_of
+from hpo.study.made_here import is_made_here
+from hpo.study.opening import open_study
 from tests.hpo.cli.commands import hpo
 from tests.studies import prepared, toy_config
 
@@ -147,7 +148,9 @@ def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, m
     assert "hunter22" not in Path("runs/toy-replay/config.yaml").read_text()
 
 
-@pytest.mark.parametrize("objective", ["hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.folder:RUNS"])
+@pytest.mark.parametrize(
+    "objective", ["hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.study.folder:RUNS"]
+)
 def test_what_nobody_meant_as_an_objective_is_not_even_imported(capsys, stranger, objective):
     report = json.loads((stranger / "report.json").read_text())
     report["config"]["objective"] = objective
@@ -171,7 +174,7 @@ def test_a_memory_that_cannot_be_read_or_written_costs_a_question_and_no_study(m
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     study = prepared(tmp_path / "study", toy_config(trials=1))
-    study.open().close()
+    open_study(study).close()
     assert not is_made_here(study.config)
 
 

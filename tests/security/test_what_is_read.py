@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpo.documents import parse_json, parse_yaml, yaml_text
+from hpo.config.documents import parse_json, parse_yaml, yaml_text
 from hpo.errors import DocumentError
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY

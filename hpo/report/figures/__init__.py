@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from hpo.engine.trials.trial import Trial
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.contours import draw_contours
 from hpo.report.figures.drawn import Drawn, NotDrawn
@@ -16,8 +17,7 @@ from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.subject import Subject
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.part import part
-from hpo.study import Study
-from hpo.trials import Trial
+from hpo.study.study import Study
 
 __all__ = ["Drawing", "Drawn", "NotDrawn", "Subject", "draw_figures", "importances"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hpo.dimensions import Dimension, Range
+from hpo.engine.space.dimensions import Dimension, Range
 from hpo.report.figures.look import few_ticks, log_ticks, short, shown
 from hpo.report.figures.optuna_study import texts
 

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from hpo.engine.trials.trial import Trial
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import (
@@ -20,7 +21,6 @@ from hpo.report.figures.look import (
 )
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.figures.subject import Subject, score_of
-from hpo.trials import Trial
 
 _MOST = 1_000
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hpo.trials import Outcome
+from hpo.engine.trials.trial import Outcome
 
 # A pause is drawn out of the time axis when it is longer than both: a study that was resumed the next day would
 # otherwise be two strips at the ends of an empty picture.

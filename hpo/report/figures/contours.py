@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpo.dimensions import Range
+from hpo.engine.space.dimensions import Range
 from hpo.report.figures.axes import axis_of
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.importances import FEWEST, too_few

@@ -1,6 +1,6 @@
 """What a random search of fewer trials would have found."""
 
-from hpo.report.expected_performance import describe_expected
+from hpo.report.facts.expected_performance import describe_expected
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, shown, styled
 from hpo.report.figures.subject import Subject, score_of

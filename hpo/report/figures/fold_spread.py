@@ -11,12 +11,12 @@ def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
     """Draw the score of every fold and seed of the best configurations, the winner first (★)."""
     if not subject.ranked:
         return NotDrawn("no trial is complete")
-    if subject.grid.size == 1:
+    if subject.layout.size == 1:
         return NotDrawn("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     figure = new_figure()
-    for index in range(subject.grid.size):
+    for index in range(subject.layout.size):
         values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
         # One name for all: with many folds a legend would be longer than the figure.
         figure.add_scatter(
@@ -25,7 +25,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
             mode="markers",
             marker={"color": [ORANGE if subject.is_winner(trial) else BLUE for trial in best], "size": 7},
             opacity=0.7,
-            hovertemplate=f"{subject.grid.name(index)}: %{{y}}<extra>trial %{{x}}</extra>",
+            hovertemplate=f"{subject.layout.name(index)}: %{{y}}<extra>trial %{{x}}</extra>",
         )
     figure.add_scatter(
         x=names,
@@ -37,7 +37,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
     styled(figure, showlegend=False)
     figure.update_xaxes(type="category", title_text="trial, from the best")
     figure.update_yaxes(title_text=shown(subject.metric))
-    parts = f"{subject.grid.folds} folds" if subject.grid.repeats == 1 else f"{subject.grid.size} folds and seeds"
+    parts = f"{subject.layout.folds} folds" if subject.layout.repeats == 1 else f"{subject.layout.size} folds and seeds"
     count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
     return Drawn(
         figure, f"{subject.metric} on each of {parts}, and their mean (bar), for {count}; the winner first (★)."

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from hpo.engine.space.space import Space
+from hpo.engine.trials.trial import Direction, Trial
 from hpo.report.figures.drawn import NotDrawn
 from hpo.report.figures.look import shown
 from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
-from hpo.space import Space
-from hpo.trials import Direction, Trial
 
 # Optuna's PED-ANOVA wants five trials among the best; with ten, these are half.
 FEWEST, _AMONG_BEST = 10, 5

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import (
     BLUE,
@@ -19,7 +20,6 @@ from hpo.report.figures.look import (
 )
 from hpo.report.figures.sample import best_and_even, evenly, sampled
 from hpo.report.figures.subject import Subject
-from hpo.trials import Outcome, Trial
 
 _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")
@@ -51,7 +51,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | NotDrawn:
     if subject.winner is not None:
         for index, outcome in sorted(subject.winner.outcomes.items()):
             if len(subject.winner.outcomes) > 1:
-                name = f"winner, {subject.grid.name(index)}"
+                name = f"winner, {subject.layout.name(index)}"
                 _add(figure, curve_of(outcome, axis, metric), name, {"color": pale(ORANGE, 0.6), "dash": "dot"})
         _add(figure, curves[subject.winner.number], "winner", {"color": ORANGE, "width": 3})
     if not figure.data:

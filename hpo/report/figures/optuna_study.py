@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hpo.dimensions import Dimension, Range, Value
+from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.space import Space
+from hpo.engine.trials.trial import Direction, Trial
 from hpo.report.figures.look import fence, shown
-from hpo.space import Space
-from hpo.trials import Direction, Trial
 
 
 class Rank(int):
@@ -105,7 +105,7 @@ def _ranks(dimension: Dimension) -> _Ranks:
 def _distribution(dimension: Dimension, ranks: Mapping[str, _Ranks]) -> Any:
     from optuna.distributions import CategoricalDistribution
 
-    from hpo.record_rows import distribution
+    from hpo.engine.space.distributions import distribution
 
     if isinstance(dimension, Range):
         return distribution(dimension)

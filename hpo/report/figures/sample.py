@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hpo.trials import Trial
+from hpo.engine.trials.trial import Trial
 
 Item = TypeVar("Item")
 

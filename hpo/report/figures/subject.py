@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hpo.engine.space.space import Space
+from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.report.figures.drawn import NotDrawn
 from hpo.report.figures.importances import importances
 from hpo.report.figures.look import counted
-from hpo.space import Space
-from hpo.study import Study
-from hpo.trials import Direction, Outcome, TaskGrid, Trial
+from hpo.study.study import Study
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Subject:
     """A study as its figures see it.
 
     Attributes:
-        space, metric, direction, grid: the study's.
+        space, metric, direction, layout: the study's.
         strategy: its name.
         workers: how many were asked for; None = as many as fit.
         trials: all of them, in the order of their numbers.
@@ -28,7 +28,7 @@ class Subject:
     space: Space
     metric: str
     direction: Direction
-    grid: TaskGrid
+    layout: TaskLayout
     strategy: str
     workers: int | None
     trials: Sequence[Trial]
@@ -42,7 +42,7 @@ class Subject:
             study.space,
             config.study.metric,
             config.study.direction,
-            study.grid,
+            study.layout,
             config.strategy["name"],
             config.dispatch.workers,
             trials,

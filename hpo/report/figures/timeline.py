@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hpo.engine.trials.trial import Outcome
+from hpo.report.facts.cost import describe_cost
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.drawn import Drawn, NotDrawn
 from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, counted, new_figure, styled, time_unit
 from hpo.report.figures.subject import Subject
-from hpo.report.sections.cost import describe_cost
-from hpo.trials import Outcome
 
 _MOST = 3_000
 _KINDS = {"complete": SKY, "winner": ORANGE, "stopped early": YELLOW, "failed": BLACK}
@@ -48,7 +48,7 @@ def draw_timeline(subject: Subject) -> Drawn | NotDrawn:
             _kind(subject, trial.number, trial.state, outcome),
             clock.at(outcome.started),
             clock.at(outcome.started) + outcome.seconds,
-            f"trial {trial.number}, {subject.grid.name(index)}",
+            f"trial {trial.number}, {subject.layout.name(index)}",
         )
         for trial, index, outcome in subject.outcomes
     ]

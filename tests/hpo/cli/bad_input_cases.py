@@ -284,7 +284,7 @@ OBJECTIVES = {
         ["objective=hydra.utils:instantiate"],
         ("objective", "'hydra.utils' is a package's that does not declare it", "hpo.objectives"),
     ),
-    "an objective of hpo that is none": (["objective=hpo.folder:find_study"], ("objective", "part of hpo")),
+    "an objective of hpo that is none": (["objective=hpo.study.folder:find_study"], ("objective", "part of hpo")),
     "an objective of the model that is none": (["objective=model.checkpoint:save"], ("objective", "part of hpo")),
     "an objective that is no path": (["objective=run_fold"], ("objective", "given 'run_fold'")),
     "an objective that is a program": (["objective=os:system"], ("objective", "part of Python")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.cli.comparing import show
+from hpo.cli.comparing.searches import show
 from hpo.cli.main import main
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Searches
@@ -130,10 +130,10 @@ def test_after_an_interruption_only_the_search_that_ran_is_run_again(capsys, mon
         progress.trial_finished = Impatient(12 * 2 + 7).trial_finished
         return progress
 
-    from hpo.cli.comparing_progress import ComparingProgress
+    from hpo.cli.comparing.progress import ComparingProgress
 
     with monkeypatch.context() as patch:
-        patch.setattr("hpo.cli.comparing.ComparingProgress", interrupted)
+        patch.setattr("hpo.cli.comparing.searches.ComparingProgress", interrupted)
         assert main(list(COMPARE)) == 130
     assert len(searches()) == 2
     capsys.readouterr()

@@ -9,8 +9,8 @@ import yaml
 from mlflow import MlflowClient
 
 from hpo.errors import TrackError
-from hpo.track.mlflow_download import download_study
-from hpo.track.mlflow_pages import find_run
+from hpo.track.mlflow.download import download_study
+from hpo.track.mlflow.pages import find_run
 from tests.hpo.cli.commands import hpo
 from tests.studies import rows, toy_config
 

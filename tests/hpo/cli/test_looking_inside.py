@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.main import main
-from hpo.report.attention_figure import attention_html, write_attention_png
+from hpo.report.pages.attention import attention_html, write_attention_png
 from tests.hpo.cli.commands import hpo
 
 TINY = (
@@ -156,6 +156,6 @@ def test_an_objective_that_cannot_look_inside_is_refused(capsys, finished, monke
         words = (command, "reviews", "--input", "reviews.tsv")
         assert hpo(capsys, *words)[::2] == (
             2,
-            f"error: {command}: model.objective has no function '{command}'; see hpo/objective.py for what it must "
-            "return\n",
+            f"error: {command}: model.objective has no function '{command}'; see "
+            "hpo/engine/training/objective.py for what it must return\n",
         )

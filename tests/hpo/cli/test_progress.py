@@ -6,10 +6,10 @@ import pytest
 from rich.console import Console
 
 from hpo.cli.progress import Progress
-from hpo.config import config_from_dict
-from hpo.dispatch.protocol import Report
-from hpo.history import History
-from hpo.trials import Outcome, Task, TaskGrid, Trial, finished
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.protocol import Report
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Task, TaskLayout, Trial, finished
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
@@ -21,7 +21,7 @@ def done(number, value):
 
 
 def test_a_line_for_every_finished_trial(capsys):
-    with Progress(STUDY, TaskGrid(), History()) as progress:
+    with Progress(STUDY, TaskLayout(), History()) as progress:
         for number, value in enumerate((0.5, 0.75, 0.6, None)):
             progress.trial_finished(done(number, value))
     lines = capsys.readouterr().out.splitlines()
@@ -34,7 +34,7 @@ def test_a_line_for_every_finished_trial(capsys):
 
 @pytest.mark.parametrize("width", [20, 120])
 def test_the_panel_shows_counts_best_and_running_trials(width):
-    progress = Progress(STUDY, TaskGrid(2), History([done(0, 0.75)]))
+    progress = Progress(STUDY, TaskLayout(2), History([done(0, 0.75)]))
     task = Task(1, 1, {})
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
     progress.reported(Trial(1, 0, {"model.d_model": 32}), Report(task, point=point))

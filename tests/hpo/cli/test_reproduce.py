@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpo.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.run import run_study
+from hpo.study.opening import open_study
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
 from tests.studies import REPOSITORY, prepared, toy_config
 
@@ -23,7 +24,7 @@ def study():
 def finished(tree):
     folder = Path("runs") / tree["study"]["name"]
     study = prepared(folder, tree)
-    record = study.open()
+    record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     record.close()
     return folder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.main import main
-from hpo.trials_file import TIMES
+from hpo.engine.trials.table import TIMES
 from tests.hpo.cli.commands import QUICK, hpo
 from tests.studies import rows
 

@@ -14,8 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from hpo.cli.ui import allowed_hosts
-from hpo.cli.ui_optuna import guarded
+from hpo.cli.commands.ui import allowed_hosts
+from hpo.cli.ui.optuna import guarded
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo

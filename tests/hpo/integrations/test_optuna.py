@@ -7,13 +7,13 @@ import threading
 import optuna
 import pytest
 
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import STRATEGIES as REGISTERED
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
 from hpo.errors import ConfigError, SpaceError
-from hpo.history import History
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
-from hpo.space_reader import space_from_dict
-from hpo.strategies import STRATEGIES as REGISTERED
-from hpo.strategies import make_strategy
 from tests.contracts.test_strategies import played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 

@@ -12,12 +12,12 @@ import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
+from hpo.config.keys import flatten
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import point_key
+from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.ray_tune import as_searcher
-from hpo.keys import flatten
-from hpo.space import point_key
-from hpo.space_reader import space_from_dict
-from hpo.strategies import make_strategy
 from tests.contracts.test_strategies import played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 

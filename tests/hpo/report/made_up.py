@@ -2,9 +2,9 @@
 
 import random
 
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
 from hpo.report.figures import Subject
-from hpo.space_reader import space_from_dict
-from hpo.trials import Outcome, TaskGrid, Trial, finished
 
 SPACE = space_from_dict(
     {
@@ -51,9 +51,9 @@ def scored(count, seed=0, folds=1, **changes):
     return [trial(k, [rng.uniform(0.5, 0.9) for _ in range(folds)], **changes) for k in range(count)]
 
 
-def subject(trials, winner=None, space=SPACE, direction="maximize", grid=None, strategy="random", workers=1):
+def subject(trials, winner=None, space=SPACE, direction="maximize", layout=None, strategy="random", workers=1):
     """Return what figures are drawn from; the winner is the best trial where none is given."""
-    grid = grid or TaskGrid(folds=max((len(t.outcomes) for t in trials), default=1))
+    layout = layout or TaskLayout(folds=max((len(t.outcomes) for t in trials), default=1))
     complete = [t for t in trials if t.state == "complete"]
     best = min(complete, key=lambda t: (t.loss, t.number), default=None)
-    return Subject(space, "score", direction, grid, strategy, workers, trials, winner or best)
+    return Subject(space, "score", direction, layout, strategy, workers, trials, winner or best)

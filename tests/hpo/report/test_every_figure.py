@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from hpo.page import figure_place
+from hpo.engine.space.reader import space_from_dict
 from hpo.report.figures import _FIGURES, Drawn, NotDrawn
 from hpo.report.figures.look import fence, few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices
-from hpo.space_reader import space_from_dict
+from hpo.report.pages.html import figure_place
 from tests.hpo.report.made_up import SPACE, scored, subject, trial
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

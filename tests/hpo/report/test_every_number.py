@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from hpo.dispatch.local import LocalDispatcher
-from hpo.final_test import open_test
+from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report import write_report
-from hpo.report.schema import ReportJson
+from hpo.report.facts.schema import ReportJson
 from hpo.run import run_study
+from hpo.study.opening import open_study, read_study
+from hpo.study.winner.scoring import open_test
 from tests.hpo.report.recomputed import (
     of_best_so_far,
     of_cost,
@@ -59,7 +60,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "toy"
     tree |= {"split": tree["split"] | {"folds": 3}, "study": tree["study"] | {"finalists": 2, "seed": 1}}
     study = prepared(path, tree)
-    record = study.open()
+    record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     open_test(study, record, again=False)
     write_report(study, record)
@@ -137,7 +138,7 @@ def test_the_report_is_the_same_on_another_day(folder, monkeypatch):
     names = ("report.json", "report.md", "report.html", "trials.csv", "best.yaml")
     before = {name: (folder / name).read_bytes() for name in names}
     monkeypatch.setattr("time.time", lambda: 2e9)
-    record = study.read()
+    record = read_study(study)
     write_report(study, record)
     record.close()
     assert {name: (folder / name).read_bytes() for name in names} == before

@@ -8,7 +8,9 @@ import optuna
 import pytest
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-from hpo.report.expected_performance import describe_expected
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.space.reader import space_from_dict
+from hpo.report.facts.expected_performance import describe_expected
 from hpo.report.figures import Drawn, NotDrawn, importances
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.contours import draw_contours
@@ -20,8 +22,7 @@ from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.sample import best_and_even
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.subject import Subject
-from hpo.space_reader import space_from_dict
-from hpo.storage import sqlite_url
+from hpo.study.opening import read_study
 from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config
 
@@ -108,7 +109,7 @@ def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
     )
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
-    record = study.read()
+    record = read_study(study)
     found = importances(Subject.of(study, record.trials(), record.history().best()))
     record.close()
     stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))

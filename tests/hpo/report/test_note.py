@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.history import History
-from hpo.report.note import Links, study_note
-from hpo.trials import Outcome, Trial
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Trial
+from hpo.track.note import Links, study_note
 from tests.studies import prepared, toy_config
 
 LINKS = Links(

@@ -11,12 +11,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from hpo.finalists import choose_winner
+from hpo.engine.trials.table import trials_table
 from hpo.report import write_report
-from hpo.report.fields import FIELDS
-from hpo.report.page import render_page
-from hpo.report.trials_table import trials_table
-from hpo.report.values import plain_text, shown_value
+from hpo.report.facts.fields import FIELDS
+from hpo.report.pages.page import render_page
+from hpo.report.pages.values import plain_text, shown_value
+from hpo.study.opening import read_study
+from hpo.study.winner.finalists import choose_winner
 from tests.studies import REPOSITORY, prepared, run_toy, toy_config
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -61,7 +62,7 @@ def report(folder, config):
     """Run a study and write its report; return the page's text and report.json."""
     run_toy(folder, config)
     study = prepared(folder, config)
-    record = study.read()
+    record = read_study(study)
     write_report(study, record)
     record.close()
     return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "report.json").read_text())
@@ -150,7 +151,7 @@ from pathlib import Path
 from hpo.report import write_report
 from tests.studies import prepared
 study = prepared(Path({str(tmp_path / "toy")!r}), {config!r})
-write_report(study, study.read())
+write_report(study, read_study(study))
 """
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -195,11 +196,11 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     config = toy_config("random", {"toy": {"lr": {"low": 1e-4, "high": 1e-1, "log": True}}}, 620)
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
-    record = study.read()
+    record = read_study(study)
     write_report(study, record, has_page=False)
     summary = json.loads((tmp_path / "toy" / "report.json").read_text())
     trials, winner = record.trials(), choose_winner(study, record)
-    text = render_page(summary, (), trials_table(trials, study.space.keys, "score", study.grid))
+    text = render_page(summary, (), trials_table(trials, study.space.keys, "score", study.layout))
     record.close()
     table = text.partition("class='sortable'")[2].partition("</table>")[0]
     rows = re.findall(r"<tr[^>]*><td>(\d+)</td>", table)
@@ -214,7 +215,7 @@ def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):
     config = toy_config("random", SPACE, 3)
     report(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
-    record = study.read()
+    record = read_study(study)
     written = write_report(study, record, has_page=False)
     record.close()
     assert not (tmp_path / "toy" / "report.html").exists()

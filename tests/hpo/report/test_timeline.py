@@ -2,16 +2,16 @@
 
 import pytest
 
+from hpo.engine.trials.trial import Outcome, TaskLayout
+from hpo.report.facts.cost import describe_cost
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.timeline import draw_timeline
-from hpo.report.sections.cost import describe_cost
-from hpo.trials import Outcome, TaskGrid
 from tests.hpo.report.made_up import scored, subject, trial
 
 
 def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
     trials = [trial(0, [0.5, 0.6]), trial(1, [0.7, None]), trial(2, [0.4], state="stopped"), trial(3, [0.9, 0.8])]
-    content = draw_timeline(subject(trials, grid=TaskGrid(folds=2)))
+    content = draw_timeline(subject(trials, layout=TaskLayout(folds=2)))
     bars = {t.name: t for t in content.figure.data}
     assert {name: len(t.x) for name, t in bars.items()} == {"complete": 3, "winner": 2, "stopped early": 1, "failed": 1}
     found = sorted((base, length) for t in bars.values() for base, length in zip(t.base, t.x, strict=True))

@@ -1,0 +1,196 @@
+"""`hpo compare`: which strategy is better at equal budget, and how sure that is; or how studies that exist differ."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpo.cli.arguments import make_parser, study_name
+
+if TYPE_CHECKING:
+    from hpo.compare.comparison import Comparison
+    from hpo.compare.result import Budget
+
+_EXAMPLES = """\
+  hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
+      data=table data.path=measured.csv data.metric=dev_bleu study.trials=100 dispatch=local
+  hpo compare --strategies random,evolutionary --repeats 10 study.trials=20     real trainings, on Ray workers
+  hpo compare --strategies evolutionary,large=evolutionary --set large.population=20 data=table ...
+  hpo compare digits windows                                                    studies that exist, one search each
+"""
+
+_ONLY_WITH_STRATEGIES = ("repeats", "set", "config_dir", "config", "at_seconds")
+_REPEATS = 30
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    given = _parser().parse_intermixed_args(arguments)
+
+    from hpo.errors import ConfigError
+
+    if given.strategies is not None:
+        return _compare_strategies(given)
+    for name in _ONLY_WITH_STRATEGIES:
+        if getattr(given, name) not in (None, []):
+            option = name.replace("_", "-")
+            raise ConfigError(f"--{option}: has no effect on studies that exist; give --strategies, or leave it out")
+    return _compare_studies(given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser("compare", __doc__, _EXAMPLES)
+    what = "studies (names under runs/, or folders); with --strategies: key=value, group=name, as in hpo search"
+    parser.add_argument("what", nargs="*", metavar="STUDY|OVERRIDE", help=what)
+    add = parser.add_argument
+    add("--strategies", metavar="A,B", help="search with each of them; LABEL=NAME gives one another label")
+    add("--repeats", metavar="N", help=f"whole searches of each, repeat r with study.seed + r ({_REPEATS})")
+    add("--set", metavar="LABEL.KEY=VALUE", action="append", default=[], help="a setting of one strategy")
+    add("--at", metavar="N,N", help="compare after so many trials too")
+    add("--at-seconds", metavar="S,S", help="and after so many seconds of training; shortest = of the shortest search")
+    add("--optimum", metavar="SCORE", help="the best score there is, for regret; a table's own is known")
+    add("--name", help="folder under runs/ (compare- and the study's name)")
+    add("--publish", action="store_true", help="copy what others need into studies/<name>/")
+    add("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
+    add("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
+    return parser
+
+
+def _compare_strategies(given: argparse.Namespace) -> int:
+    from hpo.cli.comparing.searches import run_comparison
+    from hpo.compare.comparison import prepare_comparison
+
+    names = _labels(given.strategies)
+    tree, strategies = _compose(given, names)
+    repeats = _REPEATS if given.repeats is None else int(_number("--repeats", given.repeats, whole=True))
+    comparison = prepare_comparison(tree, strategies, repeats, _name(given.name))
+    budgets = _budgets(given, comparison)
+    optimum = None if given.optimum is None else _number("--optimum", given.optimum)
+    # `shortest` stands for the length of the shortest search, which is known once all are finished.
+    texts = _items(given.at_seconds)
+    seconds = [_number("--at-seconds", text) for text in texts if text != "shortest"]
+    code = run_comparison(comparison, budgets, seconds, "shortest" in texts, optimum)
+    _publish(given, comparison.path)
+    return code
+
+
+def _publish(given: argparse.Namespace, folder: Path) -> None:
+    from hpo.report.publish import publish_comparison
+
+    for path in publish_comparison(folder, folder.name) if given.publish else ():
+        print(path)
+
+
+def _compose(
+    given: argparse.Namespace, names: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """Return the configuration of the searches, and by label the settings of each strategy."""
+    from hpo.cli.config.compose import compose_config
+    from hpo.errors import ConfigError, nearest
+
+    for override in given.what:
+        key = override.lstrip("+~").partition("=")[0]
+        if key == "strategy" or key.startswith("strategy."):
+            raise ConfigError(f"{key}: is chosen by --strategies, and set by --set LABEL.KEY=VALUE; given '{override}'")
+        if "=" not in override and not override.startswith("~"):
+            raise ConfigError(
+                f"STUDY: '{override}' has no place beside --strategies; give key=value, or no --strategies"
+            )
+    settings: dict[str, list[str]] = {label: [f"strategy={name}"] for label, name in names.items()}
+    for text in given.set:
+        label, _, setting = text.partition(".")
+        if label not in settings or "=" not in setting:
+            raise ConfigError(
+                f"--set: must be LABEL.KEY=VALUE with a label of --strategies ({', '.join(settings)}), given "
+                f"'{text}'{nearest(label, settings)}"
+            )
+        settings[label].append(f"strategy.{setting}")
+    # A tracker shows studies; these are many searches, of which only scores and seconds are kept.
+    silent = [] if any(text.startswith("track") for text in given.what) else ["track.name=none"]
+    overrides = [*silent, *given.what]
+    tree = compose_config("search", overrides, given.config_dir, given.config)
+    # With everything else, which a strategy's settings may refer to; a whole configuration has nothing to compose.
+    others = [] if given.config else overrides
+    composed = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}
+    return tree, {label: own["strategy"] for label, own in composed.items()}
+
+
+def _compare_studies(given: argparse.Namespace) -> int:
+    from hpo.cli.comparing.searches import show
+    from hpo.compare.files import write_comparison
+    from hpo.compare.result import Budget
+    from hpo.compare.studies import compare_studies, read_studies
+    from hpo.errors import ConfigError, StudyError
+    from hpo.study.folder import RUNS, StudyFolder
+
+    for word in given.what:
+        if "=" in word:
+            raise ConfigError(
+                f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
+            )
+    studies = read_studies(given.what)
+    name = _name(given.name) or "compare-" + "-".join(study.label for study in studies)[:80]
+    folder = StudyFolder(RUNS / name)
+    if folder.exists or (folder.path / "comparison.yaml").exists():
+        raise StudyError(f"--name: {folder} holds something else; choose another name")
+    shared = min(len(study.search.losses) for study in studies)
+    # A mean over unequal budgets would favour the larger: all are compared at the smallest.
+    budgets = [Budget(amount, "trials") for amount in _amounts(given.at, shared)]
+    optimum = None if given.optimum is None else _number("--optimum", given.optimum)
+    result = compare_studies(name, studies, budgets, optimum)
+    folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    show(result, write_comparison(folder.path, result))
+    _publish(given, folder.path)
+    return 0
+
+
+def _budgets(given: argparse.Namespace, comparison: "Comparison") -> "list[Budget]":
+    from hpo.compare.result import Budget
+
+    return [Budget(amount, "trials") for amount in _amounts(given.at, comparison.study.config.study.trials)]
+
+
+def _amounts(given: str | None, full: int) -> list[int]:
+    """Return the numbers of trials to compare at, the full budget first."""
+    from hpo.errors import ConfigError
+
+    asked = {int(_number("--at", text, whole=True)) for text in _items(given)}
+    for amount in asked:
+        if not 1 <= amount <= full:
+            raise ConfigError(f"--at: must be 1 to {full}, the number of trials, given {amount}")
+    return sorted(asked | {full}, reverse=True)
+
+
+def _labels(given: str) -> dict[str, str]:
+    """Return by label the strategies that are named."""
+    from hpo.errors import ConfigError
+
+    names: dict[str, str] = {}
+    for text in _items(given):
+        label, _, name = text.partition("=")
+        if not label.replace("_", "").replace("-", "").isalnum():
+            raise ConfigError(f"--strategies: a label is letters, digits, '_' and '-', given '{label}'")
+        if label in names:
+            raise ConfigError(f"--strategies: '{label}' stands there twice; give one another label: LABEL={label}")
+        names[label] = name or label
+    return names
+
+
+def _items(given: str | None) -> list[str]:
+    return [text.strip() for text in (given or "").split(",") if text.strip()]
+
+
+def _number(option: str, given: str, whole: bool = False) -> float:
+    from hpo.errors import ConfigError
+
+    try:
+        value = int(given) if whole else float(given)
+    except ValueError as error:
+        raise ConfigError(f"{option}: must be a {'whole ' if whole else ''}number, given '{given}'") from error
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ConfigError(f"{option}: must be a finite number, given '{given}'")
+    return value
+
+
+def _name(given: str | None) -> str | None:
+    return None if given is None else study_name(given, "--name")

@@ -1,0 +1,37 @@
+"""`hpo export`: copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`."""
+
+from collections.abc import Sequence
+
+from hpo.cli.arguments import add_study, make_parser
+
+_EXAMPLES = """\
+  hpo export digits --optuna sqlite:///shared.db
+  hpo export digits --optuna postgresql://user:password@host/optuna --name digits-2026"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("export", __doc__, _EXAMPLES)
+    add_study(parser)
+    parser.add_argument("--optuna", required=True, metavar="URL", help="the storage, such as sqlite:///shared.db")
+    parser.add_argument("--name", metavar="NAME", help="the study's name there (default: its own)")
+    given = parser.parse_args(arguments)
+
+    from hpo.config.keys import flatten
+    from hpo.config.sealing import hidden
+    from hpo.engine.record.recovery import open_whole_rows
+    from hpo.engine.space.reader import space_from_dict
+    from hpo.integrations.exchange.optuna_storage import export_study
+    from hpo.study.folder import find_study
+    from hpo.study.opening import storage_url
+
+    folder = find_study(given.study)
+    config = folder.config()
+    name = given.name or config.study.name
+    source, is_own = storage_url(config, folder), config.study.storage is None
+    # Of a record that has lost trials the copy would be silently short.
+    open_whole_rows(source, config.study.name, space_from_dict(config.space, flatten(config.trial)), is_own).dispose()
+    copied, left_out = export_study(source, config.study.name, given.optuna, name)
+    unfinished = f" ({left_out} unfinished left out)" if left_out else ""
+    print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
+    return 0

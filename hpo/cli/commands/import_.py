@@ -1,0 +1,82 @@
+"""`hpo import`: take over the finished trials of a study made elsewhere, for `study.imports=NAME` to learn from."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpo.cli.arguments import make_parser, study_name
+from hpo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hpo.integrations.exchange.imported import Imported
+
+_EXAMPLES = """\
+  hpo import old --optuna sqlite:///old.db --study transformer --rename lr=training.lr
+  hpo import sweep --ray ~/ray_results/train_2026 --metric val_loss --direction minimize
+  hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
+  hpo search study.name=new study.imports=old"""
+
+# Which options mean something for which source.
+_OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("import", __doc__, _EXAMPLES)
+    parser.add_argument("name", metavar="NAME", help="the folder under runs/ that is made")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--optuna", metavar="URL", help="an Optuna storage, such as sqlite:///old.db")
+    source.add_argument("--ray", metavar="FOLDER", help="the folder of a Ray Tune experiment (its JSON files are read)")
+    source.add_argument("--csv", metavar="FILE", help="a table with a header, a row a trial")
+    parser.add_argument("--study", metavar="OTHER", help="with --optuna: the study's name there")
+    parser.add_argument("--metric", metavar="NAME", help="with --ray: the result, with --csv: the column of the score")
+    parser.add_argument("--direction", choices=["maximize", "minimize"], help="with --ray, --csv: which way is better")
+    parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
+    parser.add_argument("--rename", metavar="OLD=NEW,...", help="the keys that the new study has for hyperparameters")
+    given = parser.parse_args(arguments)
+    _refuse_without_effect(given)
+
+    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
+
+    path = import_folder(study_name(given.name, "NAME"))
+    imported = renamed(_read(given), _new_names(given.rename or ""))
+    write_import(path, imported)
+    unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
+    print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path / 'trials.csv'}")
+    if imported.left_out:
+        print(f"left out, since they hold more than one value: {', '.join(imported.left_out)}")
+    print(f"learn from them: hpo search study.imports={given.name} ...")
+    return 0
+
+
+def _read(given: argparse.Namespace) -> "Imported":
+    if given.optuna:
+        from hpo.integrations.exchange.optuna_storage import read_optuna
+
+        return read_optuna(given.optuna, given.study)
+    if given.ray:
+        from hpo.integrations.exchange.ray_folder import read_ray
+
+        if not given.metric:
+            raise ConfigError("--metric: must name the result that was searched for, such as --metric val_loss")
+        return read_ray(Path(given.ray).expanduser(), given.metric, given.direction)
+    from hpo.integrations.exchange.csv_table import read_csv
+
+    keys = [key.strip() for key in given.keys.split(",")] if given.keys else None
+    return read_csv(Path(given.csv).expanduser(), given.metric or "score", keys, given.direction)
+
+
+def _new_names(given: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in given.split(",") if pair.strip()]
+    for old, _, new in pairs:
+        if not old.strip() or not new.strip():
+            raise ConfigError(f"--rename: must be OLD=NEW, several with commas, given '{given}'")
+    return {old.strip(): new.strip() for old, _, new in pairs}
+
+
+def _refuse_without_effect(given: argparse.Namespace) -> None:
+    source = next(name for name in _OPTIONS if getattr(given, name) is not None)
+    for option in ("study", "metric", "direction", "keys"):
+        if getattr(given, option) is not None and option not in _OPTIONS[source]:
+            raise ConfigError(f"--{option}: has no effect with --{source}; take it out")

@@ -1,0 +1,148 @@
+"""`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpo.cli.arguments import add_trust, make_parser
+
+if TYPE_CHECKING:
+    from hpo.study.folder import StudyFolder
+    from hpo.study.reproduce.again import Repetition
+
+_EXAMPLES = """\
+  hpo reproduce digits                          the winner, on all its folds
+  hpo reproduce digits --trial 3 --folds 0,1
+  hpo reproduce studies/digits --trial all      a published study: nothing but its folder is needed
+  hpo reproduce studies/digits/report.json
+  hpo reproduce studies/reviews data.path=here/reviews.csv   the data lie elsewhere now
+  hpo reproduce runs:/0123456789abcdef          from MLflow alone (a study's run, or a trial's)"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("reproduce", __doc__, _EXAMPLES)
+    what = "its name under runs/, a folder, a report.json, or runs:/RUN_ID"
+    parser.add_argument("study", metavar="STUDY", help=what)
+    parser.add_argument(
+        "data", nargs="*", metavar="KEY=PATH", help="where the data lie now, such as data.path=there.csv"
+    )
+    parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
+    parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
+    parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
+    add_trust(parser)
+    parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
+    given = parser.parse_intermixed_args(arguments)
+
+    import tempfile
+
+    from hpo.errors import ConfigError
+    from hpo.study.folder import StudyFolder
+
+    if given.tolerance is not None and not 0 <= given.tolerance < 1:
+        raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
+    asked = _Asked(given.trial, _folds(given.folds), given.tolerance, _elsewhere(given.data), given.trust)
+    if not given.study.startswith("runs:/"):
+        return _reproduce_found(Path(given.study), asked)
+
+    from hpo.track.mlflow.download import download_study
+
+    with tempfile.TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
+        trial = download_study(given.study.removeprefix("runs:/"), given.uri, Path(scratch))
+        which = given.trial if trial is None or given.trial != "best" else str(trial)
+        return _reproduce(StudyFolder(Path(scratch)), replace(asked, trial=which))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What of the command line holds for every kind of study.
+
+    Attributes:
+        trial: best, all, or a number.
+        folds: only these; None = all.
+        tolerance: largest difference; None = what can be asked for.
+        data: where they lie now, by key.
+        is_trusted: whether a study of somebody else is run without a question.
+    """
+
+    trial: str
+    folds: Sequence[int] | None
+    tolerance: float | None
+    data: Mapping[str, str]
+    is_trusted: bool
+
+
+def _reproduce_found(path: Path, asked: _Asked) -> int:
+    """Reproduce a study by its name or folder, or by a report.json: with the files beside it, or from it alone."""
+    from tempfile import TemporaryDirectory
+
+    from hpo.study.folder import StudyFolder, find_study
+    from hpo.study.reproduce.report_alone import unpack_report
+
+    if path.suffix != ".json" or not path.is_file():
+        return _reproduce(find_study(str(path)), asked)
+    if path.name == "report.json" and StudyFolder(path.parent).exists:
+        return _reproduce(StudyFolder(path.parent), asked)
+    with TemporaryDirectory(prefix="hpo-report-") as scratch:
+        return _reproduce(unpack_report(path, Path(scratch)), asked)
+
+
+def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
+    from hpo.cli.trust import ask_for_trust
+    from hpo.study.reproduce.again import TOLERANCE, Repetition, reproduce
+    from hpo.study.reproduce.recorded import changes_since, read_recorded, refuse_tampered
+
+    config = folder.config()
+    refuse_tampered(folder)
+    # Before anything of the study's is imported.
+    ask_for_trust(config, changes_since(folder)[0], asked.is_trusted)
+    recorded = read_recorded(folder, asked.data)
+    allowed = asked.tolerance if asked.tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
+    print("what changed:" if recorded.changes else "what changed: nothing")
+    for change in recorded.changes:
+        print(f"  {change}")
+    print("demanded: " + ("the same to the last bit" if allowed == 0 else f"differences up to {allowed:.1%}"))
+
+    def tell(repetition: Repetition) -> None:
+        now = f"failed: {repetition.error}" if repetition.reproduced is None else f"{repetition.reproduced:.6f}"
+        difference = "" if repetition.reproduced is None else f"  difference {_difference(repetition)}"
+        verdict = "" if repetition.holds(allowed) else "  <-- not reproduced"
+        head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6f}"
+        print(f"{head}  reproduced {now}{difference}{verdict}", flush=True)
+
+    repetitions = reproduce(recorded, asked.trial, asked.folds, tell)
+    missed = [repetition for repetition in repetitions if not repetition.holds(allowed)]
+    if missed:
+        print(f"not reproduced: {len(missed)} of {len(repetitions)} trainings differ")
+        return 1
+    print(f"reproduced: all {len(repetitions)} trainings")
+    return 0
+
+
+def _difference(repetition: "Repetition") -> str:
+    assert repetition.reproduced is not None
+    return f"{repetition.reproduced - repetition.recorded:+.2g}"
+
+
+def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
+    from hpo.config.study_config import DATA_SOURCES
+    from hpo.errors import ConfigError
+
+    found = {}
+    for text in texts:
+        key, equals, path = text.partition("=")
+        if key not in DATA_SOURCES or not equals or not path:
+            raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
+        found[key] = path
+    return found
+
+
+def _folds(text: str | None) -> list[int] | None:
+    from hpo.errors import ConfigError
+
+    if text is None:
+        return None
+    if not all(part.strip().isdigit() for part in text.split(",")):
+        raise ConfigError(f"--folds: must be numbers of folds such as 0,1, given {text!r}")
+    return [int(part) for part in text.split(",")]

@@ -1,0 +1,53 @@
+"""`hpo resume`: continue a study from its frozen configuration; later edits of the configuration cannot leak in."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hpo.cli.arguments import add_overrides, add_study, make_parser, study_name
+
+if TYPE_CHECKING:
+    from hpo.study.folder import StudyFolder
+
+_EXAMPLES = """  hpo resume digits
+  hpo resume digits study.trials=40 dispatch.workers=4
+  hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
+  hpo resume digits --allow-changes          although code, data or configuration changed; the report says what"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track.uri=..."
+    parser = make_parser("resume", __doc__, _EXAMPLES)
+    add_study(parser)
+    add_overrides(parser, what)
+    parser.add_argument(
+        "--allow-changes", action="store_true", help="go on although something has changed since; the report says what"
+    )
+    parser.add_argument("--as", dest="name", metavar="NEW", help="go on with a copy that is a study of its own")
+    given = parser.parse_intermixed_args(arguments)
+
+    from hpo.cli.config.compose import compose_config
+    from hpo.cli.running import run_to_the_end
+    from hpo.config.study_config import config_from_dict
+    from hpo.study.folder import find_study
+    from hpo.study.preparation import load_study
+
+    folder = find_study(given.study)
+    changed = config_from_dict(compose_config("search", given.overrides, config_file=str(folder.config_path)))
+    if given.name is not None:
+        from hpo.study.copy import copy_study
+
+        # What is refused of the study leaves no copy of it.
+        load_study(given.study, changed, given.allow_changes)
+        folder = copy_study(folder, study_name(given.name, "--as"))
+        changed = changed.model_copy(update={"study": changed.study.model_copy(update={"name": given.name})})
+    _tell_copy(folder, changed.study.name)
+    return run_to_the_end(load_study(str(folder), changed, given.allow_changes))
+
+
+def _tell_copy(folder: "StudyFolder", name: str) -> None:
+    if folder.path.name != name:
+        print(
+            f"{folder} holds study '{name}': as a copy it shares its name and its run in MLflow with the original; "
+            f"`hpo resume {folder} --as NEW` makes it a study of its own"
+        )

@@ -1,0 +1,68 @@
+"""`hpo search`: create the study, or continue it if it exists unchanged, and run it to its budget."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
+from hpo.cli.replay import replay_of, show_comparison
+from hpo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hpo.study.reproduce.replay import Replay
+
+_EXAMPLES = """\
+  hpo search                                        the default study: a Transformer on handwritten digits
+  hpo search strategy=evolutionary study.name=evo study.trials=40
+  hpo search data=text_classification data.train=train.tsv data.validation=dev.tsv data.test=test.tsv
+  hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
+  hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
+  hpo search --config-dir my_conf study=forest      groups of your own: see README, "Bring your own trainer"
+  hpo search --replay studies/digits                a published search again, trial by trial
+  hpo search --cfg job                              print the configuration, run nothing"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("search", __doc__, _EXAMPLES)
+    parser.add_argument("--replay", metavar="STUDY", help="run this study's whole search again and compare its trials")
+    add_trust(parser, "with --replay")
+    add_config(parser)
+    given = parser.parse_intermixed_args(arguments)
+    if given.trust and not given.replay:
+        parser.error("--trust has no effect without --replay")
+    replay = _replay(given) if given.replay else None
+    tree = replay.tree if replay else read_config("search", given)
+    if given.cfg:
+        show_config(tree)
+        return 0
+
+    from hpo.config.study_config import config_from_dict
+
+    config = config_from_dict(tree)
+
+    # After the configuration was read, so that a fault in it does not wait for what searches.
+    from hpo.study.preparation import prepare_study
+
+    study = prepare_study(config)
+
+    from hpo.cli.running import run_to_the_end
+    from hpo.study.folder import shown
+
+    if replay and study.folder.exists:
+        print(f"{study.folder} is there already: what it lacks is trained, and nothing again; delete it for that")
+    for change in replay.changes if replay else ():
+        print(f"what changed: {change}")
+    code = run_to_the_end(study)
+    if replay is None or code not in (0, 1):
+        return code
+    return show_comparison(replay, shown(study.folder.trials_path))
+
+
+def _replay(given: argparse.Namespace) -> "Replay":
+    for option in ("config", "config_dir"):
+        if getattr(given, option):
+            raise ConfigError(
+                f"--{option.replace('_', '-')}: has no effect with --replay, which has a configuration; take it out"
+            )
+    return replay_of(given.replay, given.overrides, given.trust)

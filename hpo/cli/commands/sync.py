@@ -1,0 +1,64 @@
+"""`hpo sync`: send what MLflow does not have yet of a study; what it has is left as it is."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hpo.cli.arguments import add_overrides, add_study, make_parser
+from hpo.study.opening import read_study
+
+if TYPE_CHECKING:
+    from hpo.engine.record.record import Record
+    from hpo.report import Report
+    from hpo.study.study import Study
+    from hpo.track.mlflow.contents import Contents
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code: 1 when MLflow cannot be reached, or has something else than the record."""
+    parser = make_parser("sync", __doc__, "  hpo sync digits track.uri=http://127.0.0.1:5000")
+    add_study(parser)
+    add_overrides(parser, "track.uri=...")
+    given = parser.parse_intermixed_args(arguments)
+
+    from hpo.cli.config.compose import compose_config
+    from hpo.config.study_config import config_from_dict
+    from hpo.report import write_report
+    from hpo.study.folder import find_study
+    from hpo.study.preparation import load_study
+    from hpo.track import make_tracker, tracking_uri
+    from hpo.track.mlflow.contents import read_contents
+    from hpo.track.projection import close_in_tracker, open_in_tracker
+
+    path = str(find_study(given.study).config_path)
+    overrides = ["track.name=mlflow", *given.overrides]
+    study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
+    with study.folder.lock():
+        record = read_study(study)
+        tracker = make_tracker(study.config, study.layout, study.folder.path)
+        assert tracker is not None
+        open_in_tracker(study, record, tracker)
+        report = write_report(study, record)
+        close_in_tracker(study, record, tracker, report)
+        # Whoever asks for it waits as long as anything arrives.
+        is_sent = tracker.close(math.inf)
+    if not is_sent:
+        print(f"{len(record.history())} trials could not be sent to {study.config.track.uri}")
+        return 1
+    return _tell(study, record, read_contents(tracking_uri(study.config), record.noted("id")), report)
+
+
+def _tell(study: "Study", record: "Record", contents: "Contents", report: "Report") -> int:
+    """Say what MLflow has; return 1 where that is not what the record has."""
+    uri, number = study.config.track.uri, len(record.history())
+    missing = [path.name for path in report.paths if path.name not in contents.files]
+    if contents.trials == number and not missing:
+        print(f"{number} trials are in {uri}")
+        return 0
+    print(f"{uri} has {contents.trials} trials of this study, its record {number}")
+    if contents.trials > number:
+        again = f"`hpo resume {study.reference} --as NEW`"
+        print(f"a copy of this study has sent others to its run: {again} makes a study of its own")
+    if missing:
+        print(f"it lacks {', '.join(missing)}")
+    return 1

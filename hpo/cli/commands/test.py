@@ -1,0 +1,48 @@
+"""`hpo test`: open the test part, once, with the winner, and write down that it was opened."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.cli.arguments import add_study, make_parser
+from hpo.study.opening import read_study
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("test", __doc__, "  hpo test digits\n  hpo test digits --no-default")
+    add_study(parser)
+    parser.add_argument(
+        "--again", action="store_true", help="open a test part that was opened before; the report says how often"
+    )
+    parser.add_argument(
+        "--no-default", action="store_true", help="do not train and score the default configuration beside the winner"
+    )
+    given = parser.parse_args(arguments)
+
+    from hpo.report import write_report
+    from hpo.study.folder import shown
+    from hpo.study.preparation import load_study
+    from hpo.study.winner.scoring import open_test
+
+    study = load_study(given.study)
+    with study.folder.lock():
+        record = read_study(study)
+        result = open_test(study, record, given.again, with_default=not given.no_default)
+        report = write_report(study, record)
+    times = result["openings_of_these_data"]
+    print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data")
+    for name, value in result["metrics"].items():
+        print(f"  {name} = {value:.4f}")
+    _tell_default(study.config.study.metric, result["default"])
+    print(f"validation {study.config.study.metric} was {result['validation_score']:.4f} (trial {result['trial']})")
+    print(f"report: {shown(report.paths[0])}")
+    return 0
+
+
+def _tell_default(metric: str, default: Mapping[str, Any] | None) -> None:
+    if default is None:
+        return
+    if "error" in default:
+        print(f"the default configuration has no score: {default['error']}")
+    else:
+        print(f"the default configuration, in the same opening: {metric} = {default['metrics'][metric]:.4f}")

@@ -1,0 +1,197 @@
+"""`hpo ui`: open the MLflow UI on this project's runs, on the loopback address."""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpo.cli.arguments import make_parser
+from hpo.errors import TrackError
+
+_EXAMPLES = """\
+  hpo ui                                   all runs in mlflow.db
+  hpo ui --study digits                    the page of one study
+  hpo ui --study digits --optuna           the same study in optuna-dashboard, from its record
+  hpo ui --password                        asks for a password, where others use this machine too
+  hpo ui --host 10.0.0.5 --expose          for others: there is no password, they may delete what they see"""
+
+_OTHERS_HERE = (
+    "note: other users of this machine may reach port {port}, and then read and delete runs, without a password; "
+    "--password asks for one"
+)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_DEFAULT_URI = "sqlite:///mlflow.db"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Replace this process by the server."""
+    given = _parse(arguments)
+    _refuse_exposure(given)
+    if given.optuna:
+        return _serve_record(given)
+    uri, page = _DEFAULT_URI if given.uri is None else given.uri, ""
+    if given.study:
+        uri, page = _study_page(given)
+    elif uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        raise TrackError(f"ui: there are no runs yet in {uri}; start some with `hpo search`")
+    if uri.startswith(("http://", "https://")):
+        # A server shows its runs itself.
+        _show(f"{uri.rstrip('/')}/{page}", given.browser, waits_for=None)
+        return 0
+    _refuse_taken_port(given)
+    _show(f"{_announced(given)}/{page}", given.browser, waits_for=(given.host, given.port))
+    if given.password:
+        from hpo.cli.ui.password import serve_with_password
+
+        return serve_with_password(*_server(uri, given))
+    if not given.expose:
+        print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
+    command, environment = _server(uri, given)
+    # Under this process's number: whoever ends it ends the server.
+    return os.execve(command[0], command, environment)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = make_parser("ui", __doc__, _EXAMPLES)
+    parser.add_argument("--study", metavar="STUDY", help="open this study's page: its name under runs/, or its folder")
+    parser.add_argument("--port", type=int, default=5000, help="where it listens (5000)")
+    parser.add_argument("--uri", help=f"MLflow store to show ({_DEFAULT_URI}, or where the study is tracked)")
+    parser.add_argument("--optuna", action="store_true", help="show the study's record in optuna-dashboard instead")
+    parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="another address to listen on (127.0.0.1)"
+    )
+    parser.add_argument(
+        "--expose", action="store_true", help="let others in: needed for an address that is not loopback"
+    )
+    parser.add_argument(
+        "--password",
+        action="store_true",
+        help="let in only who knows one: MLFLOW_TRACKING_PASSWORD, or one that is made",
+    )
+    given = parser.parse_args(arguments)
+    if not 1 <= given.port <= 65535:
+        raise TrackError(f"--port: must be 1 to 65535, given {given.port}; leave it out for 5000")
+    if given.optuna and not given.study:
+        raise TrackError("--optuna: must come with --study, whose record it shows; give --study NAME")
+    if given.optuna and given.password:
+        raise TrackError("--password: has no effect with --optuna, whose server has none; leave it out")
+    if given.optuna and given.uri:
+        raise TrackError("--uri: has no effect with --optuna, which shows the study's record; leave it out")
+    return given
+
+
+def _refuse_exposure(given: argparse.Namespace) -> None:
+    """Raise TrackError where others could come in and no one said that they may; else say what they may do."""
+    is_loopback = given.host in _LOOPBACK
+    what = "may read every run and model, and change" if not given.optuna else "may read the study, and change nothing"
+    rights = f"whoever reaches port {given.port} {what}{'' if given.optuna else ' or delete them'}, without a password"
+    if given.password:
+        rights = f"whoever reaches port {given.port} and reads along sees the password: nothing is encrypted"
+    if not is_loopback and not given.expose:
+        raise TrackError(f"--host: {given.host} is not loopback: {rights}; --expose says that this is meant")
+    if is_loopback and given.expose:
+        raise TrackError(
+            f"--expose: has no effect on {given.host}, which nobody else reaches; give --host or leave it out"
+        )
+    if given.expose:
+        print(f"warning: exposed on {given.host}: {rights}", file=sys.stderr)
+
+
+def allowed_hosts(host: str) -> list[str]:
+    """Return the names by which the server may be addressed; a page from elsewhere that a browser loads uses others."""
+    if host in _LOOPBACK:
+        return ["127.0.0.1", "localhost", "[::1]"]
+    if host not in ("0.0.0.0", "::"):
+        return [host]
+    import psutil
+
+    addresses = [entry.address for entries in psutil.net_if_addrs().values() for entry in entries]
+    plain = [address.partition("%")[0] for address in addresses if "." in address or "::" in address]
+    named = [f"[{address}]" if ":" in address else address for address in plain]
+    return sorted({"localhost", socket.gethostname(), socket.getfqdn(), *named})
+
+
+def _study_page(given: argparse.Namespace) -> tuple[str, str]:
+    """Return the store that a study is tracked in, and its page there."""
+    from hpo.engine.record.storage import look_up
+    from hpo.study.folder import find_study
+    from hpo.study.opening import storage_url
+    from hpo.track import tracking_uri
+    from hpo.track.mlflow.pages import find_pages
+
+    folder = find_study(given.study)
+    config = folder.config()
+    if given.uri is None and config.track.name == "none":
+        raise TrackError(
+            f"--study: '{given.study}' is not tracked; send it with `hpo sync {given.study}`, then give --uri"
+        )
+    uri = given.uri or tracking_uri(config)
+    _, notes = look_up(storage_url(config, folder), config.study.name)
+    return uri, find_pages(uri, notes["id"], given.study).study
+
+
+def _serve_record(given: argparse.Namespace) -> int:
+    """Serve a study's record in optuna-dashboard."""
+    from hpo.cli.ui.optuna import load_dashboard, serve
+    from hpo.engine.record.storage import look_up
+    from hpo.study.folder import find_study
+    from hpo.study.opening import storage_url
+
+    dashboard = load_dashboard()
+    folder = find_study(given.study)
+    config = folder.config()
+    url = storage_url(config, folder)
+    number, _ = look_up(url, config.study.name)
+    _refuse_taken_port(given)
+    _show(f"{_announced(given)}/dashboard/studies/{number}", given.browser, waits_for=(given.host, given.port))
+    return serve(dashboard(url), given.host, given.port, allowed_hosts(given.host))
+
+
+def _refuse_taken_port(given: argparse.Namespace) -> None:
+    try:
+        found = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        with socket.socket(found[0][0]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(found[0][4])
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TrackError(f"ui: cannot listen on {given.host}:{given.port}: {reason}; give another --port") from error
+
+
+def _announced(given: argparse.Namespace) -> str:
+    name = socket.gethostname() if given.host in ("0.0.0.0", "::") else given.host
+    return f"http://{f'[{name}]' if ':' in name else name}:{given.port}"
+
+
+def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> None:
+    """Print the address, and open it once the server answers, where there is a screen to open it on."""
+    from hpo.config.sealing import hidden
+
+    print(hidden(address, {}), flush=True)
+    has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin")
+    if not in_browser or not has_screen:
+        return
+    # Through a shell that leaves it alone, so that the server, which takes this process's place, has no child to mind.
+    opener = [sys.executable, "-m", "hpo.cli.ui.browser", address, *map(str, waits_for or ())]
+    subprocess.run(["sh", "-c", '"$@" >/dev/null 2>&1 &', "sh", *opener], check=False)
+
+
+def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
+    """Return the command that serves a store, and its environment."""
+    from hpo.track.mlflow.quiet import mlflow_environment
+
+    hosts = [f"{host}{port}" for host in allowed_hosts(given.host) for port in ("", f":{given.port}")]
+    # The store's address may hold a password, which would be seen among the processes' arguments.
+    environment = mlflow_environment() | {
+        "MLFLOW_LOGGING_LEVEL": "ERROR",
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
+    }
+    for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
+        environment.pop(loosening, None)
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1"]
+    return command, environment

@@ -1,0 +1,1 @@
+"""`hpo compare` in front of a person."""

@@ -1,0 +1,179 @@
+"""Runs the searches of a comparison in front of a person, and shows what they say."""
+
+import itertools
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hpo.cli.comparing.progress import ComparingProgress
+from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
+from hpo.compare.cells import (
+    FOLD_HEAD,
+    PAIR_HEAD,
+    READING,
+    fold_rows,
+    headline,
+    pair_rows,
+    standing_head,
+    standing_rows,
+)
+from hpo.compare.comparison import Comparison
+from hpo.compare.curves import FinishedSearch
+from hpo.compare.files import write_comparison
+from hpo.compare.result import Budget, Measure, compare_strategies
+from hpo.compare.searches import Searches, run_missing
+from hpo.engine.dispatch import Dispatcher, make_dispatcher
+from hpo.errors import ConfigError
+
+_WIDTH_OF_A_FILE = 170
+_NARROW = 130
+
+
+def run_comparison(
+    comparison: Comparison,
+    budgets: Sequence[Budget],
+    seconds: Sequence[float],
+    is_at_shortest: bool,
+    optimum: float | None,
+) -> int:
+    """Run what is missing of the searches, write the comparison's files and show it.
+
+    Args:
+        comparison: what is searched.
+        budgets: numbers of trials to compare at.
+        seconds: of training to compare at too.
+        is_at_shortest: whether to compare at the length of the shortest search too. It is always done where trials
+            are trained by different amounts.
+        optimum: the best score there is; None = look it up where that can be done.
+
+    Returns:
+        The exit code: 0 done, 1 every trial of every search failed. Stopped by signal n the process ends with 128 + n.
+    """
+    with ExitStack() as stack:
+        # A new one is created after its workers have started, so that a refusal leaves no trace.
+        is_new = not comparison.path.exists()
+        dispatcher = _started(comparison, stack) if is_new else None
+        stack.enter_context(comparison.study.folder.lock())
+        comparison.open()
+        searches = Searches(comparison.path / "searches.csv", comparison.study.config.study.direction)
+        total, missing = len(list(comparison.searches())), [s for s in comparison.searches() if s not in searches]
+        if missing:
+            dispatcher = dispatcher or _started(comparison, stack)
+            stopping = Stopping()
+            stopping.begin(lambda: _last_words(comparison, searches, total))
+            try:
+                with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
+                    run_missing(comparison, searches, StoppableDispatcher(dispatcher, stopping), [progress])
+            except Stopped as stopped:
+                sys.stderr.write(stopping.last_words())
+                stack.close()
+                leave(128 + stopped.number)
+        found = searches.of(comparison)
+        costs = _costs(seconds, is_at_shortest, found)
+        # Equal cost first where numbers of trials are no measure of it.
+        ordered = [*costs, *budgets] if _has_partial(found) else [*budgets, *costs]
+        result = _result(comparison, found, ordered, optimum)
+        paths = write_comparison(comparison.path, result)
+    show(result, (*paths, comparison.path / "searches.csv"))
+    has_result = any(math.isfinite(loss) for of_label in found.values() for s in of_label for loss in s.losses)
+    return 0 if has_result else 1
+
+
+def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
+    """Print the tables, what must be known beside them, and where the files are."""
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_A_FILE
+    console.print(f"\n{headline(result)}", highlight=False, markup=False)
+    _print_by_budget(console, standing_head(result), standing_rows(result))
+    if result["pairs"]:
+        _print_by_budget(console, *_fitted(console, PAIR_HEAD, pair_rows(result["pairs"])))
+        console.print(READING, highlight=False, markup=False)
+    if result.get("folds"):
+        console.print(_table(FOLD_HEAD, fold_rows(result)))
+        console.print(READING, highlight=False, markup=False)
+    for note in result["notes"]:
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    print(f"files: {', '.join(str(path) for path in paths)}")
+
+
+def _fitted(
+    console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict has room."""
+    if console.width >= _NARROW:
+        return head, rows
+    return [head[0], "A\nB", *head[3:]], [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows]
+
+
+def _print_by_budget(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table for each budget, which stands in the first column."""
+    for budget, of_budget in itertools.groupby(rows, key=lambda row: row[0]):
+        console.print(f"\nafter {budget}", highlight=False, markup=False)
+        console.print(_table(head[1:], [row[1:] for row in of_budget]))
+
+
+def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
+    config = comparison.study.config
+    dispatcher = make_dispatcher(config.dispatch, config.secrets)
+    stack.callback(dispatcher.close)
+    return dispatcher
+
+
+def _result(
+    comparison: Comparison,
+    found: Mapping[str, Sequence[FinishedSearch]],
+    budgets: Sequence[Budget],
+    optimum: float | None,
+) -> dict[str, Any]:
+    study = comparison.study.config.study
+    known = comparison.optimum() if optimum is None else optimum
+    measure = Measure(study.metric, study.direction, known)
+    return compare_strategies(study.name, found, measure, budgets, comparison.strategies)
+
+
+def _costs(
+    seconds: Sequence[float], is_at_shortest: bool, found: Mapping[str, Sequence[FinishedSearch]]
+) -> list[Budget]:
+    """Return the costs to compare at, the largest first.
+
+    Raises:
+        ConfigError: at one of them a search had ended: it would be compared at less than the others.
+    """
+    searches = [search for of_label in found.values() for search in of_label]
+    shortest = min(search.total_seconds for search in searches)
+    for amount in seconds:
+        if not 0 < amount <= shortest:
+            raise ConfigError(
+                f"--at-seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
+                f"{amount:g}"
+            )
+    amounts = {*seconds, *([shortest] if is_at_shortest or _has_partial(found) else [])}
+    return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
+
+
+def _has_partial(found: Mapping[str, Sequence[FinishedSearch]]) -> bool:
+    return any(search.is_partial for of_label in found.values() for search in of_label)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for place, name in enumerate(head):
+        # On a narrow terminal cells are wrapped between words, never cut.
+        words = [word for cell in (name, *(row[place] for row in rows)) for word in cell.split()]
+        table.add_column(name, min_width=max(len(word) for word in words))
+    for row in rows:
+        # Labels and numbers in brackets are no markup.
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    return table
+
+
+def _last_words(comparison: Comparison, searches: Searches, total: int) -> str:
+    done = sum(search in searches for search in comparison.searches())
+    return f"\nstopped: {done} of {total} searches are saved in {comparison.path}\ngo on with the same command\n"

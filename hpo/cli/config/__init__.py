@@ -1,0 +1,1 @@
+"""From the command line to a configuration. Hydra and omegaconf are imported only here."""

@@ -1,0 +1,206 @@
+"""From the command line to a plain tree: Hydra composes here, once, and nothing after it knows of Hydra."""
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from hpo.cli.config.config_folder import searchpath
+from hpo.cli.config.interpolation import resolved
+from hpo.config.documents import read_yaml
+from hpo.config.keys import flatten, replaced, without
+from hpo.config.sealing import hidden_argument
+from hpo.errors import ConfigError, nearest
+
+# Beyond everything that is written on a command line: Hydra's parser takes seconds for long or deep ones.
+_MAX_OVERRIDE = 20_000
+_MAX_DEPTH = 50
+_SHOWN = 200
+
+# Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
+_USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
+
+
+def compose_config(
+    name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+) -> dict[str, Any]:
+    """Return the resolved configuration as a plain tree.
+
+    Args:
+        name: the primary configuration, `search` or `train`, in the package `conf`.
+        overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`.
+        config_dir: a folder with groups of the user's own, besides those of `conf`.
+        config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed.
+
+    Raises:
+        ConfigError: one line with the override at fault and the nearest name.
+    """
+    parsed = [_parse(text) for text in overrides]
+    of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
+    others = [o for o in parsed if o not in of_user]
+    if config_file:
+        return _load(config_file, parsed)
+    with interruption_later():
+        config = _compose(name, others, config_dir)
+    for override in of_user:
+        OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
+    return resolved(config)
+
+
+@contextmanager
+def interruption_later() -> Iterator[None]:
+    """Let signals wait until the end of the block: OmegaConf takes an interruption for a fault of the configuration."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    deferred = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda which, _frame: came.append(which)) for number in deferred}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(signal.Signals(came[0]))
+
+
+def _parse(text: str) -> Override:
+    shown = hidden_argument(text)[:_SHOWN]
+    if len(text) > _MAX_OVERRIDE or _depth(text) > _MAX_DEPTH:
+        raise ConfigError(
+            f"command line: '{shown}...' is longer than {_MAX_OVERRIDE:,} characters or nested deeper than "
+            f"{_MAX_DEPTH} brackets; write it into a file for --config or --config-dir"
+        )
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except (HydraException, ValueError, RecursionError) as error:
+        hint = "write key=value, group=name, +key=value or ~key, and quote values with blanks or braces"
+        reason = f" ({_one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""
+        raise ConfigError(f"command line: '{shown}' cannot be read{reason}; {hint}") from error
+    if not override.key_or_group:
+        raise ConfigError(f"command line: '{shown}' names no key; write key=value, group=name, +key=value or ~key")
+    if override.is_sweep_override():
+        raise ConfigError(f"{override.key_or_group}: takes one value, given several; a list is written [a,b]")
+    return override
+
+
+def _depth(text: str) -> int:
+    """Return how many brackets are open at once, at most; those in quotes are counted, too."""
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "[{(") - (sign in ")}]" and depth > 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:
+    search_path = []
+    if config_dir is not None:
+        if not Path(config_dir).is_dir():
+            raise ConfigError(f"--config-dir: there is no folder {config_dir}")
+        search_path = [searchpath(Path(config_dir))]
+    OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
+    with initialize_config_module("conf", version_base="1.3", job_name="hpo"):
+        groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
+        try:
+            base = compose(name, overrides=search_path)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(f"config '{name}': {_one_line(error)}") from error
+        chosen = [o for o in groups if OmegaConf.is_dict(base.get(o.key_or_group))]
+        for override in chosen:
+            _refuse_no_choice(override)
+        rest = [o for o in overrides if o not in chosen]
+        base = _compose_or_explain(name, [*search_path, *(_text(o) for o in chosen)])
+        plain = OmegaConf.to_container(base, resolve=False)
+        assert isinstance(plain, dict)
+        _refuse_unknown(rest, {str(key): value for key, value in plain.items()})
+        return _compose_or_explain(name, [*search_path, *(_text(o) for o in overrides)])
+
+
+def _refuse_no_choice(override: Override) -> None:
+    value = _plain(override.value())
+    if not override.is_delete() and not isinstance(value, str | Mapping):
+        group = override.key_or_group
+        raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
+
+
+def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
+    try:
+        return compose(name, overrides=list(overrides))
+    except MissingConfigException as error:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        options = sorted(error.options or [])
+        allowed = f"must be one of {', '.join(options)}" if options else "there is no such configuration"
+        raise ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}") from error
+    except RecursionError as error:
+        raise ConfigError("config: a group of --config-dir names itself in its defaults; take that line out") from error
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
+        # Hydra itself stumbles over some values in places where it expects others.
+        raise ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where") from error
+
+
+def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> None:
+    leaves = flatten(tree)
+    branches = {".".join(parts[:n]) for key in leaves if (parts := key.split(".")) for n in range(1, len(parts))}
+    known = [*leaves, *branches]
+    for override in overrides:
+        key = override.key_or_group
+        if key not in known and not override.is_add() and not override.is_force_add():
+            hint = nearest(key, known) or f"; see `hpo search --cfg job`, or add it with +{key}=..."
+            raise ConfigError(f"{key}: there is no such key{hint}")
+
+
+def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
+    """Return a whole configuration as it stands in the file, with the overrides; nothing in it is interpolated."""
+    tree = read_yaml(Path(path), "--config")
+    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], tree)
+    for override in overrides:
+        if override.is_delete():
+            tree = without(tree, override.key_or_group)
+        else:
+            _refuse_choice(override, tree)
+            tree = replaced(tree, {override.key_or_group: _plain(override.value())})
+    return tree
+
+
+def _refuse_choice(override: Override, tree: Mapping[str, Any]) -> None:
+    """Refuse `group=name`: a whole configuration has its groups already."""
+    group, value = override.key_or_group, _plain(override.value())
+    if isinstance(tree.get(group), Mapping) and not isinstance(value, Mapping):
+        hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
+        raise ConfigError(
+            f"{group}: no group can be chosen beside a whole configuration, given {value!r}; change its keys, {hint}"
+        )
+
+
+def _metric_name(given: Any) -> str:
+    """Return what a metric is called that stands in these columns: the column, or what several have in common."""
+    names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
+    names = [given] if isinstance(given, str) else names
+    return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, no paths
+
+
+def _text(override: Override) -> str:
+    return str(override.input_line)
+
+
+def _plain(value: Any) -> Any:
+    """Return Hydra's parsed value without its own kinds of text and key."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, int | float | bool | None) else getattr(value, "text", str(value))
+
+
+def _one_line(error: BaseException) -> str:
+    cause = error.__cause__ or error
+    return " ".join(str(cause).split())[:300]

@@ -1,0 +1,142 @@
+"""Resolves `${...}` in a composed configuration; what comes from the environment stays a name."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationResolutionError, MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.resolvers import oc
+
+from hpo.errors import ConfigError
+
+# What references may write out altogether; the longest line of a real configuration has a hundred characters.
+_MAX_WRITTEN = 1_000_000
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
+# Stand in for a value until everything is resolved, because OmegaConf would resolve the name itself again.
+_NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
+_MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """Return the whole configuration as a plain tree.
+
+    Raises:
+        ConfigError: naming the key, for references in a circle, to nowhere, or that write each other out without end;
+            for an environment variable that is not set; for a value that is missing.
+    """
+    raw = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(raw, dict)
+    _refuse_circles({str(key): branch for key, branch in raw.items()})
+    with _environment_by_name():
+        try:
+            tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        except MissingMandatoryValue as error:
+            raise ConfigError(f"{error.full_key}: is ??? and has to be given; give it a value") from error
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"{error.full_key or 'config'}: {_reason(error)}") from error
+        except (RecursionError, ValueError) as error:
+            raise ConfigError(f"config: cannot be resolved: {type(error).__name__}; write values out") from error
+    assert isinstance(tree, dict)
+    return {str(key): _named(branch) for key, branch in tree.items()}
+
+
+@contextmanager
+def _environment_by_name() -> Iterator[None]:
+    """Have `oc.env` and `oc.decode` give names instead of values for as long as this lasts."""
+    nothing = object()
+
+    def env(name: str, default: Any = nothing) -> Any:
+        if name in os.environ:
+            return _NAME.format(name)
+        if default is nothing:
+            raise ConfigError(
+                f"the environment variable {name} is not set; set it, or write ${{oc.env:{name},default}}"
+            )
+        return default
+
+    def decode(text: Any, *, _parent_: Any, _node_: Any) -> Any:
+        found = _MARKED.fullmatch(text) if isinstance(text, str) else None
+        return _DECODED.format(found[2]) if found else oc.decode(text, _parent_, _node_)
+
+    OmegaConf.register_new_resolver("oc.env", env, replace=True)
+    OmegaConf.register_new_resolver("oc.decode", decode, replace=True)
+    try:
+        yield
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+        OmegaConf.register_new_resolver("oc.decode", oc.decode, replace=True)
+
+
+def _named(value: Any) -> Any:
+    """Return the tree with `${oc.env:NAME}` in the places that were marked."""
+    if isinstance(value, Mapping):
+        return {str(key): _named(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
+    return _MARKED.sub(_written, value) if isinstance(value, str) else value
+
+
+def _written(found: re.Match[str]) -> str:
+    return f"${{oc.decode:${{oc.env:{found[2]}}}}}" if found[1] else f"${{oc.env:{found[2]}}}"
+
+
+def _refuse_circles(tree: Mapping[str, Any]) -> None:
+    """Refuse values that refer to themselves, and those that would be written out beyond measure."""
+    sizes: dict[tuple[str, ...], int] = {}
+
+    def size(path: tuple[str, ...], passed: tuple[tuple[str, ...], ...]) -> int:
+        if path in passed:
+            circle = " -> ".join(".".join(each) for each in (*passed[passed.index(path) :], path))
+            raise ConfigError(f"{'.'.join(path)}: its references form a cycle: {circle}; write one of the values out")
+        if path not in sizes:
+            sizes[path] = measured(_at(tree, path), path, (*passed, path))
+        if sizes[path] > _MAX_WRITTEN:
+            raise ConfigError(
+                f"{'.'.join(path)}: its references write out more than {_MAX_WRITTEN:,} characters; write less"
+            )
+        return sizes[path]
+
+    def measured(value: Any, path: tuple[str, ...], passed: tuple[tuple[str, ...], ...]) -> int:
+        if isinstance(value, Mapping):
+            return sum(size((*path, str(name)), passed) for name in value)
+        if isinstance(value, list):
+            return sum(size((*path, str(place)), passed) for place in range(len(value)))
+        if not isinstance(value, str):
+            return 1
+        targets = [_target(reference, path) for reference in _REFERENCE.findall(value)]
+        return len(value) + sum(size(target, passed) for target in targets if _at(tree, target) is not None)
+
+    size((), ())
+
+
+def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the path that a reference stands for; one dot before it means beside, two a level further up."""
+    dots = len(reference) - len(reference.lstrip("."))
+    parts = tuple(part for part in re.split(r"[.\[\]]+", reference) if part)
+    return parts if dots == 0 else (*path[: len(path) - dots], *parts)
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if isinstance(tree, Mapping) and name in tree:
+            tree = tree[name]
+        elif isinstance(tree, list) and name.isdigit() and int(name) < len(tree):
+            tree = tree[int(name)]
+        else:
+            return None
+    return tree
+
+
+def _reason(error: OmegaConfBaseException) -> str:
+    cause: BaseException = error
+    while isinstance(cause, InterpolationResolutionError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    reason = (
+        re.sub(r"^\w+ raised while resolving interpolation: ", "", lines[0])[:300] if lines else "cannot be resolved"
+    )
+    hint = "allowed are ${key} of a key that is there, ${oc.env:NAME} and ${oc.env:NAME,default}"
+    return reason if "environment variable" in reason else f"{reason}; {hint}"

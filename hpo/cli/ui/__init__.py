@@ -1,0 +1,1 @@
+"""What `hpo ui` opens beside MLflow's own pages, and its password."""

@@ -1,0 +1,287 @@
+"""Values that a study keeps by name: what comes from the environment, and what looks like a secret.
+
+A configuration is frozen, reported, sent to MLflow and published, so no value of the environment and no password may
+ever stand in it. The decision: such a value is *sealed* when the configuration is read. In its place stands
+`${oc.env:NAME}`, the variable that has it, everywhere: in memory, in the record, in every file. It is *opened* in one
+place for each use: where the objective is called (`hpo.engine.training`) and where an address is connected to.
+
+- Written as `${oc.env:NAME}` by the user, it stays as written.
+- Written out, under a key that looks like a secret (`my.api_key=...`) or as a password in an address, it is kept by a
+  name of our own (`HPO_MY_API_KEY`), and the value lives in this process alone.
+- Whoever resumes, tests or reproduces opens it again from the environment, and is told which variable is missing.
+  Whether it still has the value it had then is not known, and cannot be: a hash of a password can be guessed at.
+- What decides the study itself (`study`, `space`, `strategy`, `split`, `dispatch`) has to be written down to be
+  repeated, so there nothing is taken from the environment; only addresses are.
+
+An error's text may quote a value; it is put back behind its name there too.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+from hpo.config.documents import parse_yaml
+from hpo.errors import ConfigError
+
+# The values of sealed names, where they are known to this process and not to its environment.
+Secrets = Mapping[str, str]
+
+_SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
+_DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
+# user:password@ in an address, whatever the password holds; but no port before a path or query that has an @.
+_PASSWORD = re.compile(
+    r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
+)
+# name=value in the query of an address.
+_QUERY = re.compile(r"([?&]([\w.-]{1,100})=)([^&\s#]{1,2000})")
+
+# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as its last
+# word, so that `key_width` is none, and not behind a word that says of what: a text, or a place in a table.
+_SECRET_ANYWHERE = frozenset(
+    (
+        *("apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password", "pwd"),
+        *("secret", "secrets"),
+    )
+)
+_HARMLESS = {
+    "token": re.compile(
+        "begin|blank|bos|cls|end|eos|extra|first|image|last|mask|new|next|pad|padding|sep|separator|special|start|stop"
+        "|unk|unknown"
+    ),
+    "key": re.compile(
+        "cache|column|data|dict|feature|field|foreign|group|hash|id|image|index|input|join|label|main|map|metric|name"
+        "|output|partition|primary|public|query|row|score|shuffle|sort|source|target|text"
+    ),
+    "auth": re.compile("no"),
+}
+# Anything shorter cannot be told from other text.
+_SHORTEST = 4
+# A line of a value of several, such as a key in PEM.
+_SHORTEST_LINE = 8
+# Before an escaped sign: as many as three levels of quoting have, and a few more.
+_SLASHES = r"\\{1,64}+"
+# Between two signs of a value that was written over several lines, as pprint and textwrap do.
+_BREAK = r"(?:['\"]?[^\S\n]*+\n\s*+b?['\"]?)?"
+# A number under such a key that is shorter than this is one: the width of a key, say.
+_SHORTEST_NUMBER = 6
+
+
+def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the tree with names in place of secrets that are written out, and those secrets by name."""
+    secrets: dict[str, str] = {}
+
+    def sealed(value: Any, key: str, is_secret: bool) -> Any:
+        if isinstance(value, Mapping):
+            keys = {name: f"{key}.{name}" if key else str(name) for name in value}
+            return {name: sealed(value[name], inner, is_secret or looks_secret(inner)) for name, inner in keys.items()}
+        if isinstance(value, list):
+            return [sealed(inner, f"{key}.{place}", is_secret) for place, inner in enumerate(value)]
+        if is_secret and type(value) in (int, float) and len(str(value)) >= _SHORTEST_NUMBER:
+            return f"${{oc.decode:{kept(str(value), _variable(key))}}}"
+        if not isinstance(value, str) or not value:
+            return value
+        if is_secret and not is_sealed(value):
+            return kept(value, _variable(key))
+        if is_secret and not (_SEALED.fullmatch(value) or _DECODED.fullmatch(value)):
+            raise half_from_there(key)
+        return _in_addresses(value, lambda secret: in_address(secret, key))
+
+    def in_address(value: str, key: str) -> str:
+        if _SEALED.fullmatch(value):
+            return value
+        if is_sealed(value):
+            raise half_from_there(key)
+        return kept(value, _variable(f"{key}.password"))
+
+    def kept(value: str, variable: str) -> str:
+        # Keys that differ in signs alone, and several secrets of one key, have the same variable.
+        number, name = 1, variable
+        while secrets.get(name, value) != value:
+            number, name = number + 1, f"{variable}_{number + 1}"
+        secrets[name] = value
+        return f"${{oc.env:{name}}}"
+
+    def half_from_there(key: str) -> ConfigError:
+        return ConfigError(
+            f"{key}: looks like a secret, a part of which comes from the environment; let all of it come from there"
+        )
+
+    return cast("dict[str, Any]", sealed(tree, prefix, looks_secret(prefix))), secrets
+
+
+def is_sealed(value: Any) -> bool:
+    """Return whether a value is kept by name, or holds something that is."""
+    return isinstance(value, str) and _SEALED.search(value) is not None
+
+
+def sealed_keys(tree: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the dotted keys of the sealed values."""
+    if isinstance(tree, Mapping | list):
+        items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
+        for name, inner in items:
+            yield from sealed_keys(inner, f"{prefix}.{name}" if prefix else str(name))
+    elif is_sealed(tree):
+        yield prefix
+
+
+def sealed_names(tree: Any) -> list[str]:
+    """Return the names of all variables that the tree takes values from, each once, in their order."""
+    if isinstance(tree, Mapping | list):
+        inner = tree.values() if isinstance(tree, Mapping) else tree
+        return list(dict.fromkeys(name for branch in inner for name in sealed_names(branch)))
+    return _SEALED.findall(tree) if isinstance(tree, str) else []
+
+
+def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
+    """Return, by name, the values of everything that is sealed in the tree.
+
+    Args:
+        tree: a configuration, a part of one, or a text.
+        secrets: those that this process knows; the environment has the others.
+        prefix: the tree's own key, for messages.
+
+    Raises:
+        ConfigError: naming a key and the variable that is not set.
+    """
+    found: dict[str, str] = {}
+    if isinstance(tree, Mapping | list):
+        for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            found |= values_of(inner, secrets, f"{prefix}.{name}" if prefix else str(name))
+    elif isinstance(tree, str) and "${oc.env:" in tree:
+        for name in _SEALED.findall(tree):
+            value = secrets.get(name, os.environ.get(name))
+            if value is None:
+                raise ConfigError(
+                    f"{prefix}: the environment variable {name} is not set, and a study keeps the names of such values "
+                    f"only; set it, or give {prefix}=... again"
+                )
+            found[name] = value
+    return found
+
+
+def opened(tree: Any, values: Secrets) -> Any:
+    """Return the tree, or the text, with the values in place of their names; names without a value stay."""
+    if isinstance(tree, Mapping):
+        return {name: opened(inner, values) for name, inner in tree.items()}
+    if isinstance(tree, list):
+        return [opened(inner, values) for inner in tree]
+    if not isinstance(tree, str) or "${oc." not in tree:
+        return tree
+    whole = _DECODED.fullmatch(tree)
+    if whole and whole[1] in values:
+        return parse_yaml(values[whole[1]], f"the environment variable {whole[1]}")
+    return _SEALED.sub(lambda found: values.get(found[1], found[0]), tree)
+
+
+def hidden(text: str, values: Secrets) -> str:
+    """Return the text with the names in place of these values, and of variables that are called like a secret.
+
+    A value is found in every form that `repr`, JSON and URLs give it, once or several times, also over several lines.
+    """
+    named = {**{name: value for name, value in os.environ.items() if _is_secret_variable(name)}, **values}
+    patterns = [(pattern, name) for name, value in named.items() for pattern in _patterns(value)]
+    # The longest first: a value may hold another.
+    for pattern, name in sorted(patterns, key=lambda each: -len(each[0].pattern)):
+        text = pattern.sub(f"${{oc.env:{name}}}", text)
+    return _in_addresses(text, lambda secret: secret if _SEALED.fullmatch(secret) else "***")
+
+
+def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
+    """Return a text of a user's code as it may be shown and kept: secrets hidden first, and only then cut.
+
+    Args:
+        text: whatever it said.
+        values: the secrets that it knows, by name.
+        most: how many signs are kept; None = all. Of several lines the last, of one the first.
+        has_lines: whether its lines stay; else they are joined to one.
+    """
+    text = hidden(text, values)
+    if not has_lines:
+        text = " ".join(text.split())
+    # Half a character cannot be written to any file.
+    text = text.encode(errors="backslashreplace").decode()
+    if most is None or len(text) <= most:
+        return text
+    return text[-most:] if has_lines else text[:most]
+
+
+@lru_cache(maxsize=1024)
+def _patterns(value: str) -> tuple[re.Pattern[str], ...]:
+    """Return what finds a value in other texts, and each long line of it; nothing for what is too short."""
+    lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
+    forms = {value.strip(), *lines} if len(value.strip()) >= _SHORTEST else lines
+    return tuple(re.compile(_BREAK.join(map(_escaped, re.findall(r"\s+|\\+|\S", form)))) for form in forms)
+
+
+def _escaped(sign: str) -> str:
+    """Return a pattern for a sign, or a run of blanks or backslashes: as itself, escaped, and escaped several times."""
+    if sign.isspace():
+        return rf"(?:\s|\+|%(?:25)*(?:20|09|0[aAdD])|{_SLASHES}(?:[ntr]|x20|u0020))++"
+    code, in_bytes = ord(sign[0]), sign.encode(errors="surrogatepass")
+    in_pairs = sign.encode("utf-16-be", errors="surrogatepass").hex()
+    itself = _SLASHES if "\\" in sign else rf"(?:{_SLASHES})?+{re.escape(sign)}"
+    escapes = [
+        "".join(f"%(?:25)*{byte:02x}" for byte in in_bytes),
+        _BREAK.join(f"{_SLASHES}x{byte:02x}" for byte in in_bytes),
+        "".join(f"{_SLASHES}u{in_pairs[place : place + 4]}" for place in range(0, len(in_pairs), 4)),
+        f"{_SLASHES}U{code:08x}",
+        *([f"{_SLASHES}x{code:02x}"] if code < 256 else []),
+    ]
+    # Hexadecimal numbers may be in capitals; the sign itself may not.
+    return f"(?:{itself}|(?i:{'|'.join(escapes)}))"
+
+
+def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
+    """Return the text with every secret of an address replaced: passwords, and what a query calls like one."""
+
+    def in_query(found: re.Match[str]) -> str:
+        is_secret = looks_secret(found[2]) or found[2].lower() in ("sig", "signature")
+        return found[1] + replacement(found[3]) if is_secret else found[0]
+
+    text = _PASSWORD.sub(lambda found: found[1] + replacement(found[2]), text)
+    return _QUERY.sub(in_query, text)
+
+
+def hidden_tree(tree: Any, values: Secrets) -> Any:
+    """Return the tree with every text and every name as `hidden` has it."""
+    if isinstance(tree, Mapping):
+        return {hidden_tree(name, values): hidden_tree(inner, values) for name, inner in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [hidden_tree(inner, values) for inner in tree]
+    return hidden(tree, values) if isinstance(tree, str) else tree
+
+
+def hidden_argument(argument: str) -> str:
+    """Return an argument of the command line as it may be shown: `my.api_key=***`."""
+    key, equals, value = argument.partition("=")
+    if equals and value and looks_secret(key.lstrip("+~-")) and not _SEALED.fullmatch(value):
+        return f"{key}=***"
+    return hidden(argument, {})
+
+
+def looks_secret(key: str) -> bool:
+    """Return whether a dotted key is called like something that must not be shown."""
+    *_, last = key.split(".")
+    words = [word.lower() for part in key.split(".") for word in _words(part)]
+    if not _SECRET_ANYWHERE.isdisjoint(words):
+        return True
+    *before, end = [word.lower() for word in _words(last)] or [""]
+    return end in _HARMLESS and not (before and _HARMLESS[end].fullmatch(before[-1]))
+
+
+def _is_secret_variable(name: str) -> bool:
+    """Return whether an environment variable is called like a secret: whoever's it is, its value is hidden."""
+    if name in ("PWD", "OLDPWD"):
+        return False
+    words = name.lower().split("_")
+    return words[-1] in _HARMLESS or not _SECRET_ANYWHERE.isdisjoint(words)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
+
+
+def _variable(key: str) -> str:
+    return "HPO_" + re.sub(r"\W", "_", key).upper()

@@ -1,0 +1,196 @@
+"""The configuration of a study as a whole, frozen, and errors that name the key."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from hpo.config.keys import replaced
+from hpo.config.sealing import seal, sealed_keys
+from hpo.config.sections import (
+    DispatchSection,
+    ObjectivePath,
+    ReportSection,
+    Section,
+    SplitSection,
+    StudySection,
+    TrackSection,
+)
+from hpo.engine.space.space import Point
+from hpo.errors import ConfigError, nearest
+
+# What belongs to the search and is never sent to a worker; everything else is the trial's own tree.
+SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
+
+# Where the value of an environment variable may stand in these: addresses, which may hold passwords. The others decide
+# the study, and are written down.
+_ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
+
+_TOO_LARGE = 10**300
+# Signs of a value that are told.
+_SHOWN = 40
+
+# Where data come from.
+DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
+
+# Keys that may change between a study and its resumption because no trial depends on them. The number of
+# threads is not among them: it changes the order of additions and with it the last digits of a score.
+FREE_KEYS = (
+    "study.trials",
+    "study.checkpoints",
+    "study.finalists",
+    "study.finalist_repeats",
+    "dispatch.name",
+    "dispatch.workers",
+    "dispatch.cpus_per_worker",
+    "dispatch.gpus_per_worker",
+    "dispatch.gpus",
+    "dispatch.retries",
+    "dispatch.address",
+    "dispatch.allow_open_cluster",
+    "dispatch.timeout_seconds",
+    "track.name",
+    "track.uri",
+    "track.experiment",
+    "report.title",
+    "report.intent",
+    "report.data_version",
+    "report.data_source",
+    "report.data_licence",
+    "report.exclusions",
+)
+
+
+class StudyConfig(Section):
+    """The whole configuration of a study.
+
+    Attributes:
+        study, split, dispatch, track, report: the sections of `hpo.config.sections`.
+        objective: dotted path `package.module:function` of what trains one task.
+        space, strategy: read by `hpo.engine.space.reader` and `hpo.engine.strategies`.
+        trial: everything else: the tree that the objective gets, with a trial's point written into it.
+        secrets: the values, by name, that were written out in what this was read from; they stand nowhere else. See
+            `hpo.config.sealing`.
+    """
+
+    study: StudySection
+    objective: ObjectivePath
+    space: dict[str, Any]
+    strategy: dict[str, Any]
+    split: SplitSection
+    dispatch: DispatchSection
+    track: TrackSection
+    report: ReportSection = ReportSection()
+    trial: dict[str, Any]
+    secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plain tree that `config_from_dict` reads back, the trial's own keys at the top again."""
+        tree = self.model_dump(mode="json")
+        return {**tree.pop("trial"), **tree}
+
+    def with_report(self, said: Mapping[str, str | None]) -> Self:
+        """Return the configuration with these values of its section `report`.
+
+        Raises:
+            ConfigError: one line with the key at fault.
+        """
+        try:
+            report = ReportSection.model_validate({**self.report.model_dump(), **said})
+        except ValidationError as error:
+            raise ConfigError(explain(error, "report.")) from error
+        return self.model_copy(update={"report": report})
+
+    def trial_config(self, point: Point) -> dict[str, Any]:
+        """Return the objective's tree with the point's values written into it."""
+        return replaced(self.trial, point)
+
+
+def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
+    """Check a plain tree and return the study's configuration.
+
+    Raises:
+        ConfigError: one line with the full key, what was given and what is allowed.
+    """
+    refuse_unwritable(tree)
+    tree, secrets = seal(tree)
+    sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
+    trial = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
+    refuse_sealed(sections)
+    with_explanation = sections | {"trial": trial, "secrets": secrets}
+    try:
+        return StudyConfig.model_validate(with_explanation)
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from error
+
+
+def refuse_unwritable(tree: Any, key: str = "") -> None:
+    """Raise ConfigError for a value that would not come back as it is from the files that a configuration stands in.
+
+    JSON has no infinity, no file has half a character, and Python reads no number of thousands of digits.
+    """
+    if isinstance(tree, Mapping | list):
+        for name, branch in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            refuse_unwritable(branch, f"{key}.{name}" if key else str(name))
+    elif isinstance(tree, float) and not math.isfinite(tree):
+        raise ConfigError(
+            f"{key}: must be a finite number, given {tree}, which JSON cannot hold; give null, or a text that the "
+            f"objective reads: {key}='\"{tree}\"'"
+        )
+    elif isinstance(tree, int) and abs(tree) >= _TOO_LARGE:
+        raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
+    elif isinstance(tree, str) and not _is_writable(tree):
+        raise ConfigError(f"{key}: holds half a character, given {tree[:_SHOWN]!a}; give a text of whole ones")
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def refuse_sealed(sections: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a section that decides the study takes a value from the environment."""
+    for key in sealed_keys(sections):
+        if key not in _ADDRESSES:
+            raise ConfigError(
+                f"{key}: decides the study and is written down, so it cannot be taken from the environment, as only "
+                f"{', '.join(_ADDRESSES)} and the objective's own keys can; let the shell write it: {key}=$NAME"
+            )
+
+
+def explain(error: ValidationError, prefix: str = "") -> str:
+    """Return one line for the first fault of a validation: the full key, what is allowed, what was given."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "cross_field":
+        return f"{', '.join(first['ctx']['keys'])}: {first['msg']}"
+    names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "constrained-"))]
+    key = f"{prefix}{'.'.join(names)}" or "config"
+    if first["type"] == "extra_forbidden":
+        return f"{key}: there is no such key; take it out, or see --cfg job for those there are"
+    if first["type"] == "missing":
+        return f"{key}: is missing; give it a value"
+    return f"{key}: {_rule(first)}, given {first['input']!r}{_hint(first)}"
+
+
+def _rule(fault: ErrorDetails) -> str:
+    text = fault["msg"].removeprefix("Value error, ")
+    return text.replace("Input should", "must").replace("String should", "must")
+
+
+def _hint(fault: ErrorDetails) -> str:
+    if fault["type"] != "literal_error" or not isinstance(fault["input"], str):
+        return ""
+    return nearest(fault["input"], re.findall(r"'([^']+)'", fault["ctx"]["expected"]))
+
+
+def keys_at_fault(error: BaseException) -> tuple[str, ...]:
+    """Return the keys that a cross-field rule names; empty for every other error."""
+    if not isinstance(error, ValidationError):
+        return ()
+    return tuple(key for fault in error.errors() for key in fault.get("ctx", {}).get("keys", ()))

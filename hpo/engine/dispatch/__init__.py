@@ -1,0 +1,36 @@
+"""The dispatchers by name, and how one is made from a configuration."""
+
+from pathlib import Path
+
+from hpo.config.sealing import Secrets, opened, values_of
+from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.protocol import Dispatcher, Report
+from hpo.engine.dispatch.simulated import SimulatedDispatcher
+
+__all__ = ["Dispatcher", "Report", "make_dispatcher"]
+
+
+def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -> Dispatcher:
+    """Return the dispatcher that `settings.name` names, its workers started.
+
+    A user's objective is imported from the working directory besides the installed packages.
+
+    Args:
+        settings: the section `dispatch`.
+        secrets: what the address is opened with besides the environment.
+
+    Raises:
+        DispatchError: when the workers cannot be had as asked.
+    """
+    import_from = str(Path.cwd())
+    if settings.name == "local":
+        return LocalDispatcher(import_from)
+    if settings.name == "simulated":
+        return SimulatedDispatcher(settings.workers or 1, import_from)
+    if settings.address is not None:
+        address = opened(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
+        settings = settings.model_copy(update={"address": address})
+    from hpo.engine.dispatch.ray_pool import RayDispatcher  # Ray is imported only where it is used.
+
+    return RayDispatcher(settings, import_from)

@@ -1,0 +1,168 @@
+"""A worker's child process: it trains, and how it ended is known to its parent alone."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpo.engine.dispatch.memory_guard import TASK_PROCESS, MemoryGuard
+from hpo.engine.training.worker import LAST_MESSAGES, Message
+
+# A core dump of a large process takes a while.
+_SECONDS_TO_DIE = 10.0
+# Between two looks whether the process lives, where there is no descriptor that tells.
+_SECONDS_BETWEEN_LOOKS = 0.2
+_CHUNK_BYTES = 1 << 16
+
+
+class Child:
+    """Runs tasks one after another in a process of its own, so that libraries and data are loaded once.
+
+    Only a parent learns how a process ended. Whatever a task does to its process, from a segmentation fault to the
+    kernel's killing it for want of memory, costs that process and not the worker, which starts another. With the
+    process all of its group ends: what a task started and left behind holds up nobody.
+
+    Args:
+        import_from: a folder to import the objective from besides the installed packages.
+    """
+
+    def __init__(self, import_from: str | None) -> None:
+        self._import_from = import_from
+        self._process: subprocess.Popen[bytes] | None = None
+        self._tasks = self._messages = self._life = -1
+        self._pidfd: int | None = None
+        self._received = b""
+        self._guard: MemoryGuard
+
+    def start(self) -> None:
+        """Start the process where none runs."""
+        if self._process is not None:
+            return
+        their_tasks, self._tasks = os.pipe()
+        self._messages, their_messages = os.pipe()
+        their_life, self._life = os.pipe()
+        theirs = (their_tasks, their_messages, their_life)
+        arguments = [*map(str, theirs), *([self._import_from] if self._import_from else [])]
+        # What this process can import, the child can: Ray adds the driver's folders to the path of its workers.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", TASK_PROCESS, *arguments],
+            stdin=subprocess.DEVNULL,
+            pass_fds=theirs,
+            env=environment,
+            # A group of its own, to be ended as one.
+            start_new_session=True,
+        )
+        self._received = b""
+        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
+        self._guard = MemoryGuard(self._process.pid)
+        for pipe in theirs:
+            os.close(pipe)
+
+    def run(self, payload: Mapping[str, Any], call: str) -> Iterator[Message]:
+        """Yield the messages of `run_task`; where the process dies, `{"died": {...}}` is the last.
+
+        That holds `signal` (its number, or None), `exit_code` (or None), `memory` (where it was killed for want of
+        it, the figures; else None) and `out_of_step` (whether it was ended for answering something else than `call`).
+
+        Args:
+            payload: the task.
+            call: names this call and no other; every message carries it.
+        """
+        self.start()
+        try:
+            self._write(json.dumps({"call": call, "payload": payload}) + "\n")
+        except BrokenPipeError:
+            yield self._died(call)
+            return
+        while (line := self._next_line()) is not None:
+            message = _message(line)
+            if message.get("call") != call:
+                yield self._died(call, out_of_step=True)
+                return
+            yield message
+            if not LAST_MESSAGES.isdisjoint(message):
+                return
+        yield self._died(call)
+
+    def close(self) -> None:
+        """End the process, if there is one, and all of its group."""
+        if self._process is not None:
+            self._end()
+
+    def _write(self, line: str) -> None:
+        left = memoryview(line.encode())
+        while left:
+            left = left[os.write(self._tasks, left) :]
+
+    def _next_line(self) -> bytes | None:
+        """Return the next whole line; None when the process is dead, or has closed its end of the pipe."""
+        while b"\n" not in self._received:
+            chunk = os.read(self._messages, _CHUNK_BYTES) if self._has_message() else b""
+            if not chunk:
+                # A line without its end was cut off by the death of its writer.
+                return None
+            self._received += chunk
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def _has_message(self) -> bool:
+        """Wait until there is something to read, or the end of it; False when the process is dead and nothing is left.
+
+        Its death alone tells: what it started may hold the pipe open for as long as it likes.
+        """
+        poll = select.poll()
+        poll.register(self._messages, select.POLLIN)
+        if self._pidfd is not None:
+            poll.register(self._pidfd, select.POLLIN)
+        patience = None if self._pidfd is not None else _SECONDS_BETWEEN_LOOKS * 1000
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll(patience)}
+            if self._messages in ready:
+                return True
+            if self._is_dead():
+                return bool(select.select([self._messages], [], [], 0)[0])
+
+    def _is_dead(self) -> bool:
+        assert self._process is not None
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _died(self, call: str, out_of_step: bool = False) -> Message:
+        """Return how the process ended, once it has, and forget it."""
+        deadline = time.monotonic() + _SECONDS_TO_DIE
+        # Its end of the pipe is closed, so it is dying, and what is left is to learn of what; unless its task closed
+        # whatever was open, and then it is of no use any more.
+        while not out_of_step and not self._is_dead() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        code = self._end()
+        signal_number, exit_code = (-code, None) if code < 0 else (None, code)
+        death = {"signal": signal_number, "exit_code": exit_code, "memory": self._guard.verdict}
+        return {"call": call, "died": {**death, "out_of_step": out_of_step}}
+
+    def _end(self) -> int:
+        """Kill what is left of the group, and return the exit code of the process."""
+        assert self._process is not None
+        self._guard.stop()
+        # Before the process is reaped: its number, which is the group's, may belong to others afterwards.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code, self._process = self._process.wait(), None
+        for descriptor in (self._tasks, self._messages, self._life, self._pidfd):
+            if descriptor is not None:
+                os.close(descriptor)
+        return code
+
+
+def _message(line: bytes) -> Message:
+    """Return a message; an empty one for a line that is none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,42 @@
+"""Runs tasks in this process, one after another: the debugger's friend."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from hpo.engine.dispatch.protocol import Report, report_of
+from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
+from hpo.engine.trials.trial import Task
+
+
+class LocalDispatcher:
+    """One slot. `wait` runs the oldest task as far as its next report."""
+
+    slots = 1
+    runs_here = True
+
+    def __init__(self, import_from: str | None = None) -> None:
+        self._import_from = import_from
+        self._waiting: deque[Task] = deque()
+        self._running: tuple[Task, Iterator[Message]] | None = None
+
+    def submit(self, task: Task) -> None:
+        """Put the task at the end of the queue."""
+        self._waiting.append(task)
+
+    def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
+        """Return the next report of the oldest task; the time it takes is the training's own."""
+        if self._running is None:
+            if not self._waiting:
+                return ()
+            task = self._waiting.popleft()
+            self._running = task, run_task(task.payload, self._import_from)
+        task, messages = self._running
+        message = next(messages)
+        if not LAST_MESSAGES.isdisjoint(message):
+            self._running = None
+        return (report_of(task, message),)
+
+    def close(self) -> None:
+        """Drop what is waiting."""
+        self._waiting.clear()
+        self._running = None

@@ -1,0 +1,76 @@
+"""What every dispatcher is: it takes tasks and gives back what their workers report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hpo.engine.training.worker import Message
+from hpo.engine.trials.trial import Outcome, Task
+from hpo.errors import MachineError
+
+
+@dataclass(frozen=True)
+class Report:
+    """One message from a worker: a point of a task's learning curve, a warning, or how the task ended.
+
+    Attributes:
+        task: whose message it is.
+        point: a step of its learning curve.
+        warning: a line for people; the task goes on.
+        outcome: what it gave back.
+        machine_fault: why the machine could not run it (a full disk, say): no outcome, and nothing of the task's doing.
+        is_lost: whether the outcome is the dispatcher's own, because the worker died or fell silent.
+    """
+
+    task: Task
+    point: Mapping[str, Any] | None = None
+    warning: str | None = None
+    outcome: Outcome | None = None
+    machine_fault: str | None = None
+    is_lost: bool = False
+
+    def settled(self) -> Outcome | None:
+        """Return the outcome; None while the task runs.
+
+        Raises:
+            MachineError: the machine could not run it, so there will be none.
+        """
+        if self.machine_fault is not None:
+            raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
+        return self.outcome
+
+
+def report_of(task: Task, message: Message) -> Report:
+    """Return a message of `hpo.engine.training.worker.run_task` as a report."""
+    outcome = Outcome.from_dict(message["outcome"]) if "outcome" in message else None
+    return Report(task, message.get("point"), message.get("warning"), outcome, message.get("machine_fault"))
+
+
+class Dispatcher(Protocol):
+    """Runs tasks. A failure is an outcome, never an exception."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once."""
+        ...
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether tasks run in this process, within `submit` and `wait`."""
+        ...
+
+    def submit(self, task: Task) -> None:
+        """Take a task; it starts as soon as a slot is free."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> Sequence[Report]:
+        """Block until a worker reports, and return all reports at hand in the order they were made.
+
+        Returns an empty sequence when nothing was reported within `timeout` seconds, or nothing runs; a dispatcher
+        may also do so while it replaces a worker.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop the workers; tasks that still run are dropped."""
+        ...

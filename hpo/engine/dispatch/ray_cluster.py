@@ -1,0 +1,248 @@
+"""Starts Ray on this machine behind a lock, or joins the cluster at an address."""
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from hpo.engine.dispatch import ray_watchdog
+from hpo.engine.dispatch.ray_address import refuse_dead_address, refuse_open_cluster
+from hpo.errors import DispatchError, first_line
+
+# Training arrays stay inside the workers; the object store only carries messages.
+_OBJECT_STORE_BYTES = 128 * 2**20
+_PREFIX = "hpo-ray-"
+# Named after the systems where Ray has it off by itself.
+_REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+# Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s where they are busy.
+_START_SECONDS = 45.0
+# Agents that outlived their cluster are killed by the watchdog within its first look at the processes.
+_SWEEP_SECONDS = 15.0
+
+
+class RayCluster:
+    """A connection to Ray: `cpus` and `gpus` are what it offers. `close` leaves nothing behind.
+
+    What is started here listens on the loopback address alone, asks for a token that is fresh for every start and lies
+    in a file that only this user can read, keeps its session in a folder that only this user can enter, has no
+    dashboard, and is always a cluster of its own, whatever RAY_ADDRESS says. A cluster that asks for no token is not
+    joined: whoever reaches it runs code as this user.
+    """
+
+    def __init__(self, address: str | None, gpus: int | None, threads: int, allow_open: bool = False) -> None:
+        self._folder: Path | None = None
+        self._before: dict[str, str | None] = {}
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._is_connected = self._is_hanging = False
+        self._is_left = threading.Event()
+        self._raylets: list[psutil.Process] = []
+        try:
+            if address is None:
+                self._start(gpus, threads)
+            else:
+                self._join(address, allow_open)
+        except BaseException:
+            # An interruption too: nothing that was started may stay.
+            self.close()
+            raise
+        import ray  # Takes a second and 100 MB: only where Ray is used.
+
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types there.
+        self.cpus = float(resources.get("CPU", 0))
+        self.gpus = float(resources.get("GPU", 0))
+
+    def _start(self, gpus: int | None, threads: int) -> None:
+        _remove_abandoned()
+        # mkdtemp makes the folder 0700. A short path: Ray puts sockets below it, whose names are limited to 107 bytes.
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._start_watchdog()
+        token = self._folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        variables: dict[str, str | None] = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token),
+            # It would be used in place of the file.
+            "RAY_AUTH_TOKEN": None,
+            # Ray heeds it only where no address is given; what a worker starts might give none.
+            "RAY_ADDRESS": None,
+            # Ray's switch for whether it is reached from other machines; without, all its servers bind the loopback.
+            _REACHED_FROM_OUTSIDE: "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            # Read by BLAS and OpenMP in the workers when they are loaded; the number changes sums.
+            "OMP_NUM_THREADS": str(threads),
+        }
+        # Ray reads its own variables until it is shut down, so they stay set until then.
+        self._before = {name: os.environ.get(name) for name in variables}
+        _set_environment(variables)
+        os.environ[ray_watchdog.MARK] = str(self._folder)
+        try:
+            with _without_dashboard():
+                self._init(
+                    address="local",
+                    num_gpus=gpus,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    # A folder inside ours: Ray opens its own to everybody.
+                    _temp_dir=str(self._folder / "ray"),
+                )
+            self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
+        except Exception as error:
+            # Ray raises many kinds; each of them means that it did not start.
+            raise DispatchError(
+                f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._kept_logs()}; try again, or "
+                f"dispatch=local"
+            ) from error
+        finally:
+            del os.environ[ray_watchdog.MARK]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the server lives that starts workers; of a cluster that was joined nobody here knows."""
+        return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
+
+    def _start_watchdog(self) -> None:
+        theirs, self._pipe = os.pipe()
+        # By its path and isolated, so that it imports nothing of this package, and takes a few megabytes.
+        self._watchdog = subprocess.Popen(
+            [sys.executable, "-I", ray_watchdog.__file__, str(theirs), str(self._folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs,),
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def _kept_logs(self) -> Path:
+        """Copy Ray's logs out of the folder that is deleted, and return where they are."""
+        assert self._folder is not None
+        kept = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
+        with contextlib.suppress(OSError):
+            shutil.copytree(self._folder / "ray" / "session_latest" / "logs", kept / "logs", dirs_exist_ok=True)
+        return kept
+
+    def _join(self, address: str, allow_open: bool) -> None:
+        refuse_dead_address(address)
+        if not allow_open:
+            refuse_open_cluster(address)
+        try:
+            self._init(address=address)
+        except Exception as error:
+            # As above: whatever it is, the cluster could not be joined.
+            raise DispatchError(
+                f"dispatch.address: cannot join the Ray cluster at {address!r}: {first_line(error)}; "
+                f"give the address that `ray start` printed, or null to start Ray here"
+            ) from error
+
+    def _init(self, **options: Any) -> None:
+        import ray
+
+        errors: list[BaseException] = []
+        has_tried = threading.Event()
+
+        def start() -> None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
+            except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
+                errors.append(error)
+            has_tried.set()
+            # The kernel kills Ray's servers when the thread ends that started them.
+            self._is_left.wait()
+
+        # In a thread, because Ray waits in C code, for minutes and deaf to signals, where a server does not answer.
+        threading.Thread(target=start, daemon=True).start()
+        try:
+            if not has_tried.wait(_START_SECONDS):
+                raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
+        except BaseException:
+            # At the end of this process it would wait for the thread, which may never come back.
+            atexit.unregister(ray.shutdown)
+            # Nor may its variables or servers vanish under it, or it waits with Python's lock in its hands. The
+            # watchdog ends them when this process has ended.
+            self._is_hanging = True
+            raise
+        if errors:
+            raise errors[0]
+        self._is_connected = True
+
+    def close(self) -> None:
+        """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
+        if self._is_hanging:
+            return
+        if self._is_connected:
+            import ray
+
+            ray.shutdown()
+            self._is_connected = self._is_hanging = False
+        self._is_left.set()
+        if self._before:
+            _set_environment(self._before)
+        if self._watchdog is not None:
+            # The end of the pipe tells it to end what is left, and to delete the folder.
+            os.close(self._pipe)
+            try:
+                self._watchdog.wait(_SWEEP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._watchdog.kill()
+                self._watchdog.wait()
+            self._watchdog = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _remove_abandoned() -> None:
+    """Delete the folders of our own drivers that were killed and could not do it themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+        if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _without_dashboard() -> Iterator[None]:
+    """Keep Ray from starting the dashboard's process, which it does even where none is wanted.
+
+    It then asks the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off.
+    """
+    from ray._private import services
+
+    original = services.start_api_server
+    # What it returns where the process could not be started: no address and no process.
+    services.start_api_server = lambda *_, **__: ("", None)
+    try:
+        yield
+    finally:
+        services.start_api_server = original
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    """Set Ray's variables and have it read them again: it reads them when it is imported, and the token once."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    from ray._private import ray_constants
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # A compiled module.
+
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(_REACHED_FROM_OUTSIDE, "1") not in ("0", "false")

@@ -1,0 +1,280 @@
+"""Runs tasks on a pool of long-lived Ray actors, and replaces the ones that die."""
+
+import itertools
+import math
+import re
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.protocol import Report, report_of
+from hpo.engine.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch.ray_worker import RayWorker
+from hpo.engine.training.worker import LAST_MESSAGES
+from hpo.engine.trials.trial import Outcome, Task
+from hpo.errors import DispatchError, MachineError
+
+# How long tasks wait for a worker where none can be started, as when all nodes but the driver's are lost.
+_NO_WORKER_SECONDS = 300.0
+# A task whose workers are lost together with their nodes is not at fault, but it is not started for ever either.
+_MOST_LOSSES = 10
+# With less of it free, Ray and its workers cannot write their logs.
+_LEAST_BYTES = 16 * 2**20
+
+
+@dataclass
+class _Run:
+    """A task on its way: how often it was started, how often its worker died or was lost, and where it runs.
+
+    `call` names this start of it and no other: a worker that was given up and answers all the same has another.
+    """
+
+    task: Task
+    attempt: int = 0
+    call: str = ""
+    deaths: int = 0
+    losses: int = 0
+    actor: Any = None
+    stream: Any = None
+    started: float = 0.0
+    last_report: float = 0.0
+
+
+class RayDispatcher:
+    """A slot is an actor with `cpus_per_worker` and `gpus_per_worker` (fractions too).
+
+    A task whose process died runs again, at most `retries` times; then the outcome is a failure. A worker that is
+    lost, alone or with its node, is replaced, and its task runs on another. With `timeout_seconds`, a worker that
+    reports nothing for that long is killed and replaced.
+    """
+
+    runs_here = False
+
+    def __init__(self, settings: DispatchSection, import_from: str | None = None) -> None:
+        self._settings = settings
+        self._import_from = import_from
+        if settings.address is None and settings.gpus is not None:
+            # What can be refused without starting Ray is refused at once.
+            _refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker, settings.gpus)
+        self._cluster = RayCluster(settings.address, settings.gpus, settings.threads, settings.allow_open_cluster)
+        try:
+            self.slots = _count_workers(settings, self._cluster)
+        except DispatchError:
+            self._cluster.close()
+            raise
+        import ray
+
+        self._ray = ray
+        # On a cluster of others the workers' environment is not ours, so the number of threads travels with them.
+        environment = {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}} if settings.address else {}
+        self._actor_type: Any = ray.remote(
+            num_cpus=settings.cpus_per_worker,
+            num_gpus=settings.gpus_per_worker,
+            max_restarts=0,
+            runtime_env=environment,
+        )(RayWorker)
+        self._waiting: deque[_Run] = deque()
+        self._idle: deque[Any] = deque()
+        self._runs: dict[Any, _Run] = {}
+        # A task is only given to a worker that has answered: where nodes were lost, some never start.
+        self._starting: dict[Any, Any] = {}
+        self._num_failed_starts = 0
+        self._calls = itertools.count()
+        self._last_worker = time.monotonic()
+        for _ in range(self.slots):
+            self._start_worker()
+
+    def submit(self, task: Task) -> None:
+        """Start the task on an idle worker, or queue it."""
+        self._waiting.append(_Run(task))
+        self._start_waiting()
+
+    def wait(self, timeout: float | None = None) -> Sequence[Report]:
+        """Return the reports of all workers that have one; a dead or lost worker's task is started again.
+
+        Raises:
+            DispatchError: no worker can be started any more.
+        """
+        if not self._runs and not self._waiting:
+            return ()
+        reports: list[Report] = []
+        for ready in self._ready(timeout):
+            if ready in self._starting:
+                self._take_on(ready)
+            else:
+                reports += self._read(self._runs[ready])
+        reports += self._end_silent_runs()
+        self._start_waiting()
+        self._refuse_to_wait_for_ever()
+        return reports
+
+    def close(self) -> None:
+        """Kill the workers and leave Ray."""
+        self._runs.clear()
+        self._waiting.clear()
+        self._cluster.close()
+
+    def _start_worker(self) -> None:
+        actor = self._actor_type.remote(self._import_from)
+        self._starting[actor.start.remote()] = actor
+
+    def _take_on(self, answer: Any) -> None:
+        """Take on a worker that has started; start another where it has not."""
+        actor = self._starting.pop(answer)
+        try:
+            self._ray.get(answer)
+        except self._ray.exceptions.RayError as error:
+            self._num_failed_starts += 1
+            if self._num_failed_starts > 2 * self.slots:
+                raise DispatchError(f"dispatch: the workers cannot start: {_reason(error)}; {_start_hint()}") from error
+            self._start_worker()
+        else:
+            self._num_failed_starts = 0
+            self._idle.append(actor)
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._idle:
+            run = self._waiting.popleft()
+            run.attempt += 1
+            run.actor = self._idle.popleft()
+            run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
+            run.stream = run.actor.run.options(num_returns="streaming").remote(dict(run.task.payload), run.call)
+            run.started = run.last_report = time.monotonic()
+            self._runs[run.stream] = run
+
+    def _ready(self, timeout: float | None) -> Sequence[Any]:
+        waited_for = [*self._runs, *self._starting]
+        # Woken at least every second where silence, or the want of workers, has to be noticed.
+        has_limit = self._settings.timeout_seconds is not None or not self._runs
+        patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
+        first, others = self._ray.wait(waited_for, num_returns=1, timeout=patience)
+        if others:
+            more, _ = self._ray.wait(others, num_returns=len(others), timeout=0)
+            first = [*first, *more]
+        ready: Sequence[Any] = first
+        return ready
+
+    def _read(self, run: _Run) -> list[Report]:
+        """Return the stream's next message as a report; empty when its worker died and the task runs again."""
+        try:
+            message = self._ray.get(next(run.stream))
+        except self._ray.exceptions.RayError as error:
+            return self._worker_lost(run, error)
+        if message["call"] != run.call:
+            return []
+        run.last_report = time.monotonic()
+        if "died" not in message and LAST_MESSAGES.isdisjoint(message):
+            return [report_of(run.task, message)]
+        del self._runs[run.stream]
+        self._idle.append(run.actor)
+        if "died" in message:
+            return self._died(run, _how(message["died"]), message["died"]["memory"])
+        report = report_of(run.task, message)
+        return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
+
+    def _worker_lost(self, run: _Run, error: BaseException) -> list[Report]:
+        """Replace the worker; what was lost with its node, or out of reach, is not the task's fault."""
+        self._give_up(run)
+        if _is_at_fault(error):
+            return self._died(run, _reason(error))
+        run.losses += 1
+        if run.losses < _MOST_LOSSES:
+            self._waiting.appendleft(run)
+            return []
+        return [self._failure(run, f"lost with its worker's node {run.losses} times ({_reason(error)})")]
+
+    def _died(self, run: _Run, reason: str, memory: str | None = None) -> list[Report]:
+        """Try the task again, or give the failure back when it had its last try."""
+        run.deaths += 1
+        tries = self._settings.retries + 1
+        if run.deaths < tries:
+            self._waiting.appendleft(run)
+            return []
+        return [self._failure(run, f"{reason}, attempt {run.deaths} of {tries}{f'; {memory}' if memory else ''}")]
+
+    def _end_silent_runs(self) -> list[Report]:
+        limit = self._settings.timeout_seconds
+        if limit is None:
+            return []
+        silent = [run for run in self._runs.values() if time.monotonic() - run.last_report > limit]
+        for run in silent:
+            self._give_up(run)
+        return [self._failure(run, f"no report for {limit:g} s: the worker was killed") for run in silent]
+
+    def _give_up(self, run: _Run) -> None:
+        """Kill the run's worker, and start another; nothing that it still sends is read."""
+        del self._runs[run.stream]
+        self._ray.kill(run.actor)
+        self._start_worker()
+
+    def _failure(self, run: _Run, error: str) -> Report:
+        seconds = time.monotonic() - run.started
+        return Report(run.task, outcome=Outcome(seconds=seconds, error=error, attempt=run.attempt), is_lost=True)
+
+    def _refuse_to_wait_for_ever(self) -> None:
+        if self._runs or self._idle or not self._waiting:
+            self._last_worker = time.monotonic()
+        elif not self._cluster.is_alive:
+            raise MachineError("dispatch: the Ray that was started here has died: its processes were killed")
+        elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
+            needs = f"{self._settings.cpus_per_worker:g} CPU and {self._settings.gpus_per_worker:g} GPU"
+            raise DispatchError(
+                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {needs}, and Ray has "
+                f"none free: were nodes lost? Go on with `hpo resume` when they are back"
+            )
+
+
+def _start_hint() -> str:
+    """Return the likeliest cause of workers that do not start: where they have no room for their files, that."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < _LEAST_BYTES:
+        return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
+    return "is hpo installed where they run?"
+
+
+def _count_workers(settings: DispatchSection, cluster: RayCluster) -> int:
+    """Return how many workers to start: as asked, or as many as fit; refuse more than fit."""
+    needs = {"CPU": (settings.cpus_per_worker, cluster.cpus), "GPU": (settings.gpus_per_worker, cluster.gpus)}
+    fits = min(math.floor(there / each + 1e-9) for each, there in needs.values() if each > 0)
+    workers = settings.workers or max(fits, 1)
+    for kind, (each, there) in needs.items():
+        _refuse_too_many(kind, workers, each, there)
+    return workers
+
+
+def _refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:
+    if workers * each > there + 1e-9:
+        key = f"dispatch.{kind.lower()}s_per_worker"
+        raise DispatchError(
+            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, there are {there:g}; "
+            f"lower {key} or dispatch.workers"
+        )
+
+
+def _how(death: Mapping[str, Any]) -> str:
+    if death["out_of_step"]:
+        return "worker ended: what it sent was no answer to its task"
+    if death["signal"] is not None:
+        return f"worker died (signal {death['signal']})"
+    return f"worker died (exit code {death['exit_code']})"
+
+
+def _is_at_fault(error: BaseException) -> bool:
+    """Return whether the task may have brought its worker down; not where the node is gone or does not answer."""
+    return type(error).__name__ != "ActorUnavailableError" and "its node has died" not in str(error)
+
+
+def _reason(error: BaseException) -> str:
+    name = type(error).__name__
+    if name == "OutOfMemoryError":
+        figures = re.search(r"was (\S+ used / \S+) limit", str(error))
+        return f"worker killed by Ray: out of memory{f' ({figures[1]})' if figures else ''}"
+    if name in ("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError"):
+        return "worker died"
+    return f"worker failed ({name}: {' '.join(str(error).split())[:200]})"

@@ -1,0 +1,69 @@
+"""The process that trains: reads a task a line, writes a message a line, and ends with the one that started it."""
+
+import json
+import os
+import signal
+import sys
+
+from hpo.engine.training.worker import run_task
+
+
+def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None = None) -> int:
+    """Run every task that comes through one pipe, and send its messages through the other.
+
+    Args:
+        tasks_fd: where a line comes for each task: `call`, which names it, and `payload`.
+        messages_fd: where a line goes for each message: that of `run_task`, with the `call` beside it.
+        life_fd: a pipe whose other end closes when nobody wants this process any more.
+        import_from: a folder to import the objective from besides the installed packages.
+    """
+    # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt a failure like others. No SIG_IGN, which the
+    # programs that it starts would inherit.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    _start_keeper(life_fd, (tasks_fd, messages_fd))
+    _keep_from_children(tasks_fd, messages_fd)
+    with os.fdopen(tasks_fd, encoding="utf-8") as tasks, os.fdopen(messages_fd, "w", encoding="utf-8") as messages:
+        for line in tasks:
+            given = json.loads(line)
+            for message in run_task(given["payload"], import_from):
+                messages.write(json.dumps({"call": given["call"], **message}) + "\n")
+                messages.flush()
+    return 0
+
+
+def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:
+    """Leave a process behind that kills this one's whole group when the pipe closes, whatever this one is doing then.
+
+    It is a grandchild, so that an objective that waits for its own children does not wait for it.
+    """
+    first = os.fork()
+    if first != 0:
+        os.close(life_fd)
+        os.waitpid(first, 0)
+        return
+    if os.fork() != 0:
+        os._exit(0)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for pipe in others:
+        os.close(pipe)
+    os.read(life_fd, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _keep_from_children(*pipes: int) -> None:
+    """Let no process that a task starts hold these pipes: neither a copy of this one nor another program."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+
+    def let_go() -> None:
+        for pipe in pipes:
+            os.dup2(nothing, pipe, inheritable=False)
+
+    for pipe in pipes:
+        os.set_inheritable(pipe, False)
+    os.register_at_fork(after_in_child=let_go)
+
+
+if __name__ == "__main__":
+    _tasks, _messages, _life, *_import_from = sys.argv[1:]
+    sys.exit(main(int(_tasks), int(_messages), int(_life), *_import_from))

@@ -1,0 +1,165 @@
+"""Opens an Optuna storage by its address; a SQLite file may be a stranger's, and nothing in it may run for ever."""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import optuna
+from optuna.storages import RDBStorage
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from hpo.config.sealing import hidden
+from hpo.engine.record.guard import is_frozen
+from hpo.errors import StudyError, first_line
+
+# A statement on a million trials takes some seconds.
+_MOST_SECONDS = 60.0
+# Of SQLite's virtual machine, between two looks at the clock and at signals: some milliseconds.
+_STEPS = 100_000
+# Of one value: what a database could make of a few bytes is refused before it fills the memory. The largest of ours is
+# the space of a table, in a note.
+_MOST_BYTES = 256 * 2**20
+# The one mark that Optuna fills into an address.
+_MARK = "{SCHEMA_VERSION}"
+
+Result = TypeVar("Result")
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the file of a SQLite storage; None for every other."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return None
+    return Path(parsed.database) if parsed.drivername.startswith("sqlite") and parsed.database else None
+
+
+def sqlite_url(path: Path) -> str:
+    """Return the address of a SQLite file as a storage."""
+    # What has a meaning of its own in addresses.
+    return f"sqlite:///{str(path.absolute()).replace('%', '%25').replace('?', '%3F')}"
+
+
+class BoundConnection(sqlite3.Connection):
+    """A connection whose every statement can be interrupted, and ends after a minute.
+
+    SQLite computes in C, where Python hears no signal; but now and then it asks whether to go on.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._deadline = float("inf")
+        self.set_progress_handler(self._is_late, _STEPS)
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
+
+    def cursor(self, factory: Any = None) -> Any:
+        """Return a cursor that keeps to the bound."""
+        return super().cursor(factory or _BoundCursor)
+
+    def bound(self, call: Callable[..., Result], *arguments: Any) -> Result:
+        """Return what a call of a cursor returns.
+
+        Raises:
+            KeyboardInterrupt: it was interrupted.
+            TimeoutError: it took too long.
+        """
+        self._deadline = time.monotonic() + _MOST_SECONDS
+        try:
+            return call(*arguments)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
+                raise
+            if time.monotonic() > self._deadline:
+                raise TimeoutError(f"a statement took longer than {_MOST_SECONDS:g} s") from error
+            # A signal's handler raised in `_is_late`, of which SQLite tells no more than that it was to stop.
+            raise KeyboardInterrupt from error
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+
+class ReadOnlyConnection(BoundConnection):
+    """A connection to a file that nobody may write, or in a folder where no log can lie beside it."""
+
+    def __init__(self, path: str, **options: Any) -> None:
+        super().__init__(f"{Path(path).absolute().as_uri()}?immutable=1", **options, uri=True)
+
+
+class _BoundCursor(sqlite3.Cursor):
+    """Its calls are bound by its connection."""
+
+    def execute(self, *arguments: Any) -> Any:
+        return self._bound(super().execute, *arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        return self._bound(super().executemany, *arguments)
+
+    def fetchone(self) -> Any:
+        return self._bound(super().fetchone)
+
+    def fetchmany(self, *arguments: Any, **options: Any) -> Any:
+        return self._bound(lambda: super(_BoundCursor, self).fetchmany(*arguments, **options))
+
+    def fetchall(self) -> Any:
+        return self._bound(super().fetchall)
+
+    def _bound(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        return cast("BoundConnection", self.connection).bound(call, *arguments)
+
+
+def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
+    """Open an Optuna storage; a file of SQLite that does not exist is created.
+
+    Args:
+        url: its address, such as `sqlite:///file.db`.
+        where: the address comes from, as the start of the error's line: `--optuna`.
+        hint: what to do, as the end of the error's line.
+
+    Raises:
+        StudyError: when it cannot be opened, or holds what computes when it is read.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path = sqlite_path(url)
+    try:
+        if path is not None and path.is_file():
+            _refuse_programs(path)
+        # Optuna takes braces for marks, also those of a folder's name.
+        address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_MARK}}}", _MARK)
+        if path is None:
+            return RDBStorage(address)
+        connection = ReadOnlyConnection if is_frozen(path) else BoundConnection
+        return RDBStorage(address, {"connect_args": {"factory": connection}})
+    except StudyError:
+        raise
+    except Exception as error:
+        # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
+        raise StudyError(hidden(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
+
+
+def _refuse_programs(path: Path) -> None:
+    """Raise StudyError for a database with anything else than plain tables: no storage of Optuna's has it.
+
+    A view or a column is computed whenever it is read, a trigger whenever something is written, and each may never end.
+    """
+    mode = "immutable=1" if is_frozen(path) else "mode=ro"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
+    try:
+        rows = connection.execute("SELECT type, name, rootpage FROM sqlite_master WHERE type != 'index'").fetchall()
+        computed = connection.execute(
+            "SELECT t.name, c.name FROM sqlite_master t, pragma_table_xinfo(t.name) c WHERE t.type='table' AND c.hidden"
+        ).fetchone()
+    except sqlite3.DatabaseError:
+        return  # Whoever reads it says what is wrong with it.
+    finally:
+        connection.close()
+    for kind, name, page in rows:
+        if kind != "table" or not page:
+            what = kind if kind != "table" else "virtual table"
+            raise StudyError(f"{path}: holds a {what} '{name}', which no storage of Optuna's does; give another file")
+    if computed is not None:
+        raise StudyError(
+            f"{path}: computes the column '{'.'.join(computed)}', which no storage of Optuna's does; give another file"
+        )

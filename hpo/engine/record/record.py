@@ -1,0 +1,162 @@
+"""The study's record: every trial and every outcome, written down before anything is shown."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from hpo.engine.space.space import Point
+from hpo.engine.trials.history import History
+from hpo.engine.trials.reported import cleaned
+from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
+
+_ROUND = "round"
+_FIDELITY = ("amount", "continues", "trained")
+
+
+class Rows(Protocol):
+    """Where a record is kept: in an Optuna storage, or nowhere beyond this process."""
+
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
+        """Write a running trial with its point and attributes; return the storage's id of it."""
+        ...
+
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """Write further attributes of a trial."""
+        ...
+
+    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        """Write the last attributes and, with them or not at all, the trial's score and final state."""
+        ...
+
+    def read(self) -> Iterable[tuple[int, int, Point, State, Mapping[str, Any]]]:
+        """Yield id, number, point, state and attributes of every trial, in any order."""
+        ...
+
+    def note(self, key: str, value: Any) -> None:
+        """Write a JSON-able value of the study."""
+        ...
+
+    def noted(self, key: str) -> Any:
+        """Return a value of the study; None when there is none of that name."""
+        ...
+
+    def dispose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class Record:
+    """The truth about a study.
+
+    Trials are opened in the order of proposal, which is that of their numbers. Each outcome is written the moment
+    it arrives, under its task's name (`fold_0`); the trial is closed with its last one. A trial that is running in
+    a study that nobody runs was interrupted: what is missing of it is run again.
+    """
+
+    def __init__(self, rows: Rows, metric: str, direction: Direction, layout: TaskLayout) -> None:
+        self._rows = rows
+        self._metric = metric
+        self._direction: Direction = direction
+        self._layout = layout
+        self._ids: dict[int, int] = {}
+        self._trials: dict[int, Trial] = {}
+        for trial_id, number, point, state, attributes in rows.read():
+            self._ids[number] = trial_id
+            self._trials[number] = self._trial(number, point, state, attributes)
+
+    def trials(self) -> list[Trial]:
+        """Return all trials in the order of their numbers, interrupted ones with the outcomes they have."""
+        return [self._trials[number] for number in sorted(self._trials)]
+
+    def history(self) -> History:
+        """Return the finished trials in the order of their numbers."""
+        return History(trial for trial in self.trials() if trial.state != "running")
+
+    def open_trial(self, round_number: int, proposal: Proposal) -> Trial:
+        """Write down that this point is being evaluated, and return its trial with the next number."""
+        number = len(self._trials)
+        fidelity = {name: getattr(proposal, name) for name in _FIDELITY if proposal.amount is not None}
+        attributes: dict[str, Any] = {_ROUND: round_number, **fidelity}
+        self._ids[number] = self._rows.open(number, proposal.point, attributes)
+        trial = Trial(number, round_number, proposal.point, **fidelity)
+        self._trials[number] = trial
+        return trial
+
+    def add_outcome(self, number: int, index: int, outcome: Outcome) -> Trial:
+        """Write down a task's outcome, once, and return the trial; with the last task it is finished."""
+        trial = self._trials[number]
+        if index in trial.outcomes or trial.state != "running":
+            return trial
+        outcomes = {**trial.outcomes, index: outcome}
+        written = {self._layout.name(index): outcome.to_dict()}
+        if len(outcomes) == self._layout.size:
+            trial = finished(trial, outcomes, self._metric, self._direction)
+            self._rows.close(self._ids[number], trial.state, trial.score, written)
+        else:
+            trial = replace(trial, outcomes=outcomes)
+            self._rows.add(self._ids[number], written)
+        self._trials[number] = trial
+        return trial
+
+    def stop(self, number: int) -> Trial:
+        """Write down that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
+        trial = finished(
+            self._trials[number], self._trials[number].outcomes, self._metric, self._direction, is_stopped=True
+        )
+        self._rows.close(self._ids[number], trial.state, trial.score, {})
+        self._trials[number] = trial
+        return trial
+
+    def note(self, key: str, value: Any) -> None:
+        """Keep a JSON-able value with the study, such as the outcome of the final training."""
+        self._rows.note(key, value)
+
+    def noted(self, key: str) -> Any:
+        """Return what was kept under the key; None when nothing was."""
+        return self._rows.noted(key)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._rows.dispose()
+
+    def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
+        names = {self._layout.name(index): index for index in range(self._layout.size)}
+        outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
+        fidelity = {name: attributes[name] for name in _FIDELITY if name in attributes}
+        trial = Trial(number, attributes[_ROUND], point, outcomes, **fidelity)
+        if state == "running" and len(outcomes) < self._layout.size:
+            return trial
+        return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")
+
+
+class _MemoryRows:
+    """Rows that nothing but the process keeps."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, Any] = {}
+
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:  # noqa: ARG002 -- the same call as its siblings
+        return number
+
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        pass
+
+    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        pass
+
+    def read(self) -> Iterable[tuple[int, int, Point, State, Mapping[str, Any]]]:
+        return ()
+
+    def note(self, key: str, value: Any) -> None:
+        self._notes[key] = value
+
+    def noted(self, key: str) -> Any:
+        return self._notes.get(key)
+
+    def dispose(self) -> None:
+        pass
+
+
+def memory_record(metric: str, direction: Direction, layout: TaskLayout) -> Record:
+    """Return an empty record that nothing but this process keeps: for searches over tables, and for tests."""
+    return Record(_MemoryRows(), metric, direction, layout)

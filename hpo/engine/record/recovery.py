@@ -1,0 +1,146 @@
+"""Opens a record to go on with it; one that is damaged, missing or an older copy gives way to its backup."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpo.engine.record.address import sqlite_path, sqlite_url
+from hpo.engine.record.guard import (
+    DamagedRecordError,
+    Guard,
+    Mark,
+    backup_path,
+    copy_of_backup,
+    put_in_place,
+    read_mark,
+)
+from hpo.engine.record.record import Record
+from hpo.engine.record.rows import OptunaRows
+from hpo.engine.record.storage import damage_named, open_record, open_rows, read_rows
+from hpo.engine.space.space import Space
+from hpo.engine.trials.trial import Direction, TaskLayout
+from hpo.errors import StudyError
+from hpo.machine import machine_faults
+
+_log = logging.getLogger(__name__)
+_Description = tuple[str, Space, str, Direction, TaskLayout]
+
+
+def read_record(
+    url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool
+) -> Record:
+    """Open the record of an existing study to read it; a search may be writing it.
+
+    Raises:
+        StudyError: when there is no such study in the storage, or its record is not whole.
+    """
+    return read_rows(open_whole_rows(url, name, space, is_own), metric, direction, layout)
+
+
+def open_whole_rows(url: str, name: str, space: Space, is_own: bool) -> OptunaRows:
+    """Open the rows of an existing study to read them; raises as `read_record` does."""
+    path = sqlite_path(url) if is_own else None
+    # Before the rows, of which a search may write more meanwhile: a record is never behind its mark.
+    mark = None if path is None else read_mark(path)
+    rows = open_rows(url, name, space)
+    if path is not None and mark is not None:
+        with machine_faults("record: cannot be read", path):
+            found = _mark_of(rows)
+        _refuse_another(path, found, mark)
+        if found.rows < mark.rows:
+            raise DamagedRecordError(_older(path, found, mark))
+    return rows
+
+
+def _mark_of(rows: OptunaRows) -> Mark:
+    with damage_named(rows):
+        return Mark(rows.noted("id") or "", rows.num_rows())
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A record that could be read, and how far it has come."""
+
+    record: Record
+    rows: OptunaRows
+    mark: Mark
+
+
+def continue_record(
+    url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool
+) -> Record:
+    """Open the record of an existing study, to go on with it; whoever calls holds the study's lock.
+
+    What a backup lacks is trained again, to the same results. Only a study's own file has a backup: see
+    `hpo.engine.record.storage.create_record`.
+
+    Raises:
+        StudyError: when there is no such study in the storage, or it is damaged and there is no sound backup.
+    """
+    path = sqlite_path(url)
+    if path is None or not is_own:
+        return open_record(url, name, space, metric, direction, layout)
+    study: _Description = (name, space, metric, direction, layout)
+    mark = read_mark(path)
+    try:
+        opened = _open(path, study)
+    except DamagedRecordError as error:
+        opened = _recovered(path, study, mark, None, str(error))
+    else:
+        _refuse_another(path, opened.mark, mark)
+        if mark is not None and opened.mark.rows < mark.rows:
+            opened = _recovered(path, study, mark, opened, _older(path, opened.mark, mark))
+    opened.rows.guard = Guard(path, opened.mark)
+    return opened.record
+
+
+def _open(path: Path, study: _Description) -> _Opened:
+    name, space, metric, direction, layout = study
+    rows = open_rows(sqlite_url(path), name, space)
+    record = read_rows(rows, metric, direction, layout)
+    return _Opened(record, rows, _mark_of(rows))
+
+
+def _refuse_another(path: Path, found: Mark, expected: Mark | None) -> None:
+    if expected is not None and expected.study_id != found.study_id:
+        raise StudyError(
+            f"record: {path} is the record of another study of that name; put this study's own back, or take it away: "
+            f"then {backup_path(path)} takes its place"
+        )
+
+
+def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
+    """Return the backup's record where it holds more than what was opened, else that; raise where there is neither."""
+    backup = _backup(path, study, mark)
+    if backup is None or (opened is not None and backup.mark.rows <= opened.mark.rows):
+        if opened is None:
+            raise StudyError(
+                f"record: {reason}, and there is no sound backup of it; put a good copy back, or start anew with "
+                f"another study.name"
+            )
+        _log.warning("record: %s, and so is its backup; what is missing is trained again", reason)
+        return opened
+    for each in (backup, opened):
+        if each is not None:
+            each.record.close()
+    aside = put_in_place(path, Path(backup.rows.address))
+    kept = f", which is kept as {aside.name}" if aside.exists() else ""
+    _log.warning("record: %s%s; its backup has taken its place, and what that lacks is trained again", reason, kept)
+    return _open(path, study)
+
+
+def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | None:
+    """Return an opened copy of the backup; None where there is none, or none of this study, or it is damaged too."""
+    copy = copy_of_backup(path)
+    if copy is None:
+        return None
+    try:
+        backup = _open(copy, study)
+        _refuse_another(copy, backup.mark, mark)
+    except StudyError:
+        return None
+    return backup
+
+
+def _older(path: Path, found: Mark, expected: Mark) -> str:
+    return f"{path} is an older copy: it holds {found.rows} of {expected.rows} rows"

@@ -1,0 +1,170 @@
+"""Creates, finds and opens the Optuna storage that holds a record: the study's own file, or one given by address."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import optuna
+from optuna.storages import RDBStorage
+from sqlalchemy import event
+
+from hpo.config.sealing import hidden
+from hpo.engine.record.address import open_storage, sqlite_path
+from hpo.engine.record.guard import (
+    DamagedRecordError,
+    Guard,
+    Mark,
+    backup_path,
+    mark_path,
+    may_be_written,
+    refuse_damaged_file,
+)
+from hpo.engine.record.record import Record
+from hpo.engine.record.rows import OptunaRows
+from hpo.engine.space.space import Space
+from hpo.engine.trials.trial import Direction, TaskLayout
+from hpo.errors import StudyError, first_line
+from hpo.machine import machine_faults
+
+# What a new study notes first, and last: see `_is_half_made`.
+FIRST_NOTE, LAST_NOTE = "imports", "id"
+
+
+def create_record(
+    url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool = False
+) -> Record:
+    """Create an empty record for a new study.
+
+    Args:
+        url: the storage's address.
+        name: the study's.
+        space: that its points lie in.
+        metric: its score's name.
+        direction: which scores are better.
+        layout: the tasks of a trial.
+        is_own: whether the storage holds this study alone: such a file is marked and backed up. One of several studies
+            is for whoever keeps it to back up, since a mark or a backup of one would be wrong for the others.
+
+    Raises:
+        StudyError: when the storage holds a study of that name, or cannot be opened.
+    """
+    storage = _open_with_write_ahead(url)
+    sign = optuna.study.StudyDirection.MAXIMIZE if direction == "maximize" else optuna.study.StudyDirection.MINIMIZE
+    try:
+        if name in optuna.get_all_study_names(storage) and _is_half_made(storage, name):
+            optuna.delete_study(study_name=name, storage=storage)
+        study_id = storage.create_new_study([sign], name)
+    except optuna.exceptions.DuplicatedStudyError as error:
+        raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
+    rows = OptunaRows(storage, study_id, space)
+    if is_own and (path := sqlite_path(url)) is not None:
+        for left_over in (mark_path(path), backup_path(path)):
+            left_over.unlink(missing_ok=True)
+        rows.guard = Guard(path, Mark("", 0))
+    return Record(rows, metric, direction, layout)
+
+
+def open_record(url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout) -> Record:
+    """Open the record of an existing study.
+
+    Raises:
+        StudyError: when there is no such study in the storage, or it is damaged.
+    """
+    return read_rows(open_rows(url, name, space), metric, direction, layout)
+
+
+def open_rows(url: str, name: str, space: Space) -> OptunaRows:
+    """Open the rows of an existing study, which are not looked at yet; raises as `open_record` does."""
+    storage, study_id = _find(url, name)
+    return OptunaRows(storage, study_id, space)
+
+
+def read_rows(rows: OptunaRows, metric: str, direction: Direction, layout: TaskLayout) -> Record:
+    """Return the record that these rows hold.
+
+    Raises:
+        DamagedRecordError: they are not those that were written.
+    """
+    with damage_named(rows):
+        rows.refuse_broken_notes()
+        return Record(rows, metric, direction, layout)
+
+
+@contextmanager
+def damage_named(rows: OptunaRows) -> Iterator[None]:
+    """Raise DamagedRecordError for whatever is raised inside; StudyError where another process has the record."""
+    try:
+        yield
+    except Exception as error:
+        # What is damaged shows in errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
+        if _is_locked(error):
+            raise StudyError(f"record: {rows.address} is locked by another process; end that first") from error
+        raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
+
+
+def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
+    """Return Optuna's number of a study and the notes in its record, without a look at its trials.
+
+    Raises:
+        StudyError: when there is no such study in the storage.
+    """
+    storage, study_id = _find(url, name)
+    notes = storage.get_study_user_attrs(study_id)
+    storage.remove_session()
+    return study_id, notes
+
+
+def _find(url: str, name: str) -> tuple[RDBStorage, int]:
+    path = sqlite_path(url)
+    if path is not None:
+        with machine_faults("record: cannot be read", path):
+            refuse_damaged_file(path)
+    storage = _open_with_write_ahead(url)
+    try:
+        return storage, storage.get_study_id_from_name(name)
+    except KeyError as error:
+        raise StudyError(f"record: there is no study '{name}' in {hidden(url, {})}") from error
+
+
+def _is_half_made(storage: RDBStorage, name: str) -> bool:
+    """Return whether a driver of ours died, or was refused something, while it created this study."""
+    study_id = storage.get_study_id_from_name(name)
+    notes = storage.get_study_user_attrs(study_id)
+    return FIRST_NOTE in notes and LAST_NOTE not in notes and storage.get_n_trials(study_id) == 0
+
+
+def _open_with_write_ahead(url: str) -> RDBStorage:
+    path = sqlite_path(url)
+    if url.startswith("sqlite") and (path is None or str(path).startswith((":memory:", "file:"))):
+        raise StudyError(f"study.storage: '{url}' names no file; give one, such as sqlite:///file.db, or null")
+    if path is not None and not path.parent.is_dir():
+        raise StudyError(f"study.storage: there is no folder {path.parent} for '{url}'; make it, or give another file")
+    storage = open_storage(
+        url, "record", "; study.storage must be null, or an Optuna storage such as sqlite:///file.db"
+    )
+    if path is not None and may_be_written(path):
+        event.listen(storage.engine, "connect", _write_ahead)
+        storage.engine.dispose()
+    return storage
+
+
+def _write_ahead(connection: Any, _record: Any) -> None:
+    """Log writes ahead: half the time a trial, and safe when the process dies.
+
+    Only a crash of the whole machine can lose the last commits, and a lost trial is trained again to the
+    same result.
+    """
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    # Another program may hold the file for a while, such as one that makes a copy of it.
+    connection.execute("PRAGMA busy_timeout=60000")
+
+
+def _is_locked(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return True
+        cause = cause.__cause__
+    return False

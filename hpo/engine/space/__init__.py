@@ -1,0 +1,1 @@
+"""The space: what is searched, and the points in it."""

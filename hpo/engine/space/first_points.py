@@ -1,0 +1,71 @@
+"""The points that a search tries before the strategy's own, as `space.first` names them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.config.keys import flatten
+from hpo.engine.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical
+from hpo.engine.space.space import Point, Space, point_key
+from hpo.errors import SpaceError, nearest
+
+_SHOWN = 200
+
+
+def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
+    """Return the points that a list of mappings, or the word `default`, stands for.
+
+    Args:
+        given: `default` for the default configuration, a mapping of keys (nested or dotted) to values, or a list.
+        space: where the points must lie.
+        fixed: the configuration's own values by dotted key: what a mapping leaves out and has no default.
+
+    Raises:
+        SpaceError: for an unknown key, a value outside of its range, a rule that is broken, a point given twice.
+    """
+    entries = [given] if isinstance(given, str | Mapping) else given
+    if not isinstance(entries, Sequence):
+        raise SpaceError(f"space.first: must be a list of points or 'default', given {given!r}")
+    points: dict[str, Point] = {}
+    for place, entry in enumerate(entries):
+        where = f"space.first[{place}]"
+        point = _point(where, entry, space, fixed)
+        if point_key(point) in points:
+            raise SpaceError(f"{where}: the point stands there twice; give every point once")
+        points[point_key(point)] = point
+    return tuple(points.values())
+
+
+def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
+    if entry == "default":
+        entry = {}
+    if not isinstance(entry, Mapping):
+        raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
+    values = flatten(entry)
+    for key in values:
+        if key not in space.keys:
+            raise SpaceError(
+                f"{where}: '{key}' is not searched; allowed: {', '.join(space.keys)}{nearest(key, space.keys)}"
+            )
+    point: dict[str, Value] = {}
+    for dimension in space.dimensions:
+        if not space.active(dimension, point):
+            continue
+        default = fixed.get(dimension.key) if dimension.default is NoDefault else dimension.default
+        value: Any = values.get(dimension.key, default)
+        if not allows(dimension, value):
+            raise SpaceError(
+                f"{where}: {dimension.key}={value!r} is not in its range ({_range(dimension)}); give one that is"
+            )
+        point[dimension.key] = canonical(dimension, value)
+    inactive = [key for key in values if key not in point]
+    if inactive:
+        raise SpaceError(f"{where}: '{inactive[0]}' does not exist beside these values (its 'when'); take it out")
+    if not space.keeps_rules(point):
+        raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
+    return point
+
+
+def _range(dimension: Dimension) -> str:
+    if isinstance(dimension, Range):
+        return f"{dimension.low:g} to {dimension.high:g}"
+    return ", ".join(f"{value:.6g}" if isinstance(value, float) else repr(value) for value in dimension.values)[:_SHOWN]

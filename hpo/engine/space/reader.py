@@ -1,0 +1,263 @@
+"""Reads a space from the configuration and says exactly what is wrong with it."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hpo.config.keys import flatten
+from hpo.engine.space.constraints import read_constraint
+from hpo.engine.space.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows, canonical
+from hpo.engine.space.first_points import first_points
+from hpo.engine.space.space import Point, Space
+from hpo.errors import SpaceError, nearest
+
+# Names at the top of a space that are no dimensions.
+_RESERVED = ("require", "first")
+_MOST_POINTS = 100_000
+_LARGEST_WHOLE = 2**63 - 1
+_FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
+
+
+def space_from_dict(
+    tree: Mapping[str, Any], fixed: Mapping[str, Value] | None = None, members: Sequence[Point] | None = None
+) -> Space:
+    """Read a space that mirrors the trial's config tree.
+
+    A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`), and
+    perhaps `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
+    dimensions (see `constraints.py`), and `first` the points to try before the strategy's own: mappings, or the word
+    `default`. What a point of `first` leaves out is the dimension's default, or else the configuration's own value.
+
+    Args:
+        tree: the space as the configuration holds it.
+        fixed: the configuration's own values by dotted key.
+        members: all the points there are, where only some combinations exist; None = all.
+
+    Raises:
+        SpaceError: naming the dimension, what was given, and what is allowed.
+    """
+    fixed = fixed or {}
+    dimensions = tuple(_dimensions({k: v for k, v in tree.items() if k not in _RESERVED}, ()))
+    if not dimensions:
+        raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
+    _check_conditions(dimensions)
+    given = tree.get("require") or ()
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, Sequence):
+        raise SpaceError(f"space.require: must be an expression or a list of them, given {given!r}")
+    keys = [d.key for d in dimensions]
+    space = Space(dimensions, tuple(read_constraint(text, keys, fixed) for text in texts))
+    if members is not None:
+        space = replace(space, members=tuple(filter(None, (_member(space, point) for point in members))))
+    _refuse_unsatisfiable(space)
+    return replace(space, first=first_points(tree.get("first") or (), space, fixed))
+
+
+def _member(space: Space, point: Point) -> Point | None:
+    """Return a member with the space's own values; None where it lies outside of the space."""
+    if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
+        return None
+    return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
+
+
+def _refuse_unsatisfiable(space: Space) -> None:
+    """Refuse rules that no point keeps: all are tried where they can be counted, else a thousand at random."""
+    if not space.constraints and space.members is None:
+        return
+    rng = np.random.default_rng(0)
+    keeps = space.size > 0 if space.size is not None else any(space.contains(space.draw(rng)) for _ in range(10))
+    if not keeps:
+        rules = " and ".join(f"'{constraint.text}'" for constraint in space.constraints) or "the ranges"
+        raise SpaceError(f"space.require: no point was found that keeps {rules}; loosen them, or widen the ranges")
+
+
+def overridden(described: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space that an objective describes, with the dimensions that the configuration gives in their place."""
+    merged = dict(described)
+    for name, branch in given.items():
+        before = merged.get(name)
+        is_inner = isinstance(before, Mapping) and not _is_leaf(before) and isinstance(branch, Mapping)
+        merged[name] = overridden(before, branch) if is_inner and isinstance(before, Mapping) else branch
+    return merged
+
+
+def _is_leaf(tree: Mapping[str, Any]) -> bool:
+    return any(name in _FIELDS and not isinstance(tree[name], Mapping) for name in tree)
+
+
+def _dimensions(tree: Any, path: tuple[str, ...]) -> Iterator[Dimension]:
+    key = ".".join(path)
+    if isinstance(tree, Sequence) and not isinstance(tree, str):
+        yield _dimension(key, {"values": tree})
+    elif not isinstance(tree, Mapping):
+        raise SpaceError(f"space.{key}: must be a list or one of values / choices / low and high, given {tree!r}")
+    elif _is_leaf(tree):
+        yield _dimension(key, tree)
+    elif path and not tree:
+        raise SpaceError(f"space.{key}: is empty; give values, choices, or low and high")
+    else:
+        for name, branch in tree.items():
+            yield from _dimensions(branch, (*path, str(name)))
+
+
+def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:
+    where = f"space.{key}"
+    for name in fields:
+        if name not in _FIELDS:
+            raise SpaceError(f"{where}: unknown field '{name}'; allowed: {', '.join(_FIELDS)}{nearest(name, _FIELDS)}")
+    kinds = [name for name in ("values", "choices", "low") if fields.get(name) is not None]
+    if fields.get("high") is not None and "low" not in kinds:
+        raise SpaceError(f"{where}: has 'high' but no 'low'; give both")
+    if len(kinds) != 1:
+        given = " and ".join(kinds) or "none of them"
+        raise SpaceError(f"{where}: must have exactly one of values, choices, low/high, given {given}")
+    dimension = _without_default(key, kinds[0], fields)
+    if "default" not in fields:
+        return dimension
+    if not allows(dimension, fields["default"]):
+        raise SpaceError(f"{where}.default: {fields['default']!r} is not in the range; give one of its values")
+    return replace(dimension, default=canonical(dimension, fields["default"]))
+
+
+def _without_default(key: str, kind: str, fields: Mapping[str, Any]) -> Dimension:
+    where = f"space.{key}"
+    when = _condition(where, fields.get("when") or {})
+    if kind == "low":
+        return _range(key, fields, when)
+    for name in ("high", "log", "integer", "points"):
+        if fields.get(name):
+            raise SpaceError(f"{where}: '{name}' has no effect beside '{kind}'; take it out")
+    values = _finite(where, kind, fields[kind])
+    return Values(key, values, when) if kind == "values" else Choices(key, values, when)
+
+
+def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise SpaceError(f"{where}.{kind}: must be a list, given {given!r}")
+    if not given:
+        raise SpaceError(f"{where}.{kind}: is an empty list; give at least one value")
+    if len(given) > _MOST_POINTS:
+        raise SpaceError(
+            f"{where}.{kind}: must hold at most {_MOST_POINTS:,} values, given {len(given):,}; give a range"
+        )
+    for value in given:
+        if not isinstance(value, int | float | str | bool | None):
+            raise SpaceError(f"{where}.{kind}: must hold numbers, texts or true/false, given {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SpaceError(f"{where}.{kind}: must hold finite numbers, given {value!r}")
+    seen: set[str] = set()
+    for value in given:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        identity = json.dumps(float(value) if is_number else value)
+        if identity in seen:
+            raise SpaceError(f"{where}.{kind}: {value!r} stands there twice; give every value once")
+        seen.add(identity)
+    if kind == "values" and not _is_monotonic(given):
+        raise SpaceError(f"{where}.values: are in no order, given {list(given)}; sort them, or use 'choices'")
+    return tuple(given)
+
+
+def _is_monotonic(given: Sequence[Value]) -> bool:
+    """Return whether numbers rise or fall throughout; texts are in the order in which they are written."""
+    numbers = [v for v in given if isinstance(v, int | float) and not isinstance(v, bool)]
+    return len(numbers) < len(given) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
+
+
+def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
+    where = f"space.{key}"
+    low, high, log, integer = (fields.get(name) for name in ("low", "high", "log", "integer"))
+    for name, bound in (("low", low), ("high", high)):
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+            raise SpaceError(f"{where}.{name}: must be a finite number, given {bound!r}")
+        if integer and bound != int(bound):
+            raise SpaceError(f"{where}.{name}: must be a whole number beside integer: true, given {bound!r}")
+    for name, flag in (("log", log), ("integer", integer)):
+        if flag is not None and not isinstance(flag, bool):
+            raise SpaceError(f"{where}.{name}: must be true or false, given {flag!r}")
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    if low >= high:
+        raise SpaceError(f"{where}: low must be below high, given low {low!r} and high {high!r}")
+    _refuse_vast(where, low, high, bool(integer))
+    if log and low <= 0:
+        raise SpaceError(f"{where}: low must be above 0 beside log: true, given {low!r}")
+    points = fields.get("points")
+    if points is None:
+        return Range(key, low, high, bool(log), bool(integer), when)
+    return Values(key, _spaced(where, low, high, bool(log), bool(integer), points), when)
+
+
+def _refuse_vast(where: str, low: float, high: float, integer: bool) -> None:
+    """Refuse spans that the arithmetic of draws cannot hold: 64 bits of whole numbers, or a float."""
+    if integer and not (low >= -_LARGEST_WHOLE and high <= _LARGEST_WHOLE and high - low < _LARGEST_WHOLE):
+        raise SpaceError(
+            f"{where}: must span less than 2^63 whole numbers of 64 bits, given low {low!r}, high {high!r}"
+        )
+    if not math.isfinite(float(high) - float(low)):
+        raise SpaceError(f"{where}: high less low must be below 1.8e308, given low {low!r} and high {high!r}")
+
+
+def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
+    """Return `points` values evenly (or log-) spaced over the range, its two ends included."""
+    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= _MOST_POINTS:
+        raise SpaceError(
+            f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"
+        )
+    spaced = np.geomspace(low, high, points) if log else np.linspace(low, high, points)
+    # Ten significant digits: the tail of a float's error would make points unreadable and fragile as keys.
+    values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
+    if len(set(values)) < points:
+        raise SpaceError(
+            f"{where}.points: only {len(set(values))} whole numbers fit, given {points}; give fewer points"
+        )
+    return tuple(values)
+
+
+def _condition(where: str, given: Any) -> Condition:
+    if not isinstance(given, Mapping):
+        raise SpaceError(f"{where}.when: must be {{other.key: [values]}}, given {given!r}")
+    return {
+        key: tuple(v) if isinstance(v, Sequence) and not isinstance(v, str) else (v,)
+        for key, v in flatten(given).items()
+    }
+
+
+def _check_conditions(dimensions: Sequence[Dimension]) -> None:
+    by_key = {d.key: d for d in dimensions}
+    for dimension in dimensions:
+        where = f"space.{dimension.key}.when"
+        for parent, allowed in dimension.when.items():
+            if parent not in by_key:
+                hint = nearest(parent, by_key)
+                raise SpaceError(f"{where}: '{parent}' is not searched; allowed: {', '.join(by_key)}{hint}")
+            impossible = [value for value in allowed if not allows(by_key[parent], value)]
+            if impossible or not allowed:
+                raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
+        _refuse_cycle(dimension, by_key)
+    _refuse_later_parents(dimensions)
+
+
+def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> None:
+    if dimension.key in seen:
+        raise SpaceError(
+            f"space.{dimension.key}.when: the conditions form a cycle: {' -> '.join((*seen, dimension.key))}"
+        )
+    for key in dimension.when:
+        if key in by_key:
+            _refuse_cycle(by_key[key], by_key, (*seen, dimension.key))
+
+
+def _refuse_later_parents(dimensions: Sequence[Dimension]) -> None:
+    """A point is built in the order of the dimensions, so whoever reads it reads a parent before its children."""
+    keys = [d.key for d in dimensions]
+    for place, dimension in enumerate(dimensions):
+        for parent in dimension.when:
+            if keys.index(parent) > place:
+                raise SpaceError(
+                    f"space.{dimension.key}.when: '{parent}' stands after it; write the parent first (in a space file "
+                    f"of your own, where it is the order of groups)"
+                )

@@ -1,0 +1,184 @@
+"""The search space: its dimensions, the points in it, and the identity of a point."""
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hpo.engine.space.constraints import Constraint
+from hpo.engine.space.dimensions import Dimension, Value, allows, describe
+
+Point = Mapping[str, Value]
+
+# Made once: `json.dumps` would make an encoder for every point.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def point_key(point: Point) -> str:
+    """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
+    return _CANONICAL.encode(dict(point))
+
+
+def short_text(point: Point) -> str:
+    """Return a point for people, in short: `lr=3e-4 num_layers=2`; whole keys where their last parts are the same."""
+    lasts = [key.rpartition(".")[2] for key in point]
+    names = lasts if len(set(lasts)) == len(lasts) else list(point)
+    return " ".join(f"{name}={short_value(value)}" for name, value in zip(names, point.values(), strict=True))
+
+
+def short_value(value: Value) -> str:
+    """Return a value in short, numbers with three digits and in the shorter of both notations: 0.01, 3e-4, 5.57e-5."""
+    if not isinstance(value, float):
+        return str(value)
+    plain = f"{value:.3g}"
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    scientific = f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}" if exponent else plain
+    return min(plain, scientific, key=len)
+
+
+# Draws in a row that may break the rules before the points that keep them are listed. Where a share f of all points
+# keeps them, all draws miss with probability (1 - f)**100: 0.6 % at f = 0.05.
+_PATIENCE = 100
+# Points are listed to be counted up to this many; listing a million takes some seconds.
+_COUNTABLE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Space:
+    """The hyperparameters searched.
+
+    Attributes:
+        dimensions: in the order in which they were written; parents of conditions stand before their children.
+        constraints: rules that every point keeps.
+        first: points to try before the strategy's own.
+        members: all the points there are, where only some combinations exist (the rows of a table); None = all.
+    """
+
+    dimensions: tuple[Dimension, ...]
+    constraints: tuple[Constraint, ...] = ()
+    first: tuple[Point, ...] = ()
+    members: tuple[Point, ...] | None = None
+
+    def __getitem__(self, key: str) -> Dimension:
+        return next(d for d in self.dimensions if d.key == key)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The dotted names of the dimensions."""
+        return tuple(d.key for d in self.dimensions)
+
+    @cached_property
+    def size(self) -> int | None:
+        """How many different points there are; None where a range, or a rule on a vast space, makes them countless."""
+        if self.members is not None:
+            return len(self._listed)
+        if any(not d.values for d in self.dimensions):
+            return None
+        parents = {key for d in self.dimensions for key in d.when}
+        branching = [d for d in self.dimensions if d.key in parents or d.when]
+        free = math.prod(len(d.values) for d in self.dimensions if d not in branching)
+        combinations = free * sum(1 for _ in _combinations(branching))
+        if not self.constraints:
+            return combinations
+        return len(self._listed) if combinations <= _COUNTABLE else None
+
+    def points(self) -> Iterator[Point]:
+        """Yield every point of a finite space once, the last dimension running fastest."""
+        if self.members is not None:
+            return (point for point in self.members if self.contains(point))
+        return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
+
+    def active(self, dimension: Dimension, values: Point) -> bool:
+        """Return whether the dimension exists beside these values of the others."""
+        return all(key in values and values[key] in allowed for key, allowed in dimension.when.items())
+
+    def draw(self, rng: np.random.Generator) -> Point:
+        """Return a point drawn at random: each active dimension by itself, parents before children.
+
+        Where there are rules, each point that keeps them is as likely as it would be without them, relative to
+        the others that do.
+        """
+        return self.complete({}, rng)
+
+    def complete(self, values: Point, rng: np.random.Generator) -> Point:
+        """Return a whole point: keep the given values that are active, draw the active ones that are missing.
+
+        Where the given values leave no way to keep the rules, the point breaks them: ask `contains`.
+        """
+        for _ in range(1 if self._is_sparse else _PATIENCE):
+            point = self._combined(values, rng)
+            if self.keeps_rules(point) or len(point) == sum(key in values for key in point):
+                return point
+        return self._from_list(values, rng) or point
+
+    def _combined(self, values: Point, rng: np.random.Generator) -> Point:
+        point: dict[str, Value] = {}
+        for dimension in self.dimensions:
+            if self.active(dimension, point):
+                given = values.get(dimension.key) if dimension.key in values else dimension.draw(rng)
+                point[dimension.key] = given
+        return point
+
+    def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
+        """Return one of the points that keep the rules and have these values, where they can be counted."""
+        if self.size is None:
+            return None
+        fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
+        return fitting[int(rng.integers(len(fitting)))] if fitting else None
+
+    def keeps_rules(self, point: Point) -> bool:
+        """Return whether the point keeps the constraints and is one of the members, whatever its values."""
+        if self.members is not None and point_key(point) not in self._member_keys:
+            return False
+        return all(constraint.holds(point) for constraint in self.constraints)
+
+    @cached_property
+    def _listed(self) -> tuple[Point, ...]:
+        return tuple(self.points())
+
+    @cached_property
+    def _is_sparse(self) -> bool:
+        """Whether so few of the combinations exist that drawing until one does would take long."""
+        combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
+        return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
+
+    @cached_property
+    def _member_keys(self) -> frozenset[str]:
+        return frozenset(point_key(point) for point in self.members or ())
+
+    def contains(self, point: Point) -> bool:
+        """Return whether the point has exactly the active dimensions, allowed values, and keeps the rules."""
+        expected = [d for d in self.dimensions if self.active(d, point)]
+        in_range = {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
+        return in_range and self.keeps_rules(point)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return a JSON-able description, one dict a dimension, as reports show it."""
+        return [describe(d) for d in self.dimensions]
+
+
+def _combinations(dimensions: Sequence[Dimension]) -> Iterator[Point]:
+    """Yield every combination of the active values, the last dimension running fastest."""
+    if not any(d.when for d in dimensions):
+        keys = [d.key for d in dimensions]
+        for combination in itertools.product(*(d.values for d in dimensions)):
+            yield dict(zip(keys, combination, strict=True))
+        return
+    yield from _branch(dimensions, {})
+
+
+def _branch(dimensions: Sequence[Dimension], values: dict[str, Value]) -> Iterator[Point]:
+    if not dimensions:
+        yield dict(values)
+        return
+    first, rest = dimensions[0], dimensions[1:]
+    if not all(key in values and values[key] in allowed for key, allowed in first.when.items()):
+        yield from _branch(rest, values)
+        return
+    for value in first.values:
+        yield from _branch(rest, {**values, first.key: value})

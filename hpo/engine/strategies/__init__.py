@@ -1,0 +1,50 @@
+"""The strategies by name, and how one is made from a configuration."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.engine.space.space import Space
+from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
+from hpo.engine.strategies.first import FirstPoints
+from hpo.engine.strategies.grid import GridSearch, GridSettings
+from hpo.engine.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving
+from hpo.engine.strategies.optuna_sampler import OptunaModel, QuasiRandom
+from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, QmcSettings, TpeSettings
+from hpo.engine.strategies.protocol import Settings, Strategy
+from hpo.engine.strategies.random import RandomSearch, RandomSettings
+from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
+from hpo.errors import ConfigError, nearest
+
+STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
+    "grid": (GridSettings, GridSearch),
+    "random": (RandomSettings, RandomSearch),
+    "shifting_window": (ShiftingWindowSettings, ShiftingWindow),
+    "evolutionary": (EvolutionarySettings, Evolutionary),
+    "successive_halving": (HalvingSettings, SuccessiveHalving),
+    "hyperband": (HalvingSettings, Hyperband),
+    "tpe": (TpeSettings, OptunaModel),
+    "gp": (GpSettings, OptunaModel),
+    "cma_es": (CmaEsSettings, OptunaModel),
+    "qmc": (QmcSettings, QuasiRandom),
+}
+
+# Those that train a point by amounts, and so need an objective whose trainings can be continued.
+BY_AMOUNT = ("successive_halving", "hyperband")
+
+__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "make_strategy"]
+
+
+def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
+    """Return the strategy that `settings["name"]` names, with the other settings checked.
+
+    Raises:
+        ConfigError: when there is no strategy of that name or it does not fit the space.
+        pydantic.ValidationError: when a setting is unknown, of the wrong type or out of bounds.
+    """
+    name = settings.get("name", "")
+    if not isinstance(name, str) or name not in STRATEGIES:
+        hint = nearest(str(name), STRATEGIES)
+        raise ConfigError(f"strategy: must be one of {', '.join(STRATEGIES)}, given {name!r}{hint}")
+    settings_type, strategy_type = STRATEGIES[name]
+    strategy: Strategy = strategy_type(settings_type.model_validate(dict(settings)), space, seed)
+    return FirstPoints(strategy) if space.first else strategy

@@ -1,0 +1,174 @@
+"""Evolutionary search: the best points have children, the worst are deleted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.space import Point, Space
+from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.preselection import most_promising
+from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.strategies.stratified import draw_stratified
+from hpo.engine.trials.history import History
+
+
+class EvolutionarySettings(Settings):
+    """Settings of evolutionary search.
+
+    Attributes:
+        population: points of the first generation.
+        opening: how they are drawn: `stratified` over every dimension, or at `random`.
+        generations: how many there are, the first population among them; None lets the budget end the search.
+        surviving: share of the population that lives on (rounded, at least 1) and has children.
+        children: points of a later generation; None = as many as do not survive.
+        growth: a generation has at least this share of the trials so far, so that a long study keeps more
+            workers busy.
+        candidates: children made for each one that is trained; those that the trials near them speak for
+            are. 1 = every child is trained.
+        crossover: probability that a hyperparameter comes from the second parent and not from the first.
+        mutation: probability that a hyperparameter of a child is changed; None is 1 / number of its dimensions.
+        mutation_steps: how far a mutation moves along ordered values, at most, in neighbouring values, all
+            distances alike; None = one value with probability 1/2, two with 1/4, and so on.
+        mutation_scale: standard deviation of the Gaussian step on a range, as a share of its (log) length.
+    """
+
+    population: int = Field(ge=2, le=MOST)
+    opening: Literal["stratified", "random"]
+    generations: int | None = Field(ge=1, le=MOST)
+    surviving: float = Field(gt=0, lt=1)
+    children: int | None = Field(ge=1, le=MOST)
+    growth: float = Field(ge=0, le=1)
+    candidates: int = Field(ge=1, le=MOST)
+    crossover: float = Field(ge=0, le=1)
+    mutation: float | None = Field(ge=0, le=1)
+    mutation_steps: int | None = Field(ge=1, le=MOST)
+    mutation_scale: float = Field(gt=0, le=1)
+
+    @property
+    def survivors(self) -> int:
+        """How many points live on."""
+        return max(1, round(self.surviving * self.population))
+
+    def generation(self, trials: int) -> int:
+        """Return how many children the next generation has, after so many trials."""
+        children = self.children or self.population - self.survivors
+        return max(children, int(self.growth * trials))
+
+    @model_validator(mode="after")
+    def _has_children(self) -> Self:
+        if self.survivors >= self.population:
+            raise PydanticCustomError(
+                "cross_field",
+                "must leave room for children, given {survivors} survivors of {population}; lower strategy.surviving",
+                {
+                    "survivors": self.survivors,
+                    "population": self.population,
+                    "keys": ["strategy.surviving", "strategy.population"],
+                },
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Evolutionary:
+    """Delete the worst, pair the best at random, cross and mutate.
+
+    First points: `population` of them, spread evenly over every dimension. In each later generation the
+    best complete points of the whole history (`surviving` of the population) have children: two different
+    survivors are paired at random, each hyperparameter is taken from one or the other, and is changed with a
+    probability: to another value near it where values have an order, to any other where not, by a Gaussian
+    step, reflected at the ends, on the (log) scale of a range. Of `candidates` children for each place in the
+    generation those are trained that the trials near them speak for; see `most_promising`. A child that has been tried
+    already is made again; where no new one is found, a random point takes its place. Failures have no
+    children, ties go to the earlier trial; while no trial is complete, points are drawn at random. Ends after its
+    generations, or when a finite space is exhausted.
+
+    Because the worst are always the ones deleted, the survivors of a generation are the best of the whole
+    history, and nothing has to be remembered between rounds.
+
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies
+    (Beyer & Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. The
+    lecture's generations are `opening: random`, `children: null`, `growth: 0`, `candidates: 1`, `mutation_steps: 1`.
+
+    Example: with population 6, surviving 0.3 and 2 children, round 0 has 6 points; in round 1 the best 2 have 16
+    candidates for children, 2 of which are trained.
+    """
+
+    settings: EvolutionarySettings
+    space: Space
+    seed: int
+
+    @property
+    def announcement(self) -> str:
+        """One line on the generations."""
+        settings = self.settings
+        generations = f"{settings.generations} generations" if settings.generations else "generations"
+        more = f" (or {settings.growth:.0%} of the trials so far, if more)" if settings.growth else ""
+        return (
+            f"evolutionary: {generations}, the first of {settings.population} points, each later one of "
+            f"{settings.generation(0)} children of the best {settings.survivors}{more}"
+        )
+
+    def next_round(self, history: History) -> Sequence[Point]:
+        """Return the first population, or the children of the best points so far."""
+        settings = self.settings
+        if settings.generations and history and history[-1].round + 1 >= settings.generations:
+            return []
+        rng = np.random.default_rng((self.seed, len(history)))
+        # Trials of other studies count as members of the first population; given points come on top.
+        missing = settings.population - len(history)
+        if missing > 0:
+            draw_first = draw_stratified if settings.opening == "stratified" else draw_untried
+            return draw_first(self.space, rng, history.keys, missing)
+        parents = [trial.point for trial in history.ranked(settings.survivors) if trial.score is not None]
+        count = settings.generation(len(history))
+        if not parents:
+            return draw_untried(self.space, rng, history.keys, count)
+        made = draw_untried(
+            self.space, rng, history.keys, count * settings.candidates, lambda: self.child(parents, rng)
+        )
+        return made if len(made) <= count else most_promising(self.space, history, made, count)
+
+    def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
+        """Return a child of two different parents (of the only one, where there is one), mutated."""
+        pair = [parents[int(i)] for i in rng.permutation(len(parents))[:2]]
+        first, second = pair[0], pair[-1]
+        probability = self.settings.mutation
+        if probability is None:
+            probability = 1 / max(len(first), 1)
+        values: dict[str, Value] = {}
+        for dimension in self.space.dimensions:
+            # A dimension that only one parent has comes from that parent; `complete` drops it if inactive.
+            sources = [p for p in (first, second) if dimension.key in p]
+            if sources:
+                chosen = sources[-1] if rng.random() < self.settings.crossover else sources[0]
+                values[dimension.key] = chosen[dimension.key]
+                if rng.random() < probability:
+                    values[dimension.key] = self.mutated(dimension, values[dimension.key], rng)
+        return self.space.complete(values, rng)
+
+    def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
+        """Return another value of the dimension near this one (the same where there is no other)."""
+        if isinstance(dimension, Range):
+            assert isinstance(value, int | float)
+            unit = dimension.to_unit(value) + float(rng.normal(0.0, self.settings.mutation_scale))
+            # Reflected, not clipped: a search near the end of a range would propose the end itself again and again.
+            return dimension.from_unit(1 - abs(1 - abs(unit) % 2))
+        last = len(dimension.values) - 1
+        if last == 0:
+            return value
+        place = dimension.values.index(value)
+        if not dimension.ordered:
+            other = int(rng.integers(last))
+            return dimension.values[other + (other >= place)]
+        while True:
+            steps = self.settings.mutation_steps
+            distance = int(rng.geometric(0.5)) if steps is None else int(rng.integers(1, steps + 1))
+            target = place + distance * (1 if rng.random() < 0.5 else -1)
+            if 0 <= target <= last:
+                return dimension.values[target]

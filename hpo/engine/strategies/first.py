@@ -1,0 +1,41 @@
+"""Any strategy, with points to try before its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.strategies.protocol import Strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal
+
+
+@dataclass(frozen=True)
+class FirstPoints:
+    """Puts the space's first points at the head of the first round; after that the strategy is alone.
+
+    Points of other studies' trials, which the history may begin with, are not tried again.
+    """
+
+    strategy: Strategy
+
+    @property
+    def space(self) -> Space:
+        """The space searched."""
+        return self.strategy.space
+
+    @property
+    def announcement(self) -> str:
+        """The strategy's own line, with the number of first points."""
+        return f"{self.strategy.announcement}; first {len(self.space.first)} given points"
+
+    def next_round(self, history: History) -> Sequence[Point | Proposal]:
+        """Return the strategy's next round, the first points before it where it is the first."""
+        proposed = self.strategy.next_round(history)
+        if any(trial.round >= 0 for trial in history[-1:]):
+            return proposed
+        first = {point_key(point): point for point in self.space.first if point_key(point) not in history.keys}
+        others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
+        # A strategy that trains points by amounts begins with these too on its first rung.
+        amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
+        given = [Proposal(point, amounts[0]) if amounts else point for point in first.values()]
+        return [*given, *others]

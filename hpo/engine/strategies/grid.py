@@ -1,0 +1,78 @@
+"""Grid search: every combination of the finite values."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from hpo.engine.space.dimensions import Range
+from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.trials.history import History
+from hpo.errors import SpaceError
+
+
+class GridSettings(Settings):
+    """Settings of grid search.
+
+    Attributes:
+        order: `lexicographic` runs through the space as it is written, the last dimension fastest;
+            `shuffled` takes the same points in a random order, so that a budget below the grid's size
+            does not leave whole values out.
+        max_points: a grid of more points is refused.
+        round_size: points proposed together.
+    """
+
+    order: Literal["lexicographic", "shuffled"]
+    max_points: int = Field(ge=1, le=MOST)
+    round_size: int = Field(ge=1, le=MOST)
+
+
+@dataclass(frozen=True)
+class GridSearch:
+    """Try every point of a finite space once.
+
+    First points: the first of the order. Failures and ties: of no influence. Ends when every combination
+    has been tried.
+
+    Example: `num_layers` in 1, 2 and `lr` in 0.1, 0.01 gives, in lexicographic order,
+    (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).
+
+    Raises:
+        SpaceError: when a range has no `points`, or the grid is larger than `max_points`.
+    """
+
+    settings: GridSettings
+    space: Space
+    seed: int
+
+    def __post_init__(self) -> None:
+        for dimension in self.space.dimensions:
+            if isinstance(dimension, Range) and not dimension.integer:
+                raise SpaceError(
+                    f"space.{dimension.key}: grid search needs finitely many values, given a range from "
+                    f"{dimension.low} to {dimension.high}; add points, such as space.{dimension.key}.points=5"
+                )
+        size = self.space.size or 0
+        if size > self.settings.max_points:
+            raise SpaceError(
+                f"space: the grid has {size:,} points, allowed are {self.settings.max_points:,}; give fewer "
+                f"values, or raise strategy.max_points"
+            )
+
+    @property
+    def announcement(self) -> str:
+        """One line on the number of points."""
+        return f"grid: {self.space.size:,} points in {self.settings.order} order"
+
+    def next_round(self, history: History) -> Sequence[Point]:
+        """Return the next `round_size` points of the order that have not been tried."""
+        points: Sequence[Point] = list(self.space.points())
+        if self.settings.order == "shuffled":
+            # The seed alone, not the length of the history: one order for the whole search.
+            points = [points[int(i)] for i in np.random.default_rng(self.seed).permutation(len(points))]
+        untried = (point for point in points if point_key(point) not in history.keys)
+        return list(itertools.islice(untried, self.settings.round_size))

@@ -1,0 +1,184 @@
+"""Successive halving and Hyperband: train many points a little, and the best of them on."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from hpo.engine.space.space import Space
+from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal, Trial
+
+
+class HalvingSettings(Settings):
+    """Settings of successive halving and of Hyperband.
+
+    Attributes:
+        min_amount: r, what every point is trained for at first (epochs; for a table, places on its curves).
+        max_amount: R, what the last survivors are trained for altogether.
+        eta: one in `eta` points survives a rung, and is trained `eta` times as far.
+    """
+
+    min_amount: int = Field(ge=1, le=MOST)
+    max_amount: int = Field(ge=1, le=MOST)
+    eta: int = Field(ge=2, le=MOST)
+
+    @field_validator("max_amount", mode="before")
+    @classmethod
+    def _is_given(cls, value: Any) -> Any:
+        # What conf/ leaves where there are no epochs to take it from.
+        if value is None:
+            raise PydanticCustomError("missing", "is missing")
+        return value
+
+    @model_validator(mode="after")
+    def _has_rungs(self) -> Self:
+        if self.min_amount >= self.max_amount:
+            raise PydanticCustomError(
+                "cross_field",
+                "must rise, given {low} and {high}; with a single amount nothing is halved",
+                {
+                    "low": self.min_amount,
+                    "high": self.max_amount,
+                    "keys": ["strategy.min_amount", "strategy.max_amount"],
+                },
+            )
+        return self
+
+    @property
+    def num_halvings(self) -> int:
+        """How often points are trained `eta` times as far until they reach `max_amount`.
+
+        The paper's s_max rounded up, not down: where `max_amount` is no power of `eta`, the first rung is rounded.
+        """
+        halvings, amount = 0, self.min_amount
+        while amount < self.max_amount:
+            halvings, amount = halvings + 1, amount * self.eta
+        return halvings
+
+    def amounts(self, num_halvings: int) -> list[int]:
+        """Return the amounts of a bracket's rungs: rising by `eta`, the last one `max_amount`."""
+        amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
+        return sorted(set(amounts))
+
+    @property
+    def brackets(self) -> list[int]:
+        """Return how often each kind of bracket halves, from the most to none; all begin with other amounts."""
+        kinds: dict[int, int] = {}
+        for num_halvings in range(self.num_halvings, -1, -1):
+            kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
+        return list(kinds.values())
+
+    def first_points(self, num_halvings: int) -> int:
+        """Return how many points a bracket begins with: n of algorithm 1, so that every bracket costs much the same."""
+        longest = self.num_halvings + 1
+        points: int = self.eta**num_halvings
+        return math.ceil(longest * points / (num_halvings + 1))
+
+
+@dataclass(frozen=True)
+class SuccessiveHalving:
+    """One bracket after the other: random points on the first rung, the best 1 / eta of each rung on the next.
+
+    Synchronous, and so deterministic: a round is a rung, and all of a rung are finished before the next is proposed.
+    A survivor goes on from its own checkpoint, never from scratch, so a rung costs only what it adds. First points:
+    eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung of which too
+    few succeeded passes on fewer. The budget counts trials, one a point and rung. Ends when a finite space is
+    exhausted.
+
+    Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
+    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. Where we differ: brackets
+    follow upon each other with new points until the budget ends.
+
+    Example: min_amount 1, max_amount 9, eta 3: 9 points for 1 epoch, the best 3 for 2 more, the best one for 6 more.
+    """
+
+    settings: HalvingSettings
+    space: Space
+    seed: int
+
+    def next_halvings(self, last: int | None) -> int:  # noqa: ARG002 -- the same call as its siblings
+        """Return how often the next bracket halves, given how often the last one did (None before the first)."""
+        return self.settings.num_halvings
+
+    @property
+    def announcement(self) -> str:
+        """One line on the rungs."""
+        halvings = self.next_halvings(None)
+        amounts = ", ".join(map(str, self.settings.amounts(halvings)))
+        first = self.settings.first_points(halvings)
+        return f"successive halving: {first} points, the best 1 in {self.settings.eta} of them on, by {amounts}"
+
+    def next_round(self, history: History) -> Sequence[Proposal]:
+        """Return the next rung of the bracket, or the first of a new one."""
+        halvings, rung = self._place(history)
+        if halvings is not None:
+            amounts = self.settings.amounts(halvings)
+            survivors = self._survivors(history, halvings, rung) if rung < len(amounts) else []
+            if survivors:
+                return [Proposal(t.point, amounts[rung], t.number, amounts[rung - 1]) for t in survivors]
+        halvings = self.next_halvings(halvings)
+        rng = np.random.default_rng((self.seed, len(history)))
+        points = draw_untried(self.space, rng, history.keys, self.settings.first_points(halvings))
+        return [Proposal(point, self.settings.amounts(halvings)[0]) for point in points]
+
+    def _place(self, history: History) -> tuple[int | None, int]:
+        """Return how often the last bracket halves (None where there is none), and which rung is next, from 0.
+
+        Read from the end of the history back to the rung that began from nothing.
+        """
+        rung = 0
+        last_round = None
+        for place in range(len(history) - 1, -1, -1):
+            trial: Trial = history[place]
+            if trial.round < 0:
+                break
+            rung += trial.round != last_round
+            last_round = trial.round
+            if trial.trained == 0:
+                return next((s for s in self.settings.brackets if self.settings.amounts(s)[0] == trial.amount), 0), rung
+        return None, 0
+
+    def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
+        """Return the trials of the last round that are trained further, the best first."""
+        count = max(1, self.settings.first_points(halvings) // self.settings.eta**rung)
+        last: list[Trial] = []
+        for place in range(len(history) - 1, -1, -1):
+            if history[place].round != history[-1].round:
+                break
+            last.append(history[place])
+        # One that a race stopped has no state on all folds, and was behind anyway.
+        alive = [trial for trial in last if trial.state == "complete"]
+        return sorted(alive, key=lambda trial: (trial.loss, trial.number))[:count]
+
+
+@dataclass(frozen=True)
+class Hyperband(SuccessiveHalving):
+    """Brackets of successive halving that begin with fewer and fewer points, each trained longer at first.
+
+    Which amount is enough to tell good from bad is not known; so brackets of all kinds take turns: from the one that
+    halves most to the one that trains all its points to the end, and again. All else as in successive halving.
+
+    Source: Li, Jamieson, DeSalvo, Rostamizadeh & Talwalkar 2018, "Hyperband", JMLR 18, algorithm 1.
+
+    Example: min_amount 1, max_amount 9, eta 3: brackets of 9 points from 1, of 5 points from 3, and of 3 points
+    from 9, then 9 points again.
+    """
+
+    def next_halvings(self, last: int | None) -> int:
+        """Return how often the next bracket halves (s of algorithm 1): from the most down to never, and again."""
+        kinds = self.settings.brackets
+        return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]
+
+    @property
+    def announcement(self) -> str:
+        """One line on the brackets."""
+        kinds = self.settings.brackets
+        brackets = ", ".join(f"{self.settings.first_points(s)} from {self.settings.amounts(s)[0]}" for s in kinds)
+        return f"hyperband: brackets of points from an amount of training: {brackets}, up to {self.settings.max_amount}"

@@ -1,0 +1,165 @@
+"""Optuna's TPE, Gaussian process, CMA-ES and quasi-random samplers as strategies: their settings and rounds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpo.engine.space.dimensions import Dimension, Range
+from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, QmcSettings, TpeSettings
+from hpo.engine.trials.history import History
+from hpo.errors import SpaceError
+
+if TYPE_CHECKING:
+    from hpo.engine.strategies.optuna_study import Proposals, QuasiRandomSequence
+
+# A quasi-random sequence is followed up to this many of its points for each point asked of it, and a few more;
+# what lacks then is drawn uniformly. It is reached where nearly the whole of a finite space has been tried, or
+# where fewer than one point in five keeps the rules of the space.
+_SEQUENCE_STRETCH = 5
+_SEQUENCE_START = 100
+# Whole numbers of a range that Optuna's Gaussian process may hold as a list: 80 MB.
+_MOST_LISTED = 10_000_000
+
+
+@dataclass(frozen=True)
+class OptunaModel:
+    """Rounds asked of Optuna's TPE, Gaussian process or CMA-ES, each of which sees the history as an Optuna study.
+
+    First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal
+    distribution in the middle of the space, its standard deviation a sixth of every range. Ordered values go in as
+    whole numbers, their ranks, so that the sampler sees their order but not their spacing; choices as categories;
+    ranges as they are. A dimension with a condition is modelled apart (TPE) or drawn at random (the Gaussian
+    process, CMA-ES); CMA-ES draws choices at random too, since it knows numbers only.
+
+    A failed trial is given to Optuna as complete with an infinite loss: TPE and CMA-ES look at ranks alone,
+    where it comes last, and the Gaussian process reads it as the worst loss that was seen. Optuna's own FAIL would hide
+    it, and the sampler would propose the same bad region again. Ties are Optuna's to break. A proposal that has been
+    tried, or that the space does not contain, is answered at once (with its known loss, where it has one) and
+    another is asked for; after `patience` such proposals in a row the rest of the round is drawn uniformly from
+    what is untried. Ends when a finite space is exhausted; never on an infinite one.
+
+    A round depends on nothing but settings, space, seed and history: the sampler is made anew for each round with a
+    seed from (seed, number of trials), and CMA-ES, whose state is the sequence of its generations, is told the whole
+    history in order. What was told is remembered, so that it is told once only.
+
+    Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
+    Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
+    Improvement"); Hansen 2016, "The CMA Evolution Strategy: A Tutorial".
+
+    Example: TPE with round_size 4 and startup 10 proposes three rounds of 4 random points, then rounds of 4 from
+    its model of the best and the other trials so far.
+    """
+
+    settings: TpeSettings | GpSettings | CmaEsSettings
+    space: Space
+    seed: int
+
+    def __post_init__(self) -> None:
+        for dimension in self.space.dimensions if isinstance(self.settings, GpSettings) else ():
+            if isinstance(dimension, Range) and dimension.integer and dimension.high - dimension.low > _MOST_LISTED:
+                raise SpaceError(
+                    f"space.{dimension.key}: has more than {_MOST_LISTED:,} whole numbers, which Optuna's gp lists one "
+                    f"by one; give a smaller range, one without `integer`, or another strategy"
+                )
+
+    @property
+    def round_size(self) -> int:
+        """How many points are proposed together."""
+        if not isinstance(self.settings, CmaEsSettings):
+            return self.settings.round_size
+        return self.settings.population or 4 + math.floor(3 * math.log(max(len(self.numeric), 1)))
+
+    @property
+    def numeric(self) -> tuple[Dimension, ...]:
+        """The dimensions that CMA-ES models: ordered, with more than one value, in every point."""
+        return tuple(d for d in self.space.dimensions if d.ordered and not d.when and len(d.values) != 1)
+
+    @property
+    def announcement(self) -> str:
+        """One line on the rounds."""
+        if not isinstance(self.settings, CmaEsSettings):
+            return (
+                f"{self.settings.name}: rounds of {self.round_size} points, the first {self.settings.startup} points "
+                f"at random"
+            )
+        others = len(self.space.dimensions) - len(self.numeric)
+        at_random = f"; {others} dimensions without order, or with a condition or one value, at random"
+        return (
+            f"cma_es: generations of {self.round_size} points in {len(self.numeric)} dimensions"
+            f"{at_random if others else ''}"
+        )
+
+    def next_round(self, history: History) -> Sequence[Point]:
+        """Return `round_size` untried points, fewer where the space holds no more."""
+        remaining = None if self.space.size is None else self.space.size - len(history.keys)
+        rng = np.random.default_rng((self.seed, len(history)))
+        if remaining is not None and remaining <= self.round_size:
+            # Every point that is left comes: there is nothing to choose.
+            return draw_untried(self.space, rng, history.keys, self.round_size)
+        sampler_seed = int(rng.integers(2**31))
+        points = self._proposals.asked(history, self.round_size, sampler_seed, self.settings.patience)
+        tried = {*history.keys, *(point_key(point) for point in points)}
+        return [*points, *draw_untried(self.space, rng, tried, self.round_size - len(points))]
+
+    @cached_property
+    def _proposals(self) -> "Proposals":
+        """Optuna's side, which remembers what it was told; it is imported when a round is asked for."""
+        from hpo.engine.strategies.optuna_study import Proposals
+
+        return Proposals(self.space, self.settings, self.round_size, [d.key for d in self.numeric])
+
+
+@dataclass(frozen=True)
+class QuasiRandom:
+    """Points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws do.
+
+    First points: the first of the sequence. Ordered values and choices take equal shares of their axis; a value on
+    the axis of a dimension that is not active is dropped. Points of the sequence that have been tried, or that the
+    space does not contain, are passed over. Failures and ties: of no influence. Ends when a finite space is exhausted,
+    whose last points, which the sequence is slow to find, are drawn uniformly; never on an infinite one.
+
+    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the
+    sequences are SciPy's through Optuna's QMCSampler, scrambled after Owen 1998.
+
+    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 begins in the corner of
+    the lowest values, then the middle of both.
+    """
+
+    settings: QmcSettings
+    space: Space
+    seed: int
+
+    @property
+    def announcement(self) -> str:
+        """One line on the sequence."""
+        kind = "scrambled " if self.settings.scramble else ""
+        return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
+
+    def next_round(self, history: History) -> Sequence[Point]:
+        """Return the next `round_size` untried points of the sequence."""
+        count = self.settings.round_size
+        rng = np.random.default_rng((self.seed, len(history)))
+        remaining = None if self.space.size is None else self.space.size - len(history.keys)
+        if remaining is not None and remaining <= count:
+            return draw_untried(self.space, rng, history.keys, count)
+        points: dict[str, Point] = {}
+        for place in range(_SEQUENCE_STRETCH * (len(history) + count) + _SEQUENCE_START):
+            if len(points) == count:
+                break
+            key, point = self._sequence[place]
+            if key not in history.keys and key not in points and self.space.contains(point):
+                points[key] = point
+        tried = {*history.keys, *points}
+        return [*points.values(), *draw_untried(self.space, rng, tried, count - len(points))]
+
+    @cached_property
+    def _sequence(self) -> "QuasiRandomSequence":
+        from hpo.engine.strategies.optuna_study import QuasiRandomSequence
+
+        return QuasiRandomSequence(self.space, self.settings, self.seed)

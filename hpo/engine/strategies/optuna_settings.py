@@ -1,0 +1,61 @@
+"""Settings of the strategies that are Optuna's samplers."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from hpo.engine.strategies.protocol import MOST, Settings
+
+
+class TpeSettings(Settings):
+    """Settings of the tree-structured Parzen estimator.
+
+    Attributes:
+        round_size: points proposed together. Within a round TPE knows of the others without their results
+            ("constant liar"), so a long round keeps workers busy and learns later.
+        startup: trials that are drawn at random before there is a model.
+        candidates: draws from the model of good points, of which the most promising is proposed.
+        patience: proposals in a row that may be unusable (tried before, or against the rules of the space)
+            before the rest of the round is drawn uniformly.
+    """
+
+    round_size: int = Field(ge=1, le=MOST)
+    startup: int = Field(ge=1, le=MOST)
+    candidates: int = Field(ge=1, le=MOST)
+    patience: int = Field(ge=0, le=MOST)
+
+
+class GpSettings(Settings):
+    """Settings of Bayesian optimisation with a Gaussian process; each means what it means for TPE."""
+
+    round_size: int = Field(ge=1, le=MOST)
+    startup: int = Field(ge=1, le=MOST)
+    patience: int = Field(ge=0, le=MOST)
+
+
+class CmaEsSettings(Settings):
+    """Settings of CMA-ES.
+
+    Attributes:
+        population: points in a generation, which is a round; None is 4 + floor(3 ln n) for n ordered dimensions
+            (Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48).
+        patience: as for TPE.
+    """
+
+    # With fewer than four points the recombination of eq. 49-51 divides by zero.
+    population: int | None = Field(ge=4, le=MOST)
+    patience: int = Field(ge=0, le=MOST)
+
+
+class QmcSettings(Settings):
+    """Settings of quasi-random search.
+
+    Attributes:
+        sequence: `sobol` or `halton`.
+        scramble: whether the sequence is randomised by the study's seed; without, every seed gives the same points.
+        round_size: points proposed together; the sequence does not depend on results.
+    """
+
+    sequence: Literal["sobol", "halton"]
+    scramble: bool
+    round_size: int = Field(ge=1, le=MOST)

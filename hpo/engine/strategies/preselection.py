@@ -1,0 +1,65 @@
+"""Choosing among candidates: which points the trials near them speak for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.space import Point, Space
+from hpo.engine.trials.history import History
+
+# How fast a trial's say falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
+# to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by less than its noise.
+_SHARPNESS = 10.0
+# The latest trials that have a say: it bounds the time of a round in a long study.
+_MEMORY = 300
+
+
+def most_promising(space: Space, history: History, candidates: Sequence[Point], count: int) -> list[Point]:
+    """Return the `count` candidates with the lowest expected rank, best first; ties to the earlier candidate.
+
+    The expected rank of a candidate is the mean of the ranks of the trials so far (0 = best, failures last),
+    weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of how far apart the two
+    values are, as a share of the (log) range; 1 for different choices, and where only one of the two points has
+    the dimension. Ranks, not losses, so that neither failures nor a diverged trial drown the others.
+
+    Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin
+    2011, "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
+    """
+    trials = history[-_MEMORY:]
+    losses = np.array([trial.loss for trial in trials])
+    # How many trials were better: equal losses, and all failures, share a rank.
+    ranks = np.searchsorted(np.sort(losses), losses) / len(losses)
+    distances = np.zeros((len(candidates), len(trials)))
+    for dimension in space.dimensions:
+        distances += _distances(dimension, candidates, [trial.point for trial in trials])
+    # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
+    weights = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
+    expected = weights @ ranks / weights.sum(axis=1)
+    return [candidates[int(i)] for i in np.argsort(expected, kind="stable")[:count]]
+
+
+def _distances(dimension: Dimension, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
+    """Return how far apart the points are in one dimension, 0 to 1: shape (left, right)."""
+    a, b = _places(dimension, left)[:, None], _places(dimension, right)[None, :]
+    apart = np.abs(a - b) if dimension.ordered else (a != b).astype(float)
+    absent_a, absent_b = np.isnan(a), np.isnan(b)
+    distances: NDArray[np.float64] = np.where(absent_a | absent_b, (absent_a != absent_b).astype(float), apart)
+    return distances
+
+
+def _places(dimension: Dimension, points: Sequence[Point]) -> NDArray[np.float64]:
+    """Return where each point's value lies, 0 to 1 where there is an order; not a number where it has none."""
+    places: dict[Value, float] = {}
+    if not isinstance(dimension, Range):
+        places = {value: i / max(len(dimension.values) - 1, 1) for i, value in enumerate(dimension.values)}
+
+    def place(value: Value) -> float:
+        if not isinstance(dimension, Range):
+            return places[value]
+        assert isinstance(value, int | float)
+        return dimension.to_unit(value)
+
+    key = dimension.key
+    return np.array([place(point[key]) if key in point else np.nan for point in points])

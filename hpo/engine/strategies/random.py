@@ -1,0 +1,52 @@
+"""Uniform random search without repeats."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field
+
+from hpo.engine.space.space import Point, Space
+from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.trials.history import History
+
+
+class RandomSettings(Settings):
+    """Settings of random search.
+
+    Attributes:
+        round_size: points proposed together. The draws do not depend on results, so a long round costs
+            nothing and keeps every worker busy; it is part of the study's identity.
+    """
+
+    round_size: int = Field(ge=1, le=MOST)
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """Draw every dimension uniformly, log-uniformly on log ranges; never the same point twice.
+
+    First points: drawn like all others. Failures and ties: of no influence. Ends when a finite space is
+    exhausted; never on an infinite one.
+
+    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13; without
+    replacement, which the paper leaves open.
+
+    Example: over `num_layers` in 1, 2, 3 it proposes the three values in a random order, then nothing.
+    """
+
+    settings: RandomSettings
+    space: Space
+    seed: int
+
+    @property
+    def announcement(self) -> str:
+        """One line on the size of the space."""
+        size = self.space.size
+        return f"random: {f'{size:,} points' if size else 'an infinite space'}, drawn uniformly without repeats"
+
+    def next_round(self, history: History) -> Sequence[Point]:
+        """Return `round_size` untried points, fewer where the space holds no more."""
+        rng = np.random.default_rng((self.seed, len(history)))
+        return draw_untried(self.space, rng, history.keys, self.settings.round_size)

@@ -1,0 +1,235 @@
+"""Shifting-window search: random draws from a window that moves to the best value of every dimension."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from hpo.config.keys import flatten
+from hpo.engine.space.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
+from hpo.engine.space.space import Point, Space
+from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.strategies.stratified import draw_stratified
+from hpo.engine.strategies.windows import window
+from hpo.engine.trials.history import History
+from hpo.errors import ConfigError, nearest
+
+# The shortest window of random length, in values: the centre and a neighbour on either side.
+_LEAST_VALUES = 3
+
+
+def _odd(value: int) -> int:
+    if value % 2 == 0:
+        raise ValueError("must be odd, so that the window has a middle")
+    return value
+
+
+def _flat(given: Any) -> Any:
+    return flatten(given) if isinstance(given, Mapping) else given
+
+
+Window = Annotated[int, Field(ge=1, le=MOST), AfterValidator(_odd)]
+
+
+class ShiftingWindowSettings(Settings):
+    """Settings of shifting-window search.
+
+    Attributes:
+        window: number of neighbouring values in a window, odd; a shorter dimension is its own window. None = of
+            random length, another for every draw, shorter the longer the search has gone on.
+        windows: exceptions to `window`, by dotted key.
+        range_window: length of the window on a range without `points`, as a share of its (log) length; None
+            = of random length, as `window`.
+        opening: where the first round is drawn: from the whole `space`, spread evenly over every dimension,
+            or from the `window` in the middle of every range (or at `start`).
+        start: value at the centre of the first window, by dotted key; elsewhere the dimension's default, or the
+            middle of the range.
+        first_draws: the number of points drawn in the first round; None = `draws`.
+        rounds: N, the number of rounds; None lets the budget end the search.
+        draws: N', the number of points drawn a round.
+        growth: a round has at least this share of the trials so far, so that a long study keeps more workers busy.
+        moving: probability that a hyperparameter is drawn from its window; the others keep the value at the
+            centre. None = 1 / number of dimensions; 1 = all are drawn.
+        credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
+            the value whose trials have the best `mean` or `median`. On a range without `points` it is always
+            the best trial's, since hardly a value comes twice.
+    """
+
+    window: Window | None
+    windows: Annotated[dict[str, Window], BeforeValidator(_flat)]
+    range_window: float | None = Field(gt=0, le=1)
+    opening: Literal["space", "window"]
+    start: Annotated[dict[str, Any], BeforeValidator(_flat)]
+    first_draws: int | None = Field(ge=1, le=MOST)
+    rounds: int | None = Field(ge=1, le=MOST)
+    draws: int = Field(ge=1, le=MOST)
+    growth: float = Field(ge=0, le=1)
+    moving: float | None = Field(gt=0, le=1)
+    credit: Literal["best", "mean", "median"]
+
+
+@dataclass(frozen=True)
+class ShiftingWindow:
+    """N rounds of N' random draws; after each, every window moves to the value that did best.
+
+    First points: from the whole space, spread evenly over every dimension, or from windows in the middle of
+    every range (the lower middle of an even number of values), or around `start` or the dimension's default.
+    After a round, per dimension, the value that led to the best performance among all trials so far becomes the
+    centre of its window, which is clipped to stay inside the range. A draw changes only some dimensions (`moving`,
+    one on average): each to a random value of its window, the others stay at their centres. Without a given length,
+    the windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
+    least three values: early draws look everywhere along a dimension, later ones more and more often close to the
+    best, yet never only there, so that no window gets stuck. Choices have no order and no window: they are drawn
+    from all their values.
+
+    Failures count as worst, ties go to the earlier trial; while every trial has failed the first round is drawn
+    again. Where the windows hold nothing untried, a point is drawn from the whole space. Ends after N rounds, or when
+    a finite space is exhausted.
+
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture leaves open which
+    trials are looked at and how credit is given; here it is all trials so far, and `credit` says how. Its literal
+    method is `window: 3`, `opening: window`, `moving: 1`, `growth: 0`: it draws all dimensions at once from windows
+    that never change their length, which is random search where the ranges are as short as the windows.
+
+    Example: over the range 4, 8, 16, 32, 64, 128, 256 and with `window: 3`, `opening: window`, the first window is
+    16, 32, 64. If 64 did best, the next window is 32, 64, 128; if 256 were best, 64, 128, 256.
+    """
+
+    settings: ShiftingWindowSettings
+    space: Space
+    seed: int
+
+    def __post_init__(self) -> None:
+        windowed = {d.key: d for d in self.space.dimensions if not isinstance(d, Choices)}
+        for field in ("windows", "start"):
+            for key in getattr(self.settings, field):
+                if key not in windowed:
+                    raise ConfigError(
+                        f"strategy.{field}.{key}: is not an ordered dimension of the space; allowed: "
+                        f"{', '.join(windowed)}{nearest(key, windowed)}"
+                    )
+        for key in self.settings.windows:
+            if isinstance(windowed[key], Range):
+                raise ConfigError(
+                    f"strategy.windows.{key}: has no effect on a range; set strategy.range_window, or give it points"
+                )
+        for key, value in self.settings.start.items():
+            if not allows(windowed[key], value):
+                raise ConfigError(f"strategy.start.{key}: {value!r} is not in the range; give one of its values")
+        if self.settings.start and self.settings.opening == "space":
+            raise ConfigError("strategy.start: has no effect with opening=space; set strategy.opening=window")
+        self._check_lengths([d for d in windowed.values() if not isinstance(d, Range)])
+
+    def _check_lengths(self, finite: Sequence[Dimension]) -> None:
+        for dimension in finite:
+            window = self.settings.windows.get(dimension.key, 0)
+            if window > len(dimension.values):
+                raise ConfigError(
+                    f"strategy.windows.{dimension.key}: is longer than the range, given {window} for "
+                    f"{len(dimension.values)} values; give an odd number up to that"
+                )
+        longest = max((len(d.values) for d in finite), default=math.inf)
+        if (self.settings.window or 0) > longest:
+            raise ConfigError(
+                f"strategy.window: is longer than every ordered range of the space, given {self.settings.window} "
+                f"where the longest has {longest} values; give an odd number up to that"
+            )
+
+    @property
+    def first_draws(self) -> int:
+        """The number of points drawn in the first round."""
+        return self.settings.first_draws or self.settings.draws
+
+    @property
+    def announcement(self) -> str:
+        """One line on the windows and rounds."""
+        settings = self.settings
+        windows = f"windows of {settings.window} values" if settings.window else "windows of random length"
+        more = f" (or {settings.growth:.0%} of the trials so far, if more)" if settings.growth else ""
+        return (
+            f"shifting window: {settings.rounds or 'rounds until the budget ends'}, the first of {self.first_draws} "
+            f"draws, each later one of {settings.draws}{more}, {windows}"
+        )
+
+    def next_round(self, history: History) -> Sequence[Point]:
+        """Return untried points from the windows that the history leads to."""
+        settings = self.settings
+        if settings.rounds and history and history[-1].round + 1 >= settings.rounds:
+            return []
+        rng = np.random.default_rng((self.seed, len(history)))
+        missing = self.first_draws - len(history)
+        has_led = any(trial.score is not None for trial in history.ranked(1))
+        if settings.opening == "space" and (missing > 0 or not has_led):
+            return draw_stratified(self.space, rng, history.keys, missing if missing > 0 else settings.draws)
+        count = missing if missing > 0 else max(settings.draws, int(settings.growth * len(history)))
+        centres = self.centres(history)
+        shortest = min(1.0, self.first_draws / max(len(history), 1))
+        best = history.ranked(1)
+        moving = settings.moving or 1 / (len(best[0].point) if best else len(self.space.dimensions))
+        return draw_untried(self.space, rng, history.keys, count, lambda: self.draw(centres, shortest, moving, rng))
+
+    def centres(self, history: History) -> Mapping[str, Value]:
+        """Return, by key, the value at the centre of each window; dimensions that no trial has led are absent."""
+        centres: dict[str, Value] = {
+            d.key: canonical(d, self.settings.start.get(d.key, d.default))
+            for d in self.space.dimensions
+            if d.key in self.settings.start or not isinstance(d.default, type)
+        }
+        leaders = [trial for trial in history.ranked(1) if trial.score is not None]
+        for dimension in self.space.dimensions if leaders else ():
+            key = dimension.key
+            if self.settings.credit != "best" and not isinstance(dimension, Range):
+                groups = _groups(key, history)
+                average = statistics.fmean if self.settings.credit == "mean" else statistics.median
+                if groups:
+                    # min() keeps the first of equals, and the groups stand in the order of their earliest trial.
+                    centres[key] = min(groups, key=lambda value: average(groups[value]))
+            elif key in leaders[0].point:
+                centres[key] = leaders[0].point[key]
+            else:  # A dimension that the best trial does not have.
+                having = (t for t in history.ranked() if key in t.point and t.score is not None)
+                leader = next(having, None)
+                if leader is not None:
+                    centres[key] = leader.point[key]
+        return centres
+
+    def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
+        """Return a point: some dimensions drawn from their windows, the others at the centres of theirs.
+
+        Args:
+            centres: by key, the value at the centre of a window; a dimension without one has it in its middle.
+            shortest: shortest window of random length, as a share of the range.
+            moving: probability that a dimension is drawn from its window.
+            rng: the source of randomness.
+        """
+        share = shortest ** float(rng.random())
+        values: dict[str, Value] = {}
+        for dimension in self.space.dimensions:
+            key = dimension.key
+            if key not in centres or rng.random() < moving:
+                values[key] = self.window(dimension, centres, share).draw(rng)
+            else:
+                values[key] = centres[key]
+        return self.space.complete(values, rng)
+
+    def window(self, dimension: Dimension, centres: Mapping[str, Value], share: float) -> Dimension:
+        """Return the dimension narrowed to its window; `share` is its length where the settings give none."""
+        settings = self.settings
+        length = settings.windows.get(dimension.key, settings.window)
+        if isinstance(dimension, Range):
+            share = settings.range_window or share
+        return window(dimension, centres.get(dimension.key, NoDefault), share, length, _LEAST_VALUES)
+
+
+def _groups(key: str, history: History) -> dict[Value, list[float]]:
+    """Return the losses of each value's trials, the values in the order of their earliest trial."""
+    losses: dict[Value, list[float]] = {}
+    for trial in history:
+        if key in trial.point:
+            losses.setdefault(trial.point[key], []).append(trial.loss)
+    return losses

@@ -1,0 +1,199 @@
+"""The one seam to what is trained: an objective, and the companions that its module may offer."""
+
+import functools
+import importlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
+from hpo.config.study_config import explain
+from hpo.engine.training.examples import Examples
+from hpo.engine.training.origin import origin_of, refuse_another
+from hpo.engine.training.own_place import OwnPlace
+from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
+from hpo.machine import machine_fault
+
+TaskDict = Mapping[str, Any]
+
+# Signs of what a user's own code says when it fails.
+_LONGEST_REASON = 200
+
+_COMPANIONS = (
+    *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
+    *("predict", "describe_prediction", "attention"),
+)
+
+
+_TAKE_CONFIG = ("check", "describe_data", "describe_method", "describe_search", "prepare_data", "describe_prediction")
+# What of their answers is shown to people; the rest (labels, hashes, a space) is not looked through.
+_SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A resolved objective. Only `run_fold` is required; the module offers the others by these names.
+
+    Attributes:
+        path: the dotted path `package.module:function`.
+        run_fold: `(task) -> dict` of numbers with the study's metric among them, or a generator that yields
+            a dict a step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
+            among them stands for the measured wall time.
+        check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
+        describe_data: `(config) -> dict` with the fields of `hpo.engine.training.examples.Examples`.
+        describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
+            `checkpoint` (which is scored) and `determinism`, a text each, and `metrics`, a definition by name.
+        prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
+            folder, so that workers read them by position and have no way to the others.
+        run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
+        predict: `(checkpoint_dir, inputs, options) -> list of str`; what the kept model makes of each input text.
+            `options` holds what the user gave of `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
+        describe_prediction: `(config) -> dict` with what `predict` reads: `inputs`, which is "text" or, for models that
+            read a row of numbers an input instead, "rows"; and `options`, by name `{"type": "integer" or "number",
+            "default": ...}`. Without it, texts and no options.
+        attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
+            (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
+            Both raise ValueError, in one line, for what they cannot read.
+        describe_search: `(config) -> dict` with what the objective knows of its own search: `space` (a tree as in
+            conf/space; the study's own overrides it), `points` (all that exist, or None), `folds` (how many it has
+            itself), `files` (that it reads: `path`, `sha256`, `bytes`), `notes` (lines for people) and `amounts_need`
+            (what its configuration lacks for trainings to be continued; None, or left out, where nothing does).
+        continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
+            `task["epochs"]` and goes on from the state that it left in `task["resume_dir"]`.
+
+    A configuration is given to all of them as a study has it, sealed: `resolve` wraps the module's own functions so
+    that they get it opened (`sealing.py`). `run_fold` and `run_test` are its own: the worker opens what they get.
+    """
+
+    path: str
+    run_fold: Callable[[TaskDict], Any]
+    check: Callable[[Mapping[str, Any]], None] | None = None
+    describe_data: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    describe_method: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    prepare_data: Callable[[Mapping[str, Any], Sequence[int], str], None] | None = None
+    run_test: Callable[[TaskDict], Mapping[str, float]] | None = None
+    predict: Callable[[str, Sequence[Any], Mapping[str, Any]], list[str]] | None = None
+    describe_prediction: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
+    describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    continues: bool = False
+
+    def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
+        """Raise ConfigError when the objective's own check refuses the configuration."""
+        if self.check is None:
+            return
+        self.check(config)
+
+    def examples(self, config: Mapping[str, Any]) -> Examples | None:
+        """Return what there is to split, or None for an objective that brings its own data.
+
+        Raises:
+            DataError: when the data cannot be read; the line names the file.
+        """
+        if self.describe_data is None:
+            return None
+        described = self.describe_data(config)
+        try:
+            return Examples(**described)
+        except (TypeError, AttributeError) as error:
+            module = self.path.partition(":")[0]
+            raise DataError(
+                f"objective: {module}.describe_data returns something else than Examples: {text_of(error)}"
+            ) from error
+
+    def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
+        """Write the development examples for the workers; return whether the objective reads them from there."""
+        if self.prepare_data is None:
+            return False
+        # Aside first, so that an interruption leaves no half of it under the name that workers read.
+        aside = data_dir.with_name(f".{data_dir.name}-{os.getpid()}")
+        shutil.rmtree(aside, ignore_errors=True)
+        self.prepare_data(config, list(indices), str(aside))
+        aside.rename(data_dir)
+        return True
+
+
+def resolve(path: str, import_from: str | None = None, secrets: Secrets | None = None) -> Objective:
+    """Import the objective's module and return it with its companions.
+
+    Args:
+        path: `package.module:function`.
+        import_from: a folder to import from besides what packages declare, such as the working directory.
+        secrets: what configurations are opened with besides the environment.
+
+    Raises:
+        ConfigError: when the module or the function does not exist, or may not be one: see `origin_of`.
+    """
+    origin = origin_of(path, import_from)
+    if import_from and import_from not in sys.path:
+        sys.path.insert(0, import_from)
+    module_name, _, function = path.partition(":")
+    try:
+        with OwnPlace(secrets or {}).entered():
+            module = importlib.import_module(module_name)
+    except (ImportError, SyntaxError, ValueError) as error:
+        text = told(text_of(error), secrets or {}, _LONGEST_REASON)
+        raise ConfigError(f"objective: cannot import '{module_name}': {text}; --debug shows where") from error
+    except BaseException as error:
+        if is_interruption(error):
+            raise
+        # The user's own module may raise anything, and end like a script.
+        text = told(text_of(error), secrets or {}, _LONGEST_REASON)
+        raise ConfigError(
+            f"objective: importing '{module_name}' raised {type(error).__name__}: {text}; --debug shows where"
+        ) from error
+    refuse_another(module, origin, import_from)
+    run_fold = getattr(module, function, None)
+    if not callable(run_fold):
+        raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
+    companions = {name: getattr(module, name, None) for name in _COMPANIONS}
+    for name in _TAKE_CONFIG:
+        companion = companions[name]
+        if companion is not None:
+            companions[name] = _guarded(companion, f"{module_name}.{name}", secrets or {})
+    return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))
+
+
+def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
+    """Return the function as it is called with a sealed configuration.
+
+    It gets that opened, and what it says quotes no opened value. Whatever it raises is an HpoError of one line.
+    """
+
+    @functools.wraps(companion)
+    def call(config: Mapping[str, Any], *arguments: Any) -> Any:
+        values = values_of(config, secrets)
+        try:
+            with OwnPlace(values).entered():
+                answer = companion(opened(config, values), *arguments)
+        except BaseException as error:
+            if is_interruption(error) or machine_fault(error) is not None:
+                raise
+            raise _refusal(name, error, values) from error
+        if not isinstance(answer, Mapping) or not values:
+            return answer
+        return {key: hidden_tree(part, values) if key in _SHOWN else part for key, part in answer.items()}
+
+    return call
+
+
+def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
+    """Return what a user is told of an error of a companion."""
+    if isinstance(error, HpoError):
+        return type(error)(hidden(str(error), values))
+    if isinstance(error, ValidationError):
+        return ConfigError(hidden(explain(error), values))
+    if isinstance(error, OSError) and error.filename is not None:
+        return DataError(hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values))
+    text = told(text_of(error), values)
+    if isinstance(error, ValueError) and text:
+        # Meant for people.
+        return ConfigError(text)
+    text, kind = text[:_LONGEST_REASON], type(error).__name__
+    return ConfigError(f"objective: {name} raised {f'{kind}: {text}' if text else kind}; --debug shows where")

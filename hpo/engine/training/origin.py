@@ -1,0 +1,74 @@
+"""Where the module of an objective may come from: decided before anything of it is imported."""
+
+import importlib.metadata
+import sys
+from functools import lru_cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import hpo
+from hpo.errors import ConfigError
+
+Origin = Literal["toolkit", "declared", "working directory"]
+
+# The group of entry points by which a package declares modules with objectives.
+GROUP = "hpo.objectives"
+_ROOT = Path(hpo.__file__).parents[1]
+_OURS = ("model.objective", "hpo.objectives")
+
+
+@lru_cache(maxsize=256)
+def origin_of(path: str, import_from: str | None) -> Origin:
+    """Return where an objective comes from, without importing it.
+
+    A configuration may be a stranger's, and any function of any library runs something: so only those are taken that
+    somebody meant as objectives.
+
+    Args:
+        path: `package.module:function`.
+        import_from: the working directory, or None.
+
+    Raises:
+        ConfigError: from nowhere that is allowed.
+    """
+    module, _, function = path.partition(":")
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        raise ConfigError(f"objective: '{module}' is part of Python; name a module of yours")
+    is_here = import_from is not None and PathFinder.find_spec(top, [import_from]) is not None
+    if top == "hpo" or (top == "model" and (not is_here or Path(str(import_from)) == _ROOT)):
+        if any(_is_within(module, ours) for ours in _OURS):
+            return "toolkit"
+        raise ConfigError(f"objective: '{module}' is part of hpo and trains nothing; name a module of yours")
+    if is_here:
+        return "working directory"
+    for declared in importlib.metadata.entry_points(group=GROUP):
+        if _is_within(module, declared.module) and (not declared.attr or declared.attr == function):
+            return "declared"
+    if find_spec(top) is None:
+        raise ConfigError(
+            f"objective: cannot import '{module}': there is no module '{top}' in the working directory, and no package "
+            f"of that name; allowed is package.module:function"
+        )
+    raise ConfigError(
+        f"objective: '{module}' is a package's that does not declare it as an objective; run from the folder that it "
+        f'lies in, or declare it in its pyproject.toml: [project.entry-points."{GROUP}"] {top} = "{module}"'
+    )
+
+
+def refuse_another(module: ModuleType, origin: Origin, import_from: str | None) -> None:
+    """Raise ConfigError where what was imported is another module of that name than the one that was meant."""
+    file = getattr(module, "__file__", None)
+    expected = {"toolkit": _ROOT, "working directory": Path(import_from or "")}.get(origin)
+    if expected is not None and file is not None and not Path(file).is_relative_to(expected):
+        raise ConfigError(
+            f"objective: '{module.__name__}' is {file} here, which comes before the one in {expected}; give yours "
+            f"another name"
+        )
+
+
+def _is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

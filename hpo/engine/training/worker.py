@@ -1,0 +1,154 @@
+"""Runs one task in whatever process it is called in: resolve the objective, run it, catch what goes wrong."""
+
+import functools
+import inspect
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpo.config.sealing import opened, told, values_of
+from hpo.engine.training.objective import resolve
+from hpo.engine.training.own_place import OwnPlace
+from hpo.engine.trials import reported
+from hpo.engine.trials.trial import Outcome
+from hpo.errors import MachineError, is_interruption, text_of
+from hpo.machine import figures, held, machine_fault
+
+Message = dict[str, Any]
+# With one of these a task ends.
+LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
+# Signs of an error, and of its traceback, that are kept.
+_LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000
+
+
+def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iterator[Message]:
+    """Train one fold; yield a message a step of the learning curve, and the outcome as the last message.
+
+    Args:
+        payload: a JSON-able dict with
+            `objective` (dotted path), `config` (the tree with the trial's point written into it),
+            `train` and `validation` (lists of indices), `data_dir` (where the objective's `prepare_data` put
+            them, or None), `metric`, `direction`, `seed`, `threads`, `epochs` (None, or where to stop), `trained`
+            (epochs that are trained already), `resume_dir` (None, or where the state of the training is kept),
+            `checkpoint_dir` (None, or where the best model is kept), and for messages `study`, `trial`, `fold`,
+            `repeat`. Perhaps also `secrets`, the values by name that the config is opened with (see `sealing.py`),
+            which the objective gets in their places.
+        import_from: a folder to import the objective from besides what packages declare; None = the working directory.
+
+    Yields:
+        `{"point": {...}}` for each step of the curve, `{"warning": text}` for what people should know, then once
+        `{"outcome": {...}}`, the fields of `Outcome`. Nothing the objective does is raised: a failure is an outcome.
+        Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`.
+        What the objective says, names of metrics included, comes with its secrets hidden.
+    """
+    started, clock = time.time(), time.perf_counter()
+    curve: list[Mapping[str, float]] = []
+    metrics: dict[str, float] = {}
+    seconds: float | None = None
+    error = details = None
+    values: Mapping[str, str] = payload.get("secrets", {})
+    place, steps = OwnPlace(values), None
+
+    @functools.cache
+    def shown(name: str) -> str:
+        return told(name, values, _LONGEST_LINE)
+
+    while True:
+        try:
+            with place.entered():
+                if steps is None:
+                    values = place.secrets = values_of(payload["config"], values)
+                    steps = _steps(payload, values, import_from or str(Path.cwd()))
+                step = next(steps, None)
+        except BaseException as caught:
+            if is_interruption(caught):
+                raise
+            # Everything else is the objective's doing: one that calls sys.exit() must not take the worker with it.
+            fault = machine_fault(caught, _study_folder(payload))
+            if fault is not None:
+                yield {"machine_fault": told(fault, values)}
+                return
+            error = _one_line(caught, values)
+            details = told(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+            break
+        if step is None:
+            break
+        kind, content = step
+        if kind == "point":
+            point = {shown(name): number for name, number in content.items()}
+            curve.append(point)
+            yield {"point": point}
+        elif kind == "warning":
+            yield {"warning": told(content, values, _LONGEST_LINE)}
+        else:
+            seconds = content.pop("seconds", None)
+            metrics = {shown(name): number for name, number in content.items()}
+    # An objective that only looks its score up tells what the training took.
+    took = reported.seconds(seconds)
+    taken = time.perf_counter() - clock if took is None else took
+    outcome = Outcome(metrics, curve, taken, error, started=started, worker=os.getpid(), details=details)
+    yield {"outcome": outcome.to_dict()}
+
+
+def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
+    """Return the outcome that the messages of `run_task` end in.
+
+    Args:
+        messages: of one task.
+        show: gets every message before the last, a point or a warning; None = nobody.
+
+    Raises:
+        MachineError: the machine could not run the task.
+    """
+    for message in messages:
+        if "outcome" in message:
+            return Outcome.from_dict(message["outcome"])
+        if "machine_fault" in message:
+            raise MachineError(message["machine_fault"])
+        if show is not None:
+            show(message)
+    raise RuntimeError("a task ended without an outcome")
+
+
+def _study_folder(payload: Mapping[str, Any]) -> Path | None:
+    """Return the folder that the study's own files lie in, as far as the task knows of one."""
+    if payload.get("data_dir"):
+        return Path(payload["data_dir"]).parent
+    inner = payload.get("checkpoint_dir") or payload.get("resume_dir")
+    return Path(inner).parent.parent if inner else None
+
+
+def _steps(payload: Mapping[str, Any], values: Mapping[str, str], import_from: str) -> Iterator[tuple[str, Any]]:
+    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers."""
+    task = {key: value for key, value in payload.items() if key != "secrets"}
+    task["config"] = opened(payload["config"], values)
+    returned = resolve(payload["objective"], import_from).run_fold(task)
+    while inspect.isgenerator(returned):
+        try:
+            step = next(returned)
+        except StopIteration as stop:
+            returned = stop.value
+            break
+        if not isinstance(step, Mapping):
+            raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
+        yield ("warning", str(step["warning"])) if set(step) == {"warning"} else ("point", reported.numbers(step))
+    # The final training has no validation part, and so no score.
+    found = reported.result(returned, payload["metric"], is_scored=payload.get("validation") != [])
+    left_out = [f"'{name}'" for name in returned if str(name) not in found] if isinstance(returned, Mapping) else []
+    if left_out:
+        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number"
+    if "seconds" in found and reported.seconds(found["seconds"]) is None:
+        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {found['seconds']}: measured instead"
+    yield "result", found
+
+
+def _one_line(error: BaseException, values: Mapping[str, str]) -> str:
+    text = text_of(error).strip()
+    if isinstance(error, MemoryError) and "were free" not in text:
+        # Its own text is empty as a rule; an objective may have found better words.
+        text = f"{text or 'out of memory'}; {figures(held())}"
+    name = type(error).__name__
+    return told(f"{name}: {text}" if text else name, values, _LONGEST_LINE)

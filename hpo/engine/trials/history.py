@@ -1,0 +1,107 @@
+"""What a strategy sees: every trial of every earlier round, ranked, and which points have been tried."""
+
+import bisect
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hpo.engine.space.space import point_key
+from hpo.engine.trials.trial import Trial
+
+
+class History(Sequence[Trial]):
+    """Every trial of every earlier round, all finished, failures included, in the order of their numbers.
+
+    Knows which points have been tried (`point in history`), so that a strategy never proposes one twice, and
+    which trials were best. A value: it never changes. `extended` costs only what is added, since histories
+    that follow upon each other share one log; what a round costs does not grow with the study.
+    """
+
+    def __init__(self, trials: Iterable[Trial] = ()) -> None:
+        self._log = _Log()
+        self._log.append(trials)
+        self._length = len(self._log.trials)
+
+    def extended(self, trials: Iterable[Trial]) -> "History":
+        """Return the history with a further round at its end."""
+        longer = History()
+        # Only the end of a log can grow: a history that is not its log's end starts a log of its own.
+        longer._log = self._log if self._is_end else History(self)._log
+        longer._log.append(trials)
+        longer._length = len(longer._log.trials)
+        return longer
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self._log.trials[i] for i in range(*index.indices(self._length)))
+        return self._log.trials[range(self._length)[index]]
+
+    def __iter__(self) -> Iterator[Trial]:
+        return itertools.islice(self._log.trials, self._length)
+
+    def __contains__(self, point: object) -> bool:
+        return isinstance(point, Mapping) and point_key(point) in self.keys
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The keys of all points tried; asking whether one is among them takes the same time for any number."""
+        return _Keys(self._log.first_of_key, self._length)
+
+    def ranked(self, count: int | None = None) -> list[Trial]:
+        """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial."""
+        return list(itertools.islice(self._from_best(), count))
+
+    def best(self) -> Trial | None:
+        """Return the best complete trial, the earlier one on ties, or None when there is none.
+
+        Trials that were trained for less than others (multi-fidelity search) do not compete with them.
+        """
+        complete = [trial for trial in self._from_best() if trial.state == "complete"]
+        longest = max((trial.amount or 0 for trial in complete), default=0)
+        return next((trial for trial in complete if (trial.amount or 0) == longest), None)
+
+    def _from_best(self) -> Iterator[Trial]:
+        for _, place in self._log.ranked:
+            if place < self._length:
+                yield self._log.trials[place]
+
+    @property
+    def _is_end(self) -> bool:
+        return self._length == len(self._log.trials)
+
+
+class _Log:
+    """Trials in order, their ranking by (loss, place), and the place of each point's first trial."""
+
+    def __init__(self) -> None:
+        self.trials: list[Trial] = []
+        self.ranked: list[tuple[float, int]] = []
+        self.first_of_key: dict[str, int] = {}
+
+    def append(self, trials: Iterable[Trial]) -> None:
+        for trial in trials:
+            place = len(self.trials)
+            self.trials.append(trial)
+            self.first_of_key.setdefault(trial.key, place)
+            bisect.insort(self.ranked, (trial.loss, place))
+
+
+class _Keys(Collection[str]):
+    """The keys of the first `length` trials of a log."""
+
+    def __init__(self, first_of_key: Mapping[str, int], length: int) -> None:
+        self._first_of_key = first_of_key
+        self._length = length
+
+    def __contains__(self, key: object) -> bool:
+        place = self._first_of_key.get(key) if isinstance(key, str) else None
+        return place is not None and place < self._length
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, place in self._first_of_key.items() if place < self._length)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,139 @@
+"""The table of all trials, trials.csv: how it is made, written, and read back."""
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpo.config.files import write_atomically
+from hpo.engine.space.dimensions import Choices, Dimension, Range, Value, allows
+from hpo.engine.space.space import Point, Space
+from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.errors import StudyError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = Mapping[str, str]
+
+# The columns that differ from one run of a study to the next.
+TIMES = ("seconds", "started", "ended")
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return the rows as CSV that `read_rows` reads back, whatever texts are in them; None is an empty field."""
+    lines = _Lines()
+    # Python quotes what ends a line for the writer, and takes either sign for an end when it reads.
+    csv.writer(lines, lineterminator="\r\n").writerows(rows)
+    return "".join(f"{line.removesuffix(chr(13) + chr(10))}\n" for line in lines)
+
+
+class _Lines(list[str]):
+    """A file, as far as a CSV writer is concerned: a line a row."""
+
+    write = list.append
+
+
+def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
+    """Return the rows of a trials.csv, as texts.
+
+    Raises:
+        StudyError: when the file cannot be read, lacks one of the needed columns, or has a row of another length.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            rows, columns = list(reader), reader.fieldnames or []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StudyError(f"{path}: cannot be read: {error}") from error
+    for column in needed:
+        if column not in columns:
+            raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")
+    for line, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise StudyError(f"{path}:{line}: has not {len(columns)} fields as the header has")
+    return rows
+
+
+def point_of(row: Row, space: Space) -> Point | None:
+    """Return the row's point, with the space's own values; None where it lies outside of the space."""
+    point: dict[str, Value] = {}
+    for dimension in space.dimensions:
+        if space.active(dimension, point):
+            found = [value for value in _readings(row.get(dimension.key, ""), dimension) if allows(dimension, value)]
+            if not found:
+                return None
+            point[dimension.key] = found[0]
+    return point if space.contains(point) else None
+
+
+def _readings(text: str, dimension: Dimension) -> list[Value]:
+    """Return what the text of a cell may stand for among the dimension's values."""
+    number = _number(text)
+    if isinstance(dimension, Range):
+        if number is None:
+            return []
+        return [int(number) if dimension.integer and number == int(number) else number]
+    exact = [value for value in dimension.values if ("" if value is None else str(value)) == text]
+    if exact or isinstance(dimension, Choices) or number is None:
+        return exact
+    return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def first_start(trials: Sequence[Trial]) -> float:
+    """Return when the first training began, in seconds since the epoch; 0 where none has."""
+    return min((trial.started for trial in trials if trial.started is not None), default=0.0)
+
+
+def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layout: TaskLayout) -> "pd.DataFrame":
+    """Return one row a trial in the order of their numbers.
+
+    Columns, in order: number, round, state, score, one per hyperparameter (dotted key), amount (how far a trial was
+    trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold; with repeats,
+    fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and ended (of its
+    first and last fold, in seconds since the study's first), error. A value that does
+    not exist is empty: the score of a failed trial, a hyperparameter whose condition does not hold.
+    """
+    amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
+    columns = ["number", "round", "state", "score", *keys, *amount]
+    columns += [*(layout.name(index) for index in range(layout.size)), "num_parameters", *TIMES, "error"]
+    start = first_start(trials)
+    rows = [_row(trial, keys, metric, layout, bool(amount), start) for trial in trials]
+    import pandas as pd  # It takes half a second, and whoever reads a table needs none.
+
+    # Objects throughout: pandas would turn a column of integers with a gap into floats.
+    return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def write_trials(path: Path, table: "pd.DataFrame") -> None:
+    """Write the table as CSV; floats with all their digits, so that equal files mean equal trials."""
+    write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))
+
+
+def _row(
+    trial: Trial, keys: Sequence[str], metric: str, layout: TaskLayout, has_amount: bool, start: float
+) -> list[object]:
+    folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(layout.size)]
+    sizes = trial.values("num_parameters")
+    return [
+        trial.number,
+        trial.round,
+        trial.state,
+        trial.score,
+        *(trial.point.get(key) for key in keys),
+        *([trial.amount] if has_amount else []),
+        *folds,
+        int(max(sizes)) if sizes else None,
+        round(trial.seconds, 3),
+        *(None if time is None else round(time - start, 3) for time in (trial.started, trial.ended)),
+        trial.error,
+    ]

@@ -1,0 +1,198 @@
+"""Proposal, trial, task and outcome: the frozen values that travel between the rooms."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+from hpo.engine.space.space import Point, point_key
+
+Direction = Literal["maximize", "minimize"]
+State = Literal["running", "complete", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task gives back.
+
+    Attributes:
+        metrics: numbers by name, the study's metric among them; empty when the task failed.
+        curve: one dict a step of the learning curve, in order; each holds `epoch` or `step` and numbers.
+        seconds: wall time of the task on its worker.
+        error: None, or why it failed, as one line.
+        attempt: 1 for the first try; more when workers died under it.
+        started: seconds since the epoch at which the worker began (0 when it never did).
+        worker: process id of the worker that ran it (0 when it never ran).
+        details: the traceback of a failure; None otherwise.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curve: Sequence[Mapping[str, float]] = ()
+    seconds: float = 0.0
+    error: str | None = None
+    attempt: int = 1
+    started: float = 0.0
+    worker: int = 0
+    details: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able dict that `from_dict` reads back."""
+        # Its values are plain already: `dataclasses.asdict`, which copies them deeply, took a third of a study's time.
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class TaskLayout:
+    """The tasks of a trial: every fold, with every repeat (another seed). Task 0 is fold 0 of repeat 0.
+
+    Attributes:
+        folds: how many folds; 1 for a hold-out.
+        repeats: how many seeds per fold.
+    """
+
+    folds: int = 1
+    repeats: int = 1
+
+    @property
+    def size(self) -> int:
+        """How many tasks a trial has."""
+        return self.folds * self.repeats
+
+    def fold(self, index: int) -> int:
+        """Return the fold of a task."""
+        return index % self.folds
+
+    def repeat(self, index: int) -> int:
+        """Return the repeat of a task: all folds of repeat 0 come first."""
+        return index // self.folds
+
+    def name(self, index: int) -> str:
+        """Return what a task is called in the record and in tables: `fold_0`, or `fold_0_repeat_1` with repeats."""
+        repeat = f"_repeat_{self.repeat(index)}" if self.repeats > 1 else ""
+        return f"fold_{self.fold(index)}{repeat}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """The unit of work that is dispatched: one fold of one trial, with one seed.
+
+    Attributes:
+        trial: number of the trial, from 0 in the order of proposal.
+        index: which of the trial's tasks it is, from 0; see `TaskLayout`.
+        payload: the JSON-able dict that the worker gets; see `hpo.engine.training.worker.run_task` for its keys.
+    """
+
+    trial: int
+    index: int
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a strategy that spends different amounts of training on different points proposes.
+
+    A point alone, as all other strategies propose it, means all of its training at once.
+
+    Attributes:
+        point: one value for every active dimension.
+        amount: how far to train, counted from the start (epochs; for a table, places on its learning curves).
+        continues: number of the earlier trial of the same point whose training goes on; None = from the start.
+        trained: the amount of that trial; 0 = from the start.
+    """
+
+    point: Point
+    amount: int | None = None
+    continues: int | None = None
+    trained: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point, evaluated.
+
+    Attributes:
+        number: from 0, in the order of proposal; never depends on the order of finishing.
+        round: number of the round that proposed it, from 0.
+        point: one value for every dimension that is active.
+        amount, continues, trained: how far it was trained, and which trial it went on from, and where; see `Proposal`.
+        outcomes: outcome by the index of its task; all are there once the trial is complete.
+        state: `running` until every task has come back; `failed` when any task failed; `stopped` when it was so far
+            behind after its first folds that it was not given the others.
+        score: mean of the study's metric over its tasks; None when it runs or failed.
+        loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
+    """
+
+    number: int
+    round: int
+    point: Point
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    state: State = "running"
+    score: float | None = None
+    loss: float = math.inf
+    key: str = ""
+    amount: int | None = None
+    continues: int | None = None
+    trained: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            object.__setattr__(self, "key", point_key(self.point))
+
+    @property
+    def error(self) -> str | None:
+        """Why the trial failed: each error once, with the numbers of the tasks that it befell."""
+        tasks: dict[str, list[str]] = {}
+        for index, outcome in sorted(self.outcomes.items()):
+            if outcome.error:
+                tasks.setdefault(outcome.error, []).append(str(index))
+        return "; ".join(f"fold {', '.join(numbers)}: {error}" for error, numbers in tasks.items()) or None
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds of all its tasks together."""
+        return math.fsum(outcome.seconds for outcome in self.outcomes.values())
+
+    @property
+    def started(self) -> float | None:
+        """When its first task began, in seconds since the epoch; None where none ran."""
+        return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
+
+    @property
+    def ended(self) -> float | None:
+        """When its last task ended, in seconds since the epoch; None where none ran."""
+        return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
+
+    def values(self, metric: str) -> list[float]:
+        """Return the metric of every task that reported it, in the order of tasks."""
+        return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
+
+
+def finished(
+    trial: Trial, outcomes: Mapping[int, Outcome], metric: str, direction: Direction, is_stopped: bool = False
+) -> Trial:
+    """Return the trial with its outcomes: failed if any task failed; else complete (or stopped) with its score."""
+    done = replace(trial, outcomes=dict(sorted(outcomes.items())))
+    if any(outcome.error for outcome in outcomes.values()):
+        return replace(done, state="failed")
+    values = done.values(metric)
+    score = math.fsum(values) / len(values)
+    if is_stopped:
+        # A mean over other folds than the others' does not compare with theirs: to the strategies it is the worst.
+        return replace(done, state="stopped", score=score)
+    return replace(done, state="complete", score=score, loss=-score if direction == "maximize" else score)
+
+
+def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
+    """Return the seed of one training: a stable hash, so the same point always trains the same way.
+
+    It does not depend on the trial's number, the round, the worker or the process. Bounds: 0 to 2**31 - 1,
+    which every library takes.
+    """
+    text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31

@@ -1,0 +1,109 @@
+"""A CSV table of trials as an import."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hpo.engine.trials.table import TIMES
+from hpo.engine.trials.trial import Direction
+from hpo.errors import DataError, nearest
+from hpo.integrations.exchange.imported import Attempt, Imported
+
+# What the tables of other libraries and our own hold beside hyperparameters.
+_OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
+# How Optuna's `trials_dataframe` and Ray's `get_dataframe` mark their hyperparameters.
+_PREFIXES = ("params_", "config/")
+_STATES = {
+    "complete": ("complete", "completed", "terminated", "done", "finished", "ok", "success"),
+    "failed": ("failed", "fail", "error", "pruned"),
+}
+
+
+def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
+    """Return the trials of a table, one a row.
+
+    A row without a score failed. Where there is a column `state`, it decides: rows that say neither that they
+    completed nor that they failed are left out as unfinished. Cells are kept as they are written; an empty one is a
+    hyperparameter that the trial did not have.
+
+    Args:
+        path: a CSV file with a header.
+        metric: the column of the score.
+        keys: the columns of hyperparameters; None = those marked by Optuna (`params_x`) or Ray (`config/x`) where
+            there are any, else all columns that no trials table has beside them.
+        direction: which way is better, where it is known.
+
+    Raises:
+        DataError: when the file cannot be read or lacks columns, or a score is no number.
+    """
+    rows, columns = _rows(path)
+    for column in (metric, *(keys or ())):
+        if column not in columns:
+            raise DataError(
+                f"--csv: {path} has no column '{column}'{nearest(column, columns)}; it has {', '.join(columns)}"
+            )
+    names = _names(columns, metric, keys)
+    attempts = []
+    for line, row in enumerate(rows, start=2):
+        state = _state(row)
+        if state == "unfinished":
+            continue
+        point = {key: row[column] for column, key in names.items() if row[column]}
+        attempts.append(_attempt(point, row, metric, state, f"{path}:{line}"))
+    return Imported(attempts, metric, direction, str(path), len(rows) - len(attempts))
+
+
+def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, restkey="", restval=None)
+            columns = reader.fieldnames or []
+            rows = list(reader)
+    except OSError as error:
+        raise DataError(f"--csv: {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"--csv: {path} cannot be read: {error}") from error
+    if not columns:
+        raise DataError(f"--csv: {path} is empty; its first line must name the columns")
+    for line, row in enumerate(rows, start=2):
+        if None in row.values() or ("" in row and "" not in columns):
+            raise DataError(f"--csv: {path}:{line}: must have {len(columns)} cells, as the header has")
+    return rows, columns
+
+
+def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> dict[str, str]:
+    """Return the dotted key of each column that holds a hyperparameter."""
+    if keys is not None:
+        return {key: key for key in keys}
+    for prefix in _PREFIXES:
+        marked = {c: c.removeprefix(prefix).replace("/", ".") for c in columns if c.startswith(prefix)}
+        if marked:
+            return marked
+    return {c: c for c in columns if c and c not in _OTHERS and c != metric and not c.startswith("fold_")}
+
+
+def _state(row: Mapping[str, str]) -> str:
+    if "state" not in row:
+        return "unknown"
+    return next((name for name, words in _STATES.items() if row["state"].lower() in words), "unfinished")
+
+
+def _attempt(point: Mapping[str, str], row: Mapping[str, str], metric: str, state: str, where: str) -> Attempt:
+    text = row[metric].strip()
+    if state == "failed" or not text:
+        return Attempt(point, None, row.get("error") or "failed", _seconds(row))
+    try:
+        score = float(text)
+    except ValueError as error:
+        raise DataError(f"--csv: {where}: '{metric}' must be a number, given {text!r}") from error
+    if not math.isfinite(score):
+        return Attempt(point, None, f"'{metric}' was {text}", _seconds(row))
+    return Attempt(point, score, None, _seconds(row))
+
+
+def _seconds(row: Mapping[str, str]) -> float:
+    try:
+        return float(row.get("seconds", 0))
+    except ValueError:
+        return 0.0

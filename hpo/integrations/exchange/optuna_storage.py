@@ -1,0 +1,102 @@
+"""Our studies in other Optuna storages, and other Optuna studies as imports."""
+
+import optuna
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from hpo.config.sealing import hidden
+from hpo.engine.record.address import open_storage, sqlite_path
+from hpo.errors import StudyError, nearest
+from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
+
+# Of which a strategy could make no use, and which take gigabytes to read.
+_MOST_TRIALS = 1_000_000
+
+
+def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
+    """Copy a study into another Optuna storage: its finished trials with states, parameters, values and attributes.
+
+    Trials that are running, or were when their driver died, are left out: nobody would ever finish them there. The
+    copy is all there or not at all.
+
+    Returns:
+        How many trials were copied, and how many left out.
+
+    Raises:
+        StudyError: when a storage cannot be opened, or the target has a study of that name.
+    """
+    source = _load(source_url, name)
+    storage = open_storage(target_url, "--optuna")
+    try:
+        target = optuna.create_study(storage=storage, study_name=target_name, directions=source.directions)
+    except optuna.exceptions.DuplicatedStudyError as error:
+        raise StudyError(
+            f"export: {hidden(target_url, {})} has a study '{target_name}' already; give another --name"
+        ) from error
+    trials = source.get_trials(deepcopy=False)
+    done = [trial for trial in trials if trial.state.is_finished()]
+    try:
+        for key, value in source.user_attrs.items():
+            target.set_user_attr(key, value)
+        target.add_trials(done)
+    except BaseException:
+        # An interruption too: no half of a study stays there.
+        optuna.delete_study(study_name=target_name, storage=storage)
+        raise
+    finally:
+        storage.remove_session()
+    return len(done), len(trials) - len(done)
+
+
+def read_optuna(url: str, name: str | None) -> Imported:
+    """Return the finished trials of a study in an Optuna storage.
+
+    A pruned trial counts as failed, since what it had reached cannot be compared with finished ones.
+
+    Args:
+        url: the storage's address, such as `sqlite:///file.db`.
+        name: the study's name; None = the only one there is.
+
+    Raises:
+        StudyError: when the storage cannot be opened, has no such study, or one with several objectives.
+    """
+    study = _load(url, name)
+    if len(study.directions) > 1:
+        raise StudyError(f"import: study '{study.study_name}' has {len(study.directions)} objectives; only one is read")
+    trials = study.get_trials(deepcopy=False)
+    done = [trial for trial in trials if trial.state.is_finished()]
+    return Imported(
+        [_attempt(trial) for trial in done],
+        (study.metric_names or ["value"])[0],
+        "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
+        f"study '{study.study_name}' in {hidden(url, {})}",
+        len(trials) - len(done),
+    )
+
+
+def _attempt(trial: FrozenTrial) -> Attempt:
+    seconds = trial.duration.total_seconds() if trial.duration else 0.0
+    if trial.state == TrialState.COMPLETE:
+        return attempt_from(trial.params, trial.value, "the value", seconds)
+    pruned = trial.state == TrialState.PRUNED
+    return Attempt(trial.params, None, f"pruned at step {trial.last_step}" if pruned else "failed", seconds)
+
+
+def _load(url: str, name: str | None) -> optuna.Study:
+    path = sqlite_path(url)
+    if path is not None and not path.is_file():
+        # Opening it would create it.
+        raise StudyError(f"{hidden(url, {})}: there is no file {path}")
+    storage = open_storage(url, "--optuna")
+    names = optuna.get_all_study_names(storage)
+    there_are = f"there are {', '.join(names)}" if names else "there is none"
+    if name is None:
+        if len(names) != 1:
+            raise StudyError(f"--study: must name one of the {len(names)} studies in {hidden(url, {})}; {there_are}")
+        name = names[0]
+    if name not in names:
+        raise StudyError(f"{hidden(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")
+    number = storage.get_n_trials(storage.get_study_id_from_name(name))
+    if number > _MOST_TRIALS:
+        raise StudyError(f"{hidden(url, {})}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read")
+    return optuna.load_study(storage=storage, study_name=name)

@@ -1,0 +1,108 @@
+"""Ray Tune result folders as imports: their JSON files alone, never their pickles."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import parse_json, read_json
+from hpo.config.keys import flatten
+from hpo.engine.trials.trial import Direction
+from hpo.errors import DataError, nearest
+from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
+
+
+def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported:
+    """Return the finished trials of a Ray Tune experiment, each with its last result.
+
+    Read are each trial's params.json and the last line of its result.json, and experiment_state-*.json for how it
+    ended: a trial that returned, or that a scheduler stopped, counts with its last result; one with an error counts
+    as failed; one that ended neither way is left out. A hyperparameter that is no single value (a list) is left out.
+
+    Args:
+        folder: the experiment's, with a folder a trial in it.
+        metric: what was searched for; inner names are joined with dots or slashes.
+        direction: which way is better, where it is known.
+
+    Raises:
+        DataError: when there are no trials there, a file cannot be read, or no trial has the metric.
+    """
+    if not folder.is_dir():
+        raise DataError(f"--ray: there is no folder {folder}")
+    trial_folders = sorted(path.parent for path in folder.glob("*/params.json"))
+    if not trial_folders:
+        raise DataError(f"--ray: {folder} holds no folder with a params.json; give the folder of the experiment")
+    states = dict(_states(folder))
+    metric = metric.replace("/", ".")
+    attempts: list[Attempt] = []
+    metrics: set[str] = set()
+    left_out: dict[str, None] = {}
+    for path in trial_folders:
+        params = flatten(_read_json(path / "params.json"))
+        left_out |= {key: None for key, value in params.items() if not isinstance(value, int | float | str | None)}
+        point = {key: value for key, value in params.items() if key not in left_out}
+        result = _last_result(path)
+        ending = _ending(path, states, result)
+        metrics |= result.keys()
+        if ending == "failed":
+            attempts.append(Attempt(point, None, _error(path), _seconds(result)))
+        elif ending == "complete":
+            attempts.append(attempt_from(point, result.get(metric), f"'{metric}'", _seconds(result)))
+    if attempts and metrics and metric not in metrics:
+        numbers = sorted(key for key in metrics if not key.startswith("config."))
+        raise DataError(f"--metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")
+    unfinished = len(trial_folders) - len(attempts)
+    return Imported(attempts, metric, direction, str(folder), unfinished, tuple(left_out))
+
+
+def _ending(path: Path, states: Mapping[str, str], result: Mapping[str, Any]) -> str:
+    state = states.get(path.name)
+    if state == "TERMINATED":
+        return "complete"
+    if state == "ERROR" or (path / "error.txt").exists():
+        return "failed"
+    # Ray saves the states every few seconds: a killed one may know less than the trial's own results.
+    return "complete" if result.get("done") is True else "unfinished"
+
+
+def _states(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each trial's folder with its last known status."""
+    saved = sorted(folder.glob("experiment_state-*.json"))
+    if not saved:
+        return
+    for entry in _read_json(saved[-1]).get("trial_data", []):
+        # Each is a pair of texts, JSON themselves: the trial, and what happened in it.
+        trial = (
+            parse_json(entry[0], f"--ray: {saved[-1]}") if isinstance(entry, list) and isinstance(entry[0], str) else {}
+        )
+        if isinstance(trial, dict) and "relative_logdir" in trial:
+            yield str(trial["relative_logdir"]), str(trial.get("status"))
+
+
+def _last_result(path: Path) -> dict[str, Any]:
+    """Return the flat last result of a trial; empty when it has reported none."""
+    file = path / "result.json"
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
+    while lines:
+        try:
+            return flatten(json.loads(lines.pop()))
+        except (ValueError, RecursionError, AttributeError):
+            # A driver that was killed leaves half a line.
+            continue
+    return {}
+
+
+def _error(path: Path) -> str:
+    """Return the last line of the traceback."""
+    file = path / "error.txt"
+    lines = file.read_text(encoding="utf-8", errors="replace").split("\n") if file.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "failed")
+
+
+def _seconds(result: Mapping[str, Any]) -> float:
+    seconds = result.get("time_total_s")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return read_json(path, "--ray")

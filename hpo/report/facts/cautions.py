@@ -1,0 +1,140 @@
+"""What a careful reviewer would ask of a study's result, computed from its own figures."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hpo.engine.space.dimensions import Choices, Range
+from hpo.engine.space.space import Space
+from hpo.engine.trials.trial import Direction, Trial
+from hpo.report.facts.fields import reason_missing
+
+# The tuning playbook's and the checklists' rules of thumb.
+_FEW_TRIALS_PER_DIMENSION = 5
+_MANY_FAILURES = 0.10
+# Share of a range, on its own scale, that counts as its end.
+_NEAR_END = 0.02
+
+
+def cautions(
+    space: Space,
+    trials: Sequence[Trial],
+    winner: Trial | None,
+    metric: str,
+    direction: Direction,
+    summary: Mapping[str, Any],
+) -> list[str]:
+    """Return one line for every reason to doubt the result, the most important first.
+
+    Args:
+        space: that was searched.
+        trials: all of them.
+        winner: the study's.
+        metric, direction: the study's.
+        summary: the other figures of the report: `test`, `data`, `environment`, `overtuning`, `study`.
+    """
+    found = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
+    if winner is not None:
+        found += [
+            *(_end_text(end) for end in at_the_end(space, winner)),
+            *_within_noise(trials, winner, metric),
+            *_still_improving(winner, metric, direction),
+        ]
+    return [*found, *_about_the_rest(summary)]
+
+
+def _about_interruptions(trials: Sequence[Trial]) -> Iterator[str]:
+    running = sum(trial.state == "running" for trial in trials)
+    if running:
+        yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
+
+
+def _about_failures(trials: Sequence[Trial]) -> Iterator[str]:
+    failed = sum(trial.state == "failed" for trial in trials)
+    if trials and failed / len(trials) > _MANY_FAILURES:
+        yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
+
+
+def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
+    wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
+    whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
+    if len(trials) < wanted and not whole:
+        yield f"few trials: {len(trials)} for {len(space.dimensions)} hyperparameters; {wanted} would be five for each"
+
+
+def at_the_end(space: Space, winner: Trial) -> list[dict[str, Any]]:
+    """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range."""
+    found = []
+    for dimension in space.dimensions:
+        if isinstance(dimension, Choices) or dimension.key not in winner.point:
+            continue
+        value = winner.point[dimension.key]
+        if isinstance(dimension, Range):
+            assert isinstance(value, int | float)
+            place = dimension.to_unit(value)
+            # A whole number stands in the middle of its part of the range. Of two, each is an end.
+            is_whole_end = dimension.high - dimension.low >= 2 and value in (dimension.low, dimension.high)
+            is_end = place < _NEAR_END or place > 1 - _NEAR_END or (dimension.integer and is_whole_end)
+            end = "lower" if place < 0.5 else "upper"
+        else:
+            is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
+            end = "first" if value == dimension.values[0] else "last"
+        if is_end:
+            found.append({"key": dimension.key, "value": value, "end": end})
+    return found
+
+
+def _end_text(end: Mapping[str, Any]) -> str:
+    return f"the best {end['key']}, {end['value']}, lies at the {end['end']} end of its range: the best may lie beyond"
+
+
+def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
+    """Compare by the standard error of the winner's own folds and seeds: one standard error is within the noise."""
+    values = winner.values(metric)
+    if len(values) < 2:
+        return
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    near = [t for t in trials if t.state == "complete" and t is not winner and t.loss - winner.loss <= error]
+    near = [t for t in near if t.number != winner.number and t.amount == winner.amount]
+    if near:
+        numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
+        which = "1 other configuration is" if len(near) == 1 else f"{len(near)} other configurations are"
+        what = "trial" if len(near) == 1 else "trials"
+        yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}"
+
+
+def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterator[str]:
+    best_at_end = []
+    for outcome in winner.outcomes.values():
+        curve = [point[metric] for point in outcome.curve if metric in point]
+        if len(curve) > 1:
+            best = max(curve) if direction == "maximize" else min(curve)
+            best_at_end.append(curve[-1] == best and best not in curve[:-1])
+    if best_at_end and all(best_at_end):
+        yield "the winner's learning curves were best at their last evaluation: it may want longer training"
+
+
+def _about_the_rest(summary: Mapping[str, Any]) -> Iterator[str]:
+    test = summary.get("test")
+    winner = summary.get("winner") or {}
+    if reason_missing(test) is not None:
+        test = None
+    if test and test["trial"] != winner.get("number"):
+        yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
+    if test and test["openings_of_these_data"] > 1:
+        yield f"the test part of these data was opened {test['openings_of_these_data']} times"
+    against = (summary.get("overtuning") or {}).get("default_on_test") or {}
+    if "gain" in against and against["gain"] <= 0:
+        yield (
+            f"overtuned: on the test part the winner ({against['winner']:.4g}) is not better than the default "
+            f"configuration ({against['default']:.4g})"
+        )
+    twice = ((summary["data"].get("split") or {}).get("duplicates")) or {}
+    for pair, count in twice.items():
+        if count:
+            yield f"{count} examples stand in two parts ({pair}): scores on them are too good"
+    for change in (summary.get("study") or {}).get("allowed_changes") or ():
+        yield f"the study went on although something had changed ({change['time']}): {'; '.join(change['changes'])}"
+    if summary["environment"].get("is_dirty") is True:
+        yield "the code had uncommitted changes: the commit alone does not give these results again"

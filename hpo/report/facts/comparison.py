@@ -1,0 +1,27 @@
+"""Field 23: whole searches repeated, where `hpo compare` has done so for this study."""
+
+import json
+from typing import Any
+
+from hpo.report.facts.fields import missing
+from hpo.report.facts.search import comparison_command
+from hpo.study.study import Study
+
+
+def describe_comparison(study: Study) -> Any:
+    """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
+    config = study.config.study
+    name = f"compare-{config.name}"
+    path = study.folder.path.parent / name / "comparison.json"
+    absent = missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
+    if not path.exists():
+        return absent
+    found = json.loads(path.read_text(encoding="utf-8"))
+    is_of_this = found["kind"] == "strategies" and (found["metric"], found["direction"]) == (
+        config.metric,
+        config.direction,
+    )
+    if not is_of_this:
+        return absent
+    keys = ("name", "repeats", "standings", "pairs", "method")
+    return {key: found[key] for key in keys}

@@ -1,0 +1,43 @@
+"""Field 17: the best score so far, against trials and against time."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hpo.engine.trials.table import first_start
+from hpo.engine.trials.trial import Trial
+
+
+def best_so_far(trials: Sequence[Trial], amount: int | None) -> dict[str, Any]:
+    """Return every improvement, twice.
+
+    Args:
+        trials: all of them.
+        amount: how far the winner was trained; trials that were trained for less do not compete.
+
+    Returns:
+        `trials`: in the order of the trials' numbers, which is that of proposal: `trial` and `score`.
+        `seconds`: in the order in which they ended: `seconds` (since the study's first training began), `trial` and
+        `score`.
+    """
+    complete = [trial for trial in trials if trial.state == "complete" and trial.amount == amount]
+    start = first_start(trials)
+    ended = [(trial.ended - start, trial) for trial in complete if trial.ended is not None]
+    ended.sort(key=lambda pair: (pair[0], pair[1].number))
+    seconds = {trial.number: time for time, trial in ended}
+    return {
+        "trials": [{"trial": trial.number, "score": trial.score} for trial in _improvements(complete)],
+        "seconds": [
+            {"seconds": seconds[trial.number], "trial": trial.number, "score": trial.score}
+            for trial in _improvements(trial for _, trial in ended)
+        ],
+    }
+
+
+def _improvements(trials: Iterable[Trial]) -> list[Trial]:
+    best, found = math.inf, []
+    for trial in trials:
+        if trial.loss < best:
+            best = trial.loss
+            found.append(trial)
+    return found

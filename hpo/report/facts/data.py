@@ -1,0 +1,69 @@
+"""Fields 3 to 6 and 8: the data, its split, how it is prepared, and what a score is."""
+
+from typing import Any
+
+from hpo.report.facts.fields import missing
+from hpo.study.study import Study
+
+_OWN = "the objective brings its own data (its module has no describe_data)"
+
+
+def describe_data(study: Study) -> dict[str, Any]:
+    """Return where the data comes from, and how it was divided."""
+    given, examples, plan = study.config.report, study.examples, study.plan
+    name = study.reference
+    own_files = [dict(file) for file in study.own.get("files", ())]
+    if examples is None or plan is None:
+        return {
+            "name": missing(_OWN),
+            "version": given.data_version or _ask(name, "data_version"),
+            "source": given.data_source or _ask(name, "data_source"),
+            "licence": given.data_licence or _ask(name, "data_licence"),
+            "exclusions": given.exclusions or _ask(name, "exclusions"),
+            "files": own_files or missing(_OWN),
+            "size": None,
+            "split": missing(_OWN),
+        }
+    return {
+        "name": examples.name,
+        "version": given.data_version or examples.version or _ask(name, "data_version"),
+        "source": given.data_source or examples.source or _ask(name, "data_source"),
+        "licence": given.data_licence or examples.licence or _ask(name, "data_licence"),
+        "exclusions": given.exclusions or _ask(name, "exclusions"),
+        "files": [dict(file) for file in examples.files] or "none: the data comes with a library, or is generated",
+        "size": examples.size,
+        "split": {**plan.to_dict(), "seed": study.config.split.seed},
+    }
+
+
+def describe_method(study: Study) -> dict[str, Any]:
+    """Return what the objective says of every training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
+    described = dict(study.objective.describe_method(study.config.trial)) if study.objective.describe_method else {}
+    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that tells it"
+    told = {key: described.get(key) or given for key, given in no_method(reason).items()}
+    return told | {"metrics": described.get("metrics") or {}}
+
+
+def no_method(reason: str) -> dict[str, Any]:
+    """Return the same where nothing is told."""
+    keys = ("preprocessing", "vocabulary", "checkpoint", "determinism")
+    return {key: missing(reason) for key in keys} | {"metrics": {}}
+
+
+def describe_metric(study: Study, method: dict[str, Any]) -> dict[str, Any]:
+    """Return what a score is: the metric and its definition, which way is better, and the mean that is taken."""
+    config = study.config.study
+    definition = method["metrics"].get(config.metric)
+    reason = f"{study.config.objective.partition(':')[0]}.describe_method defines no metric '{config.metric}'"
+    over = [f"{study.num_folds} fold(s)", f"{config.repeats} seed(s) each"]
+    return {
+        "name": config.metric,
+        "definition": definition or missing(reason),
+        "direction": config.direction,
+        "aggregation": f"mean over {' and '.join(over)}",
+        "checkpoint": method["checkpoint"],
+    }
+
+
+def _ask(name: str, key: str) -> dict[str, str]:
+    return missing(f'nobody has said it: hpo report {name} report.{key}="..."')

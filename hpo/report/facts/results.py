@@ -1,0 +1,101 @@
+"""Fields 14 to 16 and 19 to 22: the winner, its scores, its learning curves, and what speaks against it."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.engine.record.record import Record
+from hpo.engine.trials.trial import Trial
+from hpo.report.facts.fields import missing, reason_missing
+from hpo.study.folder import shown
+from hpo.study.study import Study
+from hpo.study.winner.final_model import noted_final_model
+
+# Of the interval that stands beside a mean.
+_LEVEL = 0.95
+NO_WINNER = "no trial is complete, so there is no winner"
+
+
+def describe_winner(study: Study, record: Record, winner: Trial) -> dict[str, Any]:
+    """Return the winner's point, how it scored on each task, and where its configuration and its model are."""
+    metric = study.config.study.metric
+    values = winner.values(metric)
+    model = noted_final_model(record)
+    tasks = [study.layout.name(index) for index in sorted(winner.outcomes)]
+    return {
+        "number": winner.number,
+        "round": winner.round,
+        "point": dict(winner.point),
+        "amount": winner.amount,
+        "score": winner.score,
+        "values": dict(zip(tasks, values, strict=True)),
+        "n": len(values),
+        "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "interval": interval(values),
+        "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
+        "config": str(shown(study.folder.best_path)),
+        "model": vars(model) if model else None,
+        "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
+    }
+
+
+def interval(values: Sequence[float]) -> Any:
+    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
+
+    Folds share training examples, so that the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
+    estimator of the variance of k-fold cross-validation"); the report says what it is over.
+    """
+    if len(values) < 2:
+        return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
+    from scipy import stats  # here: it takes a while to load
+
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stats.t.ppf(0.5 + _LEVEL / 2, len(values) - 1)) * error
+    return [mean - half, mean + half]
+
+
+def describe_test(study: Study) -> Any:
+    """Return what `hpo test` wrote down, or why there is nothing."""
+    result = study.folder.test_result()
+    if result is not None:
+        return result
+    if study.plan is None or "test" not in study.plan.parts:
+        return missing("there is no test part")
+    return missing(f"the test part has not been opened: hpo test {study.reference}")
+
+
+def describe_curves(study: Study, winner: Trial | None) -> Any:
+    """Return the winner's learning curve of each task; all others are in the record and in report.html."""
+    if winner is None:
+        return missing(NO_WINNER)
+    curves = {study.layout.name(k): [dict(p) for p in o.curve] for k, o in sorted(winner.outcomes.items()) if o.curve}
+    return {"trial": winner.number, "tasks": curves} if curves else missing("the objective yields no learning curve")
+
+
+def describe_overtuning(study: Study, winner: Mapping[str, Any] | None, test: Any) -> dict[str, Any]:
+    """Return the winner against the default on the test part, and the gap from validation to test.
+
+    `gap` is the validation score less the test score, with the sign turned so that above 0 validation was too good.
+
+    Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
+    """
+    reason = reason_missing(test)
+    if winner is None or reason is not None:
+        absent = missing(reason or NO_WINNER)
+        return {"default_on_test": absent, "gap": absent}
+    metric, sign = study.config.study.metric, 1.0 if study.config.study.direction == "maximize" else -1.0
+    default = test.get("default")
+    return {
+        "gap": sign * (test["validation_score"] - test["metrics"][metric]),
+        "default_on_test": _against(default, test["metrics"][metric], metric, sign),
+    }
+
+
+def _against(default: Mapping[str, Any] | None, winner: float, metric: str, sign: float) -> dict[str, Any]:
+    if not default:
+        return missing("the default configuration was not scored in the same opening")
+    if "error" in default:
+        return missing(f"the default configuration has no score: {default['error']}")
+    score = default["metrics"][metric]
+    return {"default": score, "winner": winner, "gain": sign * (winner - score)}

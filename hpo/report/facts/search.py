@@ -1,0 +1,138 @@
+"""Fields 7 and 9 to 13: what was searched, by what, how many trials there were, and what they stand beside."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from hpo.config.keys import flatten
+from hpo.engine.space.dimensions import Dimension, Value, Values, describe
+from hpo.engine.space.first_points import first_points
+from hpo.engine.space.space import point_key
+from hpo.engine.trials.trial import Trial
+from hpo.errors import SpaceError
+from hpo.report.facts.fields import missing
+from hpo.study.folder import shown
+from hpo.study.study import Study
+
+_CHOSEN_BY = {
+    False: "the best mean score over the folds; the earlier trial on ties",
+    True: "the best mean score on fresh seeds among the best trials of the search",
+}
+
+
+# What `describe_search` tells.
+SEARCH_KEYS = (
+    *("num_parameters", "space", "space_size", "space_rules", "first", "fixed", "strategy", "counts", "imported"),
+    "chosen_by",
+)
+
+
+def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> dict[str, Any]:
+    """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
+    config, space = study.config, study.space
+    return {
+        "num_parameters": _num_parameters(trials),
+        "space": [_dimension(d, flatten(config.trial)) for d in space.dimensions],
+        "space_size": space.size,
+        "space_rules": [constraint.text for constraint in space.constraints],
+        "first": [dict(point) for point in space.first],
+        "fixed": {key: v for key, v in flatten(config.trial).items() if key not in space.keys},
+        "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
+        "counts": _counts(trials, config.study.trials, study.layout.size),
+        "imported": num_imported,
+        "chosen_by": _CHOSEN_BY[config.study.finalists > 0],
+    }
+
+
+def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dimension with the default configuration's value, and the scale on which its numbers are even."""
+    described = describe(dimension)
+    if "default" not in described and dimension.key in fixed:
+        described["default"] = fixed[dimension.key]
+    if isinstance(dimension, Values) and (scale := _scale(dimension.values)):
+        described["scale"] = scale
+    return described
+
+
+def _scale(values: Sequence[Value]) -> str | None:
+    """Return `linear` or `log` where three numbers and more stand at even distances on that scale, to 1 %."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < max(3, len(values)):
+        return None
+    for scale, places in (("linear", numbers), ("log", [math.log(n) for n in numbers] if min(numbers) > 0 else [])):
+        steps = [after - before for before, after in pairwise(places)]
+        if steps and max(abs(step - steps[0]) for step in steps) <= 0.01 * abs(steps[0]):
+            return scale
+    return None
+
+
+def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default configuration's trial, and random search at equal budget, where they exist."""
+    if study.config.strategy["name"] == "random":
+        random: Any = {"this_study": True}
+    else:
+        scores = [s for s in comparison.get("standings", ()) if s["label"] == "random" and s["unit"] == "trials"]
+        random = (
+            {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
+            if scores
+            else missing(f"no random search stands beside it: {comparison_command(study)}")
+        )
+    return {
+        "default": _default(study, trials),
+        "random": random,
+    }
+
+
+def _default(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
+    try:
+        (point,) = first_points("default", study.space, flatten(study.config.trial))
+    except SpaceError as error:
+        return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
+    key = point_key(point)
+    found = next((trial for trial in trials if trial.key == key), None)
+    if found is None:
+        return missing("the default configuration is not among the trials: write `first: [default]` into the space")
+    return {"number": found.number, "score": found.score, "state": found.state}
+
+
+def comparison_command(study: Study) -> str:
+    """Return the command that repeats this search and random search at equal budget."""
+    name = study.config.strategy["name"]
+    others = "random" if name != "random" else "shifting_window"
+    return f"hpo compare --strategies {others},{name} --config {shown(study.folder.config_path)}"
+
+
+def _counts(trials: Sequence[Trial], budget: int, size: int) -> dict[str, Any]:
+    states = Counter(trial.state for trial in trials)
+    reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
+    return {
+        "budget": budget,
+        "tasks_per_trial": size,
+        "proposed": len(trials),
+        "complete": states["complete"],
+        "failed": states["failed"],
+        "stopped": states["stopped"],
+        "tasks_saved": sum(size - len(t.outcomes) for t in trials if t.state == "stopped"),
+        "running": states["running"],
+        "failures": dict(reasons.most_common()),
+    }
+
+
+def _reason(trial: Trial) -> str:
+    """Return why the trial failed, without the fold, so that equal reasons count together."""
+    return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
+
+
+def _num_parameters(trials: Sequence[Trial]) -> dict[str, Any]:
+    sizes = [int(max(values)) for trial in trials if (values := trial.values("num_parameters"))]
+    if not sizes:
+        return missing("the objective returns no num_parameters")
+    return {
+        "column": "num_parameters of trials.csv",
+        "smallest": min(sizes),
+        "median": statistics.median_low(sizes),
+        "largest": max(sizes),
+    }

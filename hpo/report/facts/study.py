@@ -1,0 +1,56 @@
+"""Fields 1 and 2: what the study is."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.engine.record.record import Record
+from hpo.engine.trials.trial import Trial
+from hpo.report.facts.fields import missing
+from hpo.study.folder import shown
+from hpo.study.study import Study
+
+
+def describe_study(study: Study, record: Record, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return name, question, dates, seed, objective, budget and the command that runs it again."""
+    config = study.config
+    started = min((trial.started for trial in trials if trial.started is not None), default=None)
+    ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
+    not_trained = missing("nothing has been trained")
+    # A simulated cluster has a clock of its own, which began at 0.
+    simulated = (
+        missing("dispatch=simulated runs on a clock of its own") if config.dispatch.name == "simulated" else None
+    )
+    return {
+        "name": config.study.name,
+        "id": record.noted("id"),
+        "title": config.report.title or missing(f'say what it asks: hpo report {study.reference} report.title="..."'),
+        "started": simulated or (not_trained if started is None else _date(started)),
+        "ended": simulated or (not_trained if ended is None else _date(ended)),
+        "seed": config.study.seed,
+        "objective": config.objective,
+        "budget": {"trials": config.study.trials, "repeats": config.study.repeats, "hours": "not limited"},
+        "intent": config.report.intent,
+        "allowed_changes": record.noted("allowed_changes") or [],
+        "rerun": rerun_command(study),
+    }
+
+
+def describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the study was started on; what does not exist there is said in words."""
+    cuda = environment.get("cuda") or "none: torch was built for the CPU"
+    gpus = environment.get("gpus") or "none"
+    driver = environment.get("driver") or "none: no NVIDIA GPU"
+    commit = environment.get("commit") or missing("the study was not started inside a git repository")
+    # Without a repository there is no tree that could be dirty.
+    is_dirty = bool(environment["is_dirty"]) if environment.get("commit") else commit
+    return {**environment, "cuda": cuda, "gpus": gpus, "driver": driver, "commit": commit, "is_dirty": is_dirty}
+
+
+def rerun_command(study: Study) -> str:
+    """Return the command that runs the same search again."""
+    return f"hpo search --config {shown(study.folder.config_path)} study.name={study.config.study.name}-again"
+
+
+def _date(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,1 @@
+"""The report as files to read: HTML, Markdown, LaTeX and checklists."""

@@ -1,0 +1,224 @@
+"""The reproducibility checklists of ACL and of machine learning, filled in from a report: for a paper's appendix.
+
+Source: "Reproducibility Criteria" of ACL 2021, after Dodge et al. 2019 (arXiv 1909.03004); "The Machine Learning
+Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are theirs; where both ask the same
+it is asked once.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.ranges import describe_range
+
+Summary = Mapping[str, Any]
+
+
+def render_checklist(summary: Summary) -> str:
+    """Return the filled checklist as Markdown; what a report cannot know is left to the authors, in bold."""
+    lines = [f"# Reproducibility checklist: study {summary['study']['name']}", ""]
+    for heading, questions in _QUESTIONS.items():
+        lines += [f"## {heading}", ""]
+        for question, answer in questions:
+            lines += [f"- *{question}*", f"  {answer(summary)}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _code(summary: Summary) -> str:
+    environment = summary["environment"]
+    commit = _or_missing(environment["commit"], lambda c: f"commit {c}")
+    dirty = ", with uncommitted changes" if environment["is_dirty"] is True else ""
+    return f"{commit}{dirty}. {_left('a link to it')}"
+
+
+def _dependencies(summary: Summary) -> str:
+    environment = summary["environment"]
+    packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+    return f"Python {environment['python']}; {packages}; CUDA {environment['cuda']}."
+
+
+def _infrastructure(summary: Summary) -> str:
+    environment, cost = summary["environment"], summary["cost"]
+    memory = environment["memory_bytes"] / 2**30
+    gpus = environment["gpus"] if isinstance(environment["gpus"], str) else ", ".join(environment["gpus"])
+    return (
+        f"{environment['processor']}, {environment['cpus']} CPUs, {memory:.0f} GiB; GPUs: {gpus}; "
+        f"{environment['platform']}; {cost['workers_seen']} worker process(es)."
+    )
+
+
+def _runtime(summary: Summary) -> str:
+    cost = summary["cost"]
+    if cost["wall_seconds"] is None:
+        return "Nothing was trained."
+    return (
+        f"{cost['seconds_per_trial_mean']:.1f} s a configuration on average (median "
+        f"{cost['seconds_per_trial_median']:.1f} s); {cost['device_hours']:.3g} device hours ({cost['device']}) in "
+        f"all, {cost['wall_seconds']:.0f} s from first start to last end."
+    )
+
+
+def _parameters(summary: Summary) -> str:
+    def told(sizes: Mapping[str, Any]) -> str:
+        winner = summary["winner"]
+        best = "" if reason_missing(winner) else f"winner {winner['num_parameters']:,}; "
+        return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
+
+    return _or_missing(summary["num_parameters"], told)
+
+
+def _validation(summary: Summary) -> str:
+    winner, metric = summary["winner"], summary["metric"]["name"]
+    if (reason := reason_missing(winner)) is not None:
+        return _absent(reason)
+    test = summary["test"]
+    line = f"{metric} {winner['score']:.4f} on validation"
+    line += "" if reason_missing(test) else f"; test {test['metrics'][metric]:.4f}, opened {_times(test)}"
+    return line + "."
+
+
+def _times(test: Mapping[str, Any]) -> str:
+    count = test["openings_of_these_data"]
+    return "once" if count == 1 else f"{count} times"
+
+
+def _metric(summary: Summary) -> str:
+    metric = summary["metric"]
+    definition = _or_missing(metric["definition"], str)
+    return f"{metric['name']} ({metric['direction']}): {definition}. {metric['aggregation'].capitalize()}."
+
+
+def _runs(summary: Summary) -> str:
+    counts = summary["counts"]
+    return (
+        f"{counts['proposed']} configurations, {counts['tasks_per_trial']} training(s) each: "
+        f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
+        f"budget {counts['budget']}."
+    )
+
+
+def _bounds(summary: Summary) -> str:
+    return "; ".join(" ".join(describe_range(dimension)) for dimension in summary["space"]) + "."
+
+
+def _best(summary: Summary) -> str:
+    def told(winner: Mapping[str, Any]) -> str:
+        values = ", ".join(f"{key} = {value}" for key, value in winner["point"].items())
+        return f"{values}; all others: {winner['config']}."
+
+    return _or_missing(summary["winner"], told)
+
+
+def _choice(summary: Summary) -> str:
+    strategy = {key: value for key, value in summary["strategy"].items() if key != "name"}
+    settings = ", ".join(f"{key} {value}" for key, value in strategy.items() if value is not None)
+    return (
+        f"{summary['strategy']['name']} search ({settings}), seed {summary['study']['seed']}; the winner is "
+        f"{summary['chosen_by']}."
+    )
+
+
+def _statistics(summary: Summary) -> str:
+    winner = summary["winner"]
+    if (reason := reason_missing(winner)) is not None:
+        return _absent(reason)
+    if (reason := reason_missing(winner["interval"])) is not None:
+        return f"{winner['score']:.4f}. {_absent(reason)}"
+    low, high = winner["interval"]
+    return (
+        f"{winner['score']:.4f} ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}), 95 % "
+        f"interval [{low:.4f}, {high:.4f}] by Student's t over folds and seeds."
+    )
+
+
+def _data(summary: Summary) -> str:
+    data = summary["data"]
+    name = _or_missing(data["name"], str)
+    size = "" if data["size"] is None else f", {data['size']:,} examples"
+    return f"{name}{size}; {_or_missing(data['split'], _labels)}."
+
+
+def _labels(split: Mapping[str, Any]) -> str:
+    labels = {name: part.get("labels") for name, part in split["parts"].items()}
+    if not all(labels.values()):
+        return "the examples have no classes"
+    told = (f"{name}: {', '.join(f'{label} ({n:,})' for label, n in found.items())}" for name, found in labels.items())
+    return f"labels: {'; '.join(told)}"
+
+
+def _splits(summary: Summary) -> str:
+    def told(split: Mapping[str, Any]) -> str:
+        parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
+        return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}: {parts}; {_folds(split)}."
+
+    return _or_missing(summary["data"]["split"], told)
+
+
+def _folds(split: Mapping[str, Any]) -> str:
+    folds = split["folds"]
+    sizes = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in folds)
+    return f"{len(folds)} fold(s), training / validation examples: {sizes}"
+
+
+def _excluded(summary: Summary) -> str:
+    exclusions = _or_missing(summary["data"]["exclusions"], str)
+    method = summary["method"]
+    steps = [_or_missing(method[key], str) for key in ("preprocessing", "vocabulary")]
+    return f"Excluded: {exclusions}. Preprocessing: {'; vocabulary: '.join(steps)}."
+
+
+def _source(summary: Summary) -> str:
+    data = summary["data"]
+    source, version, licence = (_or_missing(data[key], str) for key in ("source", "version", "licence"))
+    return f"{source}; version: {version}; licence: {licence}. SHA-256 of every file: report.json, `data.files`."
+
+
+def _rerun(summary: Summary) -> str:
+    return f"`{summary['study']['rerun']}`; the winner alone: `hpo reproduce {summary['study']['name']}`."
+
+
+def _or_missing(value: Any, tell: Callable[[Any], str]) -> str:
+    reason = reason_missing(value)
+    return tell(value) if reason is None else _absent(reason)
+
+
+def _absent(reason: str) -> str:
+    return f"**Missing: {reason}**"
+
+
+def _left(what: str) -> str:
+    return f"**For the authors: {what}**"
+
+
+def _authors(what: str) -> Callable[[Summary], str]:
+    return lambda _: _left(what)
+
+
+_QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[Summary], str]], ...]] = {
+    "All reported experimental results": (
+        ("A clear description of the mathematical setting, algorithm, and/or model", _authors("the paper's section")),
+        ("A link to the source code, with specification of all dependencies", _code),
+        ("Specification of dependencies", _dependencies),
+        ("A description of the computing infrastructure used", _infrastructure),
+        ("The average runtime for each model or algorithm, or estimated energy cost", _runtime),
+        ("The number of parameters in each model", _parameters),
+        ("Corresponding validation performance for each reported test result", _validation),
+        ("A clear definition of the specific evaluation measure or statistics used to report results", _metric),
+        ("The precise command to run to produce the results", _rerun),
+    ),
+    "All results involving hyperparameter search": (
+        ("The exact number of training and evaluation runs", _runs),
+        ("The bounds for each hyperparameter", _bounds),
+        ("The hyperparameter configurations for best-performing models", _best),
+        ("The method of choosing hyperparameter values and the criterion used to select among them", _choice),
+        ("Summary statistics of the results (e.g. mean, variance, error bars)", _statistics),
+    ),
+    "All datasets used": (
+        ("Relevant statistics, such as number of examples and label distributions", _data),
+        ("Details of train/validation/test splits", _splits),
+        ("An explanation of any data that were excluded, and all pre-processing steps", _excluded),
+        ("A link to a downloadable version of the dataset", _source),
+        ("For new data collected: a complete description of the data collection process", _authors("where it is new")),
+    ),
+}

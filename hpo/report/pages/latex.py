@@ -1,0 +1,97 @@
+"""Two tables for a paper, in LaTeX with booktabs: the ranges that were searched, and the results."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.ranges import describe_range, value_text
+
+_ESCAPED = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def render_latex(summary: Mapping[str, Any]) -> str:
+    """Return both tables, to be taken in with `\\input{tables}`; needs `\\usepackage{booktabs}`."""
+    return "\n".join([*_ranges(summary), "", *_results(summary), ""])
+
+
+def _ranges(summary: Mapping[str, Any]) -> Iterable[str]:
+    winner = summary["winner"]
+    point = {} if reason_missing(winner) else winner["point"]
+    rows = []
+    for dimension in summary["space"]:
+        key, _, text = describe_range(dimension)
+        rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(value_text(point.get(key, "--")))))
+    strategy = summary["strategy"]["name"].replace("_", " ")
+    counts = summary["counts"]
+    caption = (
+        f"Hyperparameters searched by {strategy} search with {counts['proposed']} configurations "
+        f"(seed {summary['study']['seed']}), and the best configuration."
+    )
+    yield from _table("lll", ("Hyperparameter", "Values", "Best"), rows, caption, f"{_label(summary)}-ranges")
+
+
+def _results(summary: Mapping[str, Any]) -> Iterable[str]:
+    metric = summary["metric"]["name"]
+    test = summary["test"]
+    rows = []
+    if reason_missing(summary["winner"]) is None:
+        tested = "--" if reason_missing(test) else f"{test['metrics'][metric]:.4f}"
+        rows.append((f"Best (trial {summary['winner']['number']})", _spread(summary["winner"]), tested))
+    default = summary["baselines"]["default"]
+    against = summary["overtuning"]["default_on_test"]
+    by_default = [
+        None if reason_missing(default) else default["score"],
+        None if reason_missing(against) else against["default"],
+    ]
+    if any(score is not None for score in by_default):
+        validation, on_test = ("--" if score is None else f"{score:.4f}" for score in by_default)
+        rows.append(("Default configuration", validation, on_test))
+    caption = (
+        f"{escaped(metric)} ({summary['metric']['direction']}): {escaped(summary['metric']['aggregation'])} "
+        f"$\\pm$ standard deviation on validation, and on the test part"
+        f"{'' if reason_missing(test) else f', opened {_times(test)}'}."
+    )
+    yield from _table("lll", ("Configuration", "Validation", "Test"), rows, caption, f"{_label(summary)}-results")
+
+
+def _spread(winner: Mapping[str, Any]) -> str:
+    spread = winner["standard_deviation"]
+    return f"${winner['score']:.4f}$" if spread is None else f"${winner['score']:.4f} \\pm {spread:.4f}$"
+
+
+def _times(test: Mapping[str, Any]) -> str:
+    count = test["openings_of_these_data"]
+    return "once" if count == 1 else f"{count} times"
+
+
+def _label(summary: Mapping[str, Any]) -> str:
+    # A label may hold what a caption may not, but no braces or commands; a study's name has none.
+    return f"tab:{summary['study']['name']}"
+
+
+def _table(columns: str, head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, label: str) -> Iterable[str]:
+    yield "\\begin{table}[t]"
+    yield "\\centering"
+    yield f"\\begin{{tabular}}{{{columns}}}"
+    yield "\\toprule"
+    yield f"{' & '.join(head)} \\\\"
+    yield "\\midrule"
+    for row in rows:
+        yield f"{' & '.join(row)} \\\\"
+    yield "\\bottomrule"
+    yield "\\end{tabular}"
+    yield f"\\caption{{{caption}}}"
+    yield f"\\label{{{label}}}"
+    yield "\\end{table}"
+
+
+def escaped(text: str) -> str:
+    """Return the text with every sign that LaTeX reads as a command made harmless."""
+    return "".join(_ESCAPED.get(sign, sign) for sign in text)

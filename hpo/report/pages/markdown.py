@@ -1,0 +1,227 @@
+"""The report as a page of Markdown."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.ranges import describe_range, value_text
+from hpo.report.pages.tables import markdown_table
+from hpo.report.part import part
+
+
+def render(summary: Mapping[str, Any]) -> str:
+    """Return the page for a summary made by `hpo.report.facts.summary.summarise`."""
+    sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment, _missing)
+    return "\n".join(line for section in sections for line in [*_lines(section, summary), ""])
+
+
+def _lines(section: Callable[[Mapping[str, Any]], Iterable[str]], summary: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a section; where it breaks off, those before, and why."""
+    lines: list[str] = []
+    part(lambda: lines.extend(section(summary)), lambda why: lines.append(f"This part {why}."))
+    return lines
+
+
+def _head(summary: Mapping[str, Any]) -> Iterable[str]:
+    study, metric = summary["study"], summary["metric"]
+    yield f"# Study {study['name']}"
+    yield ""
+    yield (
+        f"{summary['strategy']['name']} search for the configuration with the best {metric['name']} "
+        f"({metric['direction']}, {metric['aggregation']}), objective `{study['objective']}`, seed {study['seed']}."
+    )
+    yield ""
+    yield f"Run it again: `{study['rerun']}`"
+
+
+def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
+    winner, metric = summary["winner"], summary["metric"]["name"]
+    yield "## Winner"
+    yield ""
+    if reason_missing(winner) is not None:
+        yield "No trial finished: every one failed. The reasons stand below."
+        return
+    spread = ""
+    if winner["standard_deviation"] is not None:
+        low, high = winner["interval"]
+        spread = f" ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}; 95 % interval "
+        spread += f"{low:.4f} to {high:.4f})"
+    yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
+    yield ""
+    values = [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
+    yield from markdown_table(("hyperparameter", "value"), values)
+    yield ""
+    yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['values'].values())}."
+    yield f"Train it: `hpo train --config {winner['config']}`."
+    yield ""
+    yield _test_line(summary)
+
+
+def _test_line(summary: Mapping[str, Any]) -> str:
+    test, reason = summary["test"], reason_missing(summary["test"])
+    if reason is not None:
+        return f"{reason[0].upper()}{reason[1:]}."
+    metric = summary["metric"]["name"]
+    times = test["openings_of_these_data"]
+    counted = "once" if times == 1 else f"**{times} times**, over all studies of these data"
+    return (
+        f"Test {metric}: **{test['metrics'][metric]:.4f}** on {test['size']} examples, trial {test['trial']}, opened "
+        f"{test['time']}. This test part has been opened {counted}."
+    )
+
+
+def _cautions(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Cautions"
+    yield ""
+    for caution in summary["cautions"]:
+        yield f"- {caution}"
+    if not summary["cautions"]:
+        yield "None of the checks found a reason to doubt the result."
+
+
+def _data(summary: Mapping[str, Any]) -> Iterable[str]:
+    data = summary["data"]
+    yield "## Data"
+    yield ""
+    if reason_missing(data["split"]) is not None:
+        yield f"Nothing was split here: {reason_missing(data['split'])}."
+        return
+    source = "" if reason_missing(data["source"]) else f" {data['source']}"
+    yield f"{data['name']}: {data['size']:,} examples.{source}"
+    yield ""
+    split = data["split"]
+    rows = [
+        (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
+        for name, part in split["parts"].items()
+    ]
+    yield from markdown_table(("part", "examples", "share", "fingerprint"), rows)
+    yield ""
+    folds = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])
+    yield f"Validation: {split['kind'].replace('_', ' ')}, seed {split['seed']}; train / validation: {folds}."
+    twice = {pair: count for pair, count in split["duplicates"].items() if count}
+    if twice:
+        yield f"Examples that stand in two parts: {', '.join(f'{n} of {pair}' for pair, n in twice.items())}."
+
+
+def _space(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Space"
+    yield ""
+    yield from markdown_table(("hyperparameter", "kind", "range"), _ranges(summary))
+    yield ""
+    yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
+    yield ""
+    for rule in summary["space_rules"]:
+        yield f"- rule: `{rule}`"
+    for point in summary["first"]:
+        yield f"- tried first: {_point(point)}"
+    fixed = ", ".join(f"`{key}={value_text(value)}`" for key, value in summary["fixed"].items())
+    yield f"Fixed: {fixed}."
+
+
+def _ranges(summary: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    for key, kind, text in map(describe_range, summary["space"]):
+        yield f"`{key}`", kind, text
+
+
+def _strategy(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Strategy"
+    yield ""
+    yield from markdown_table(("setting", "value"), [(f"`{k}`", value_text(v)) for k, v in summary["strategy"].items()])
+
+
+def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
+    counts = summary["counts"]
+    yield "## Trials"
+    yield ""
+    yield (
+        f"Budget {counts['budget']}, proposed {counts['proposed']}, complete {counts['complete']}, "
+        f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
+    )
+    if counts["stopped"]:
+        yield (
+            f"- {counts['stopped']} stopped after their first folds, clearly behind the best trial before them: "
+            f"{counts['tasks_saved']} trainings saved"
+        )
+    if summary["imported"]:
+        yield f"- {summary['imported']} trials of another study were known from the start"
+    for reason, count in counts["failures"].items():
+        yield f"- {count} failed: {reason}"
+    yield ""
+    rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
+    yield from markdown_table(("best trials", summary["metric"]["name"], "point"), rows)
+    if reason_missing(summary["finalists"]) is None:
+        yield ""
+        head = ("trained again", "in the search", "on fresh seeds")
+        yield from markdown_table(head, map(_finalist, summary["finalists"]))
+
+
+def _finalist(finalist: Mapping[str, Any]) -> tuple[str, str, str]:
+    fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
+    text = f"failed: {finalist['error']}" if fresh is None else f"{fresh:.4f}"
+    spread_text = "" if spread is None else f" ± {spread:.4f} (n = {len(finalist['fresh_values'])})"
+    return str(finalist["number"]), f"{finalist['search_score']:.4f}", text + spread_text
+
+
+def _expected(summary: Mapping[str, Any]) -> Iterable[str]:
+    expected = summary["expected_performance"]
+    yield "## Expected validation performance"
+    yield ""
+    if "missing" in expected:
+        yield f"Not shown: {expected['missing']}."
+        return
+    yield "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
+    yield ""
+    biased, unbiased = expected["biased"], expected["unbiased"]
+    rows = [
+        (str(n), f"{a:.4f} ± {b:.4f}", f"{c:.4f} ± {d:.4f}")
+        for n, a, b, c, d in zip(
+            biased["budgets"], unbiased["means"], unbiased["spreads"], biased["means"], biased["spreads"], strict=True
+        )
+    ]
+    yield from markdown_table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)
+
+
+def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
+    cost = summary["cost"]
+    yield "## Cost"
+    yield ""
+    if cost["wall_seconds"] is None:
+        yield "Nothing was trained."
+        return
+    yield (
+        f"{cost['training_seconds']:.0f} s of training on {cost['workers_seen']} worker(s), first start to last end "
+        f"{cost['wall_seconds']:.0f} s; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
+        f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
+    )
+    yield ""
+    rows = [
+        (f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}")
+        for step in summary["best_so_far"]["seconds"]
+    ]
+    yield from markdown_table(("seconds", "trial", "best so far"), rows)
+
+
+def _environment(summary: Mapping[str, Any]) -> Iterable[str]:
+    environment = summary["environment"]
+    yield "## Environment"
+    yield ""
+    versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+    yield f"Python {environment['python']} on {environment['platform']} ({environment['processor']}): {versions}."
+    dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""
+    unknown = reason_missing(environment["commit"])
+    yield f"Commit unknown: {unknown}." if unknown else f"Commit {environment['commit']}{dirty}."
+
+
+def _missing(summary: Mapping[str, Any]) -> Iterable[str]:
+    yield "## What the checklist asks for and is missing"
+    yield ""
+    lines = [
+        f"- **{field['number']} {field['title']}**: `{key}`: {reason}"
+        for field in summary["fields"]
+        for key, reason in field["missing"].items()
+    ]
+    yield from lines or ["Nothing: all 25 fields are filled."]
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value_text(value)}" for key, value in point.items())

@@ -1,0 +1,1 @@
+"""A study's life: checked, opened, resumed, reproduced, and its winner."""

@@ -1,0 +1,166 @@
+"""The code that decides what a trial comes to: the objective's, the chosen strategy's, and what trains."""
+
+import ast
+import hashlib
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hpo
+
+# Libraries in which points and trainings are computed, and scores.
+_LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
+_DIGITS = 16
+_TOOLKIT = Path(hpo.__file__).parent
+# Where objectives lie that come with the toolkit.
+_OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
+
+
+@dataclass(frozen=True)
+class Code:
+    """What decided a study's trials besides its configuration and data.
+
+    Attributes:
+        pieces: a hash by name: each source file of a user's objective by its path, `strategy`, `training`, and
+            `objective` where that comes with the toolkit. Docstrings, comments, imports and the order of definitions
+            do not count, so that a file that moved or was explained better is the same. None in a study of an earlier
+            version.
+        versions: of Python, `major.minor`, and of each library that is installed, by name.
+    """
+
+    pieces: Mapping[str, str] | None
+    versions: Mapping[str, str]
+
+    @classmethod
+    def from_note(cls, note: Mapping[str, Any]) -> "Code":
+        """Return what `vars` of one was written down as; an earlier version wrote hashes of whole files."""
+        if "pieces" in note:
+            return cls(note["pieces"], note["versions"])
+        return cls(None, {name: note[name] for name in ("python", *_LIBRARIES) if name in note})
+
+
+def describe_code(objective: str, strategy: type) -> Code:
+    """Return the code that a study rests on.
+
+    Args:
+        objective: dotted path `package.module:function` of one that has been imported. All of its package counts, or
+            where it is a single module, that and the modules and packages beside it that it imports.
+        strategy: the class of the one that was chosen.
+    """
+    module = objective.partition(":")[0]
+    pieces = {
+        "strategy": _hash(_with_those_beside(_file_of(strategy.__module__), set())),
+        "training": _hash(_sources(_TOOLKIT / "engine" / "training")),
+    }
+    ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
+    if ours is not None:
+        pieces["objective"] = _hash(_sources(ours))
+    else:
+        pieces |= {name: _hash([path]) for name, path in sorted(_objective_files(module).items())}
+    return Code(pieces, _versions())
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": ".".join(platform.python_version_tuple()[:2])}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    """Return a hash of what the files define, wherever in them, without docstrings, comments and imports."""
+    definitions = sorted(definition for path in paths for definition in _definitions(path))
+    return hashlib.sha256("\n".join(definitions).encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+def _definitions(path: Path) -> list[str]:
+    """Return the text of every statement of a file; the file itself where it is compiled, or for another Python."""
+    tree = _tree(path)
+    if tree is None:
+        return [hashlib.sha256(path.read_bytes()).hexdigest()]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+            node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
+    return [ast.unparse(node) for node in tree.body]
+
+
+def _tree(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _file_of(module: str) -> Path:
+    """Return an imported module's file; of a package without an __init__.py a path that does not exist."""
+    return Path(getattr(sys.modules.get(module), "__file__", None) or module)
+
+
+def _with_those_beside(path: Path, seen: set[Path]) -> Iterator[Path]:
+    """Yield a file of the toolkit, and those of its folder that it imports, wherever in it."""
+    if path in seen:
+        return
+    seen.add(path)
+    yield path
+    for node in ast.walk(_tree(path) or ast.Module([], [])):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            place = _TOOLKIT.parent / f"{node.module.replace('.', '/')}.py"
+            if place.parent == path.parent:
+                yield from _with_those_beside(place, seen)
+
+
+def _objective_files(module: str) -> dict[str, Path]:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return {}
+    top = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+    if top is not None and Path(top).name == "__init__.py":
+        folder = Path(top).parent
+        return _named(set(_sources(folder)), folder.parent)
+    # A single module, or one in a package without an __init__.py, which imports from beside that.
+    root = Path(file).parents[module.count(".")]
+    return _named(set(_with_imports(Path(file), root, set())), root)
+
+
+def _named(paths: set[Path], root: Path) -> dict[str, Path]:
+    return {path.relative_to(root).as_posix(): path for path in paths}
+
+
+def _sources(place: Path) -> Iterator[Path]:
+    """Yield all source files below a folder; editors leave links there that lead nowhere."""
+    return (path for path in place.rglob("*.py") if path.is_file())
+
+
+def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
+    """Yield a module's file, and those that it imports from the folder `root`, wherever in it."""
+    if path in seen or not path.is_file():
+        return
+    seen.add(path)
+    yield path
+    for place in _imported(path, root):
+        yield from _with_imports(place.with_name(f"{place.name}.py"), root, seen)
+        if "site-packages" not in root.parts:
+            for inner in _sources(place) if place.is_dir() else ():
+                yield from _with_imports(inner, root, seen)
+
+
+def _imported(path: Path, root: Path) -> set[Path]:
+    """Return where below `root` a file's imports would lie; none where it is compiled, or for another Python."""
+    places: set[Path] = set()
+    for node in ast.walk(_tree(path) or ast.Module([], [])):
+        if isinstance(node, ast.Import):
+            places |= {root / alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = path.parents[node.level - 1] if 0 < node.level <= len(path.parents) else root
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            places |= {base / name.partition(".")[0] for name in names}
+    return {place for place in places if place.is_relative_to(root)}

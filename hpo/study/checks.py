@@ -1,0 +1,96 @@
+"""What must hold between the parts of a study before anything of it is created."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpo.config.keys import flatten
+from hpo.config.study_config import StudyConfig, keys_at_fault
+from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.space import Space
+from hpo.engine.strategies import BY_AMOUNT
+from hpo.engine.training.examples import Examples
+from hpo.engine.training.objective import Objective
+from hpo.errors import ConfigError, SpaceError, nearest
+
+
+def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, described: Mapping[str, Any]) -> None:
+    """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
+    keys = {**flatten(config.trial), **described}
+    for dimension in space.dimensions:
+        if dimension.key not in keys:
+            hint = nearest(dimension.key, keys)
+            raise SpaceError(f"space.{dimension.key}: the configuration has no key '{dimension.key}'{hint}")
+    for dimension in space.dimensions:
+        for value in _values_to_check(dimension):
+            _refuse_bad_value(space, dimension, value, config, objective)
+
+
+def refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:
+    """Refuse dimensions that change which examples there are: they are read and divided once a study."""
+    for dimension in space.dimensions:
+        if examples is None or not dimension.key.startswith("data."):
+            continue
+        for value in _values_to_check(dimension):
+            other = objective.examples(config.trial_config({dimension.key: value}))
+            if other is None or (other.size, other.digests) != (examples.size, examples.digests):
+                raise SpaceError(
+                    f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
+                    f"divided once a study; take it out of the space and run a study for each value"
+                )
+
+
+def _values_to_check(dimension: Dimension) -> Iterator[Value]:
+    if isinstance(dimension, Range):
+        yield from (dimension.from_unit(0.0), dimension.from_unit(1.0))
+    else:
+        yield from dimension.values
+
+
+def _refuse_bad_value(
+    space: Space, dimension: Dimension, value: Value, config: StudyConfig, objective: Objective
+) -> None:
+    try:
+        objective.refuse_bad_config(config.trial_config({dimension.key: value}))
+    except ConfigError as error:
+        # A rule between several searched keys may hold for other values of the others: such a point fails
+        # when it is tried, and the strategy lives with it.
+        cause: Any = error.__cause__
+        if len(set(keys_at_fault(cause)) & set(space.keys)) > 1:
+            return
+        raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
+
+
+def refuse_unknown_metric(metric: str, config: Mapping[str, Any], objective: Objective) -> None:
+    """Refuse a metric that the objective does not return, where it tells those that it does."""
+    # What describes its own search (a table) calls its score what it is asked for.
+    if objective.describe_method is None or objective.describe_search is not None:
+        return
+    known = objective.describe_method(config).get("metrics") or {}
+    if known and metric not in known:
+        raise ConfigError(
+            f"study.metric: must be one of {', '.join(known)}, given {metric!r}{nearest(metric, known)}; another "
+            f"kind of data has others"
+        )
+
+
+def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
+    """Refuse a race that would leave no fold to save."""
+    after = config.split.race_after
+    if after is not None and folds <= after:
+        raise ConfigError(
+            f"split.race_after: must leave folds to save, given {after} of {folds}; give more folds, or null"
+        )
+
+
+def refuse_amounts_without_states(config: StudyConfig, objective: Objective, needed: str | None) -> None:
+    """Refuse a strategy that continues trainings for an objective that cannot, or needs something for it."""
+    name = config.strategy["name"]
+    if name not in BY_AMOUNT:
+        return
+    if needed is not None:
+        raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")
+    if not objective.continues:
+        raise ConfigError(
+            f"strategy: {name} continues trainings, which {config.objective.partition(':')[0]} does not offer; choose "
+            f"another strategy, or stop at task['epochs'], go on from task['resume_dir'] and say CONTINUES = True there"
+        )

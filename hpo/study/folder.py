@@ -1,0 +1,222 @@
+"""The study's folder `runs/<study>/`: where its files are, its frozen configuration, and the driver's lock."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import read_json, read_yaml, yaml_text
+from hpo.config.files import write_atomically
+from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.errors import DocumentError, StudyError
+
+RUNS = Path("runs")
+
+
+class StudyFolder:
+    """Paths inside one study's folder, absolute from the start, and the files that belong to no other room.
+
+    Nothing in it may lead out of it: a folder from someone else could otherwise have files of ours read or overwritten.
+    """
+
+    def __init__(self, path: Path) -> None:
+        # An objective that runs in this process may change the working directory.
+        self.path = path = path.absolute()
+        self.config_path = path / "config.yaml"
+        self.database_path = path / "study.db"
+        self.environment_path = path / "environment.json"
+        self.data_dir = path / "data"
+        self.checkpoints_dir = path / "checkpoints"
+        self.states_dir = path / "states"
+        self.trials_path = path / "trials.csv"
+        self.imports_path = path / "imports.csv"
+        self.best_path = path / "best.yaml"
+        self.test_path = path / "test.json"
+        self._lock_path = path / "driver.lock"
+
+    def __str__(self) -> str:
+        return str(shown(self.path))
+
+    @property
+    def exists(self) -> bool:
+        """Whether a study was created here."""
+        return self.config_path.exists()
+
+    def freeze(self, config: StudyConfig) -> None:
+        """Write the resolved configuration; whoever resumes or reproduces reads this and composes nothing."""
+        write_atomically(self.config_path, yaml_text(config.to_dict()))
+
+    def remove_unfinished(self) -> None:
+        """Delete what a driver left that was killed while it created the study."""
+        # SQLite would read a left-over log into the new database.
+        for suffix in ("", "-wal", "-shm"):
+            self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def remove_states(self, keep: Collection[str]) -> None:
+        """Delete the states of trainings that no later trial continues: all but those under these names."""
+        for path in self.states_dir.glob("*") if self.states_dir.is_dir() else ():
+            if path.name not in keep:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def config(self) -> StudyConfig:
+        """Return the frozen configuration.
+
+        Raises:
+            StudyError: when there is no study here or its configuration cannot be read.
+        """
+        if not self.exists:
+            raise StudyError(f"study: there is none at {self}; see `ls {RUNS}`, or start one with `hpo search`")
+        self.refuse_links()
+        return config_from_dict(read_yaml(shown(self.config_path)))
+
+    def refuse_links(self) -> None:
+        """Raise StudyError where a link inside the folder leads out of it."""
+        root = self.path.resolve()
+        for folder, folders, files in os.walk(self.path):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                if path.is_symlink() and not path.resolve().is_relative_to(root):
+                    raise StudyError(
+                        f"{shown(path)}: is a link that leads out of the study's folder; put the file there"
+                    )
+
+    def inside(self, name: str) -> Path:
+        """Return the path of a file in the folder that a record or report names.
+
+        Raises:
+            StudyError: when it lies elsewhere.
+        """
+        path = self.path / name
+        if not path.resolve().is_relative_to(self.path.resolve()):
+            raise StudyError(f"{self}: names '{name}', which lies outside of the folder; put back what was there")
+        return path
+
+    def changed_files(self, below: str) -> list[str]:
+        """Return the files below this name that are not those which the report was written with.
+
+        Empty where there is no report to compare with, or none that can be read: it is written again.
+        """
+        try:
+            known = read_json(self.path / "report.json").get("files")
+        except DocumentError:
+            return []
+        expected = known if isinstance(known, dict) else {}
+        inside = {name: digest for name, digest in expected.items() if name.startswith(f"{below}/")}
+        return [name for name, digest in inside.items() if not self._is(name, digest)]
+
+    def _is(self, name: str, digest: str) -> bool:
+        path = self.inside(name)
+        return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+
+    def make(self) -> None:
+        """Make the folder, for this user alone: what is in it is state.
+
+        Raises:
+            StudyError: when something else is there, or in it a link that leads elsewhere: what lies there would be
+                written, or deleted as left over.
+        """
+        refuse_link(self.path)
+        self.refuse_links()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StudyError(f"{self}: cannot be made: {error.strerror}; make room for it, or move it") from error
+        if self.path.stat().st_mode & 0o077:
+            self.path.chmod(0o700)
+
+    def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
+        """Write a JSON file in one step."""
+        write_atomically(path, json.dumps(values, indent=2) + "\n")
+
+    def test_result(self) -> dict[str, Any] | None:
+        """Return what `hpo test` wrote down; None while the test part is closed."""
+        if not self.test_path.exists():
+            return None
+        return read_json(shown(self.test_path))
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the study for this process; the kernel lets go of it however the process ends.
+
+        Raises:
+            StudyError: when another process holds it, naming that process.
+        """
+        is_first = not self.path.parent.exists()
+        self.make()
+        try:
+            # A link in the lock's place would have the file that it leads to emptied.
+            lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StudyError(
+                f"{shown(self._lock_path)}: cannot be opened: {error.strerror}; see what lies there"
+            ) from error
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            os.close(lock)
+            raise StudyError(f"{shown(self._lock_path)}: is no file; take it away")
+        with os.fdopen(lock, "r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                file.seek(0)
+                holder = file.read().strip() or "an unknown process"
+                raise StudyError(f"study: {self} is being run by {holder}; wait for it, or stop it") from error
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {os.uname().nodename}")
+            file.flush()
+            try:
+                yield
+            finally:
+                if self.path.is_dir() and [path.name for path in self.path.iterdir()] == [self._lock_path.name]:
+                    # Nothing was created after all.
+                    self._lock_path.unlink()
+                    self.path.rmdir()
+                    if is_first and not any(self.path.parent.iterdir()):
+                        self.path.parent.rmdir()
+
+
+def find_study(name: str) -> StudyFolder:
+    """Return the folder of a study, given by its name under `runs/` or by a path.
+
+    Raises:
+        StudyError: when there is no study there.
+    """
+    for path in (RUNS / name, Path(name)):
+        folder = StudyFolder(path)
+        if _exists(folder):
+            if path.parent == RUNS:
+                refuse_link(folder.path)
+            return folder
+    known = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
+    there_are = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
+    raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
+
+
+def shown(path: Path) -> Path:
+    """Return a path as people are told it: from the working directory, where it lies below that."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        # It was deleted.
+        return path
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def refuse_link(path: Path) -> None:
+    """Raise StudyError where a study's folder under `runs/` is a link: a name stands for what lies there."""
+    if path.is_symlink():
+        raise StudyError(f"{shown(path)}: is a link; put the folder itself there, or name the folder that it leads to")
+
+
+def _exists(folder: StudyFolder) -> bool:
+    try:
+        return folder.exists
+    except (OSError, ValueError):
+        # A name that no file can have: too long, or with a NUL.
+        return False

@@ -1,0 +1,120 @@
+"""Finished trials of another study, for a strategy to learn from."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import read_json, read_yaml
+from hpo.config.files import write_atomically
+from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.trials.table import csv_text, point_of, read_rows
+from hpo.engine.trials.trial import Direction, Trial
+from hpo.errors import ConfigError
+from hpo.study.folder import RUNS
+
+# The round of imported trials: before a study's own first.
+BEFORE = -1
+
+
+def read_imports(reference: str, space: Space, metric: str, direction: Direction) -> list[Trial]:
+    """Return the finished trials of another study whose points lie in this space, numbered below 0.
+
+    Trials whose points lie outside of the space are left out; of a point that stands there twice the first counts.
+
+    Args:
+        reference: the other study's name, its folder, or a table with the columns of trials.csv.
+        space: of this study.
+        metric, direction: of this study.
+
+    Raises:
+        ConfigError: when there is no such table, it was made for another metric, or no trial fits.
+        StudyError: when it lacks columns.
+    """
+    path = _table_path(reference)
+    _refuse_other_metric(path, metric, direction)
+    # A table may lack a dimension that exists only beside some values of others.
+    always = [dimension.key for dimension in space.dimensions if not dimension.when]
+    rows = read_rows(path, ("state", "score", *always))
+    # Of trials by amounts only those that were trained longest compare with whole trainings.
+    longest = max((int(row["amount"]) for row in rows if row.get("amount")), default=None)
+    rows = [row for row in rows if longest is None or row.get("amount") == str(longest)]
+    trials: dict[str, Trial] = {}
+    for line, row in enumerate(rows, start=2):
+        if row["state"] not in ("complete", "failed"):
+            continue
+        point = point_of(row, space)
+        if point is not None:
+            trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", direction))
+    if not trials:
+        raise ConfigError(f"study.imports: none of the {len(rows)} trials in {path} lies in this space")
+    # Numbered from -n to -1, so that they rank before the study's own on ties, in their own order.
+    return [_numbered(trial, place - len(trials)) for place, trial in enumerate(trials.values())]
+
+
+def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return imported trials as the record keeps them."""
+    return [{"point": dict(t.point), "state": t.state, "score": t.score, "loss": _finite(t.loss)} for t in trials]
+
+
+def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
+    """Write imported trials as a table for `read_imports`, which tells values apart as well as texts do."""
+    rows = [[trial.state, trial.score, *(trial.point.get(key) for key in keys)] for trial in trials]
+    write_atomically(path, csv_text([["state", "score", *keys], *rows]))
+
+
+def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
+    """Return the imported trials that a record keeps."""
+    return [
+        _numbered(_made(note["point"], note["state"], note["score"], note["loss"]), place - len(notes or ()))
+        for place, note in enumerate(notes or ())
+    ]
+
+
+def _table_path(reference: str) -> Path:
+    for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
+        if path.is_file():
+            return path
+    raise ConfigError(f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`")
+
+
+def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
+    other = _origin(path)
+    # An imported metric may have had another name where it comes from; which way is better may not differ.
+    names = (("metric", metric), ("direction", direction)) if "seed" in other else (("direction", direction),)
+    for name, ours in names:
+        if other.get(name) not in (None, ours):
+            raise ConfigError(f"study.imports: {path} was made for the {name} {other[name]}, this study has {ours}")
+
+
+def _origin(path: Path) -> Mapping[str, Any]:
+    """Return what the files beside a table tell of its study: a frozen configuration, or what `hpo import` wrote."""
+    config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
+    for beside, read in ((config_path, read_yaml), (import_path, read_json)):
+        if beside.exists():
+            content = read(beside, "study.imports")
+            found = content.get("study", content)
+            return found if isinstance(found, Mapping) else {}
+    return {}
+
+
+def _trial(point: Point, row: Mapping[str, str], where: str, direction: Direction) -> Trial:
+    if row["state"] == "failed":
+        return _made(point, "failed", None, None)
+    try:
+        score = float(row["score"])
+    except ValueError as error:
+        raise ConfigError(f"study.imports: {where}: score must be a number, given {row['score']!r}") from error
+    return _made(point, "complete", score, -score if direction == "maximize" else score)
+
+
+def _made(point: Point, state: Any, score: float | None, loss: float | None) -> Trial:
+    return Trial(0, BEFORE, point, state=state, score=score, loss=float("inf") if loss is None else loss)
+
+
+def _numbered(trial: Trial, number: int) -> Trial:
+    return Trial(number, BEFORE, trial.point, state=trial.state, score=trial.score, loss=trial.loss, key=trial.key)
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None

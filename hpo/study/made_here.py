@@ -1,0 +1,46 @@
+"""Which studies were made here: what they run is remembered, outside of every folder that a stranger could give."""
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from hpo.config.study_config import StudyConfig
+
+
+def remember(config: StudyConfig) -> None:
+    """Note that this user has this objective run with this configuration and space."""
+    digest = _digest(config)
+    # Without a home, or on a full disk, it is asked for once more: no reason to stop a study.
+    with suppress(OSError, UnicodeDecodeError):
+        if digest in _known():
+            return
+        path = _path()
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="ascii") as file:
+            file.write(f"{digest}\n")
+
+
+def is_made_here(config: StudyConfig) -> bool:
+    """Return whether a study of this objective, configuration and space was run by this user, or trusted once."""
+    with suppress(OSError, UnicodeDecodeError):
+        return _digest(config) in _known()
+    return False
+
+
+def _known() -> set[str]:
+    path = _path()
+    return set(path.read_text(encoding="ascii").split()) if path.exists() else set()
+
+
+def _path() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_state_path("hpo", appauthor=False)) / "made_here"
+
+
+def _digest(config: StudyConfig) -> str:
+    """Return a hash of what is run, and of all that it may get: the configuration and what is searched in it."""
+    runs = [config.objective, config.space, config.trial]
+    return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()

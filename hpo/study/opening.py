@@ -1,0 +1,166 @@
+"""How a study's record is created, gone on with, and read; and what is refused before that."""
+
+import logging
+import shutil
+import uuid
+from typing import Any
+
+from hpo.config.sealing import opened, values_of
+from hpo.config.study_config import StudyConfig
+from hpo.engine.record.guard import DamagedRecordError, backup_path
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import Space
+from hpo.engine.strategies import STRATEGIES
+from hpo.engine.trials.trial import Direction, TaskLayout
+from hpo.errors import StudyError
+from hpo.study.basis.changes import (
+    Basis,
+    changed_config,
+    changed_data,
+    note_allowed,
+    refuse_changes,
+    refuse_other_config,
+)
+from hpo.study.basis.environment import describe_environment
+from hpo.study.basis.prepared_data import prepare_data
+from hpo.study.basis.source_code import describe_code
+from hpo.study.folder import StudyFolder, shown
+from hpo.study.imports import to_notes
+from hpo.study.made_here import remember
+from hpo.study.study import Study
+
+_log = logging.getLogger(__name__)
+
+
+def open_study(study: Study) -> Record:
+    """Create the study's files, or go on with what is there, and return the record.
+
+    Raises:
+        ConfigError: a value that is kept by name is missing.
+        StudyError: when it exists with another configuration or other data.
+    """
+    # First of all: a value that is missing would otherwise be noticed when the first task is built.
+    values_of(study.config.trial, study.config.secrets)
+    record = _continue(study) if study.folder.exists else _create(study)
+    if study.plan:
+        indices, data_dir = study.plan.development, study.folder.data_dir
+        prepare_data(study.objective, study.config.trial, indices, data_dir, record)
+    study.folder.freeze(study.config)
+    remember(study.config)
+    return record
+
+
+def read_study(study: Study) -> Record:
+    """Return the record of a study that exists.
+
+    Raises:
+        StudyError: when the record is missing or damaged, or the data is not what the study was started with.
+    """
+    from hpo.engine.record.recovery import read_record
+
+    try:
+        record = read_record(*_record_arguments(study), is_own=study.config.study.storage is None)
+    except DamagedRecordError as error:
+        path = study.folder.database_path
+        if study.config.study.storage is None and not path.exists() and not backup_path(path).exists():
+            raise StudyError(
+                f"record: {shown(path)} is missing, and so is its backup; a published folder has neither, and `hpo "
+                f"reproduce` and `hpo search --replay` need none"
+            ) from error
+        raise DamagedRecordError(
+            f"{error}; `hpo resume {study.reference}` puts its backup in its place, if that is sound"
+        ) from error
+    changed = changed_config(Basis.noted(record, study.config).config, study.config.to_dict())
+    if changed:
+        raise StudyError(
+            f"{shown(study.folder.config_path)}: is not what the study was started with "
+            f"({'; '.join(changed.values())}); put that back"
+        )
+    _refuse_other_data(study, record)
+    return record
+
+
+def _create(study: Study) -> Record:
+    # What may fail comes before the record, and that before the configuration, with which a study exists.
+    basis, environment = _basis(study), describe_environment(study.config.secrets)
+    study.folder.make()
+    study.folder.remove_unfinished()
+    # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.
+    from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, create_record
+
+    record = create_record(*_record_arguments(study), is_own=study.config.study.storage is None)
+    record.note(FIRST_NOTE, to_notes(study.imports))
+    basis.note(record)
+    study.folder.write_json(study.folder.environment_path, environment)
+    record.note(LAST_NOTE, uuid.uuid4().hex)
+    return record
+
+
+def _continue(study: Study) -> Record:
+    """Return the record of the study that exists, on the basis that it was started on, or was allowed to have."""
+    frozen = study.folder.config()
+    if not study.allow_changes:
+        refuse_other_config(frozen, study.config, study.reference)
+    from hpo.engine.record.recovery import continue_record
+
+    record = continue_record(*_record_arguments(study), is_own=study.config.study.storage is None)
+    _refuse_smaller_budget(study, record)
+    before, now = Basis.noted(record, frozen), _basis(study)
+    refuse_changes(before, now, study.reference, study.allow_changes)
+    changes, versions = before.changes_to(now), before.other_versions(now)
+    for version in versions:
+        _log.warning("%s; scores may differ in their last digits, and the report says so", version)
+    if changes:
+        # Neither goes with the new basis: what was copied of the data, and what was trained half on the old one.
+        study.folder.remove_states(())
+        shutil.rmtree(study.folder.data_dir, ignore_errors=True)
+        # Before it is noted: killed in between, the study has changed as by an edit, and is refused as that.
+        study.folder.freeze(study.config)
+    if changes or versions:
+        note_allowed(record, before, now)
+    elif before.code is None or before.code.pieces is None:
+        now.note(record)
+    return record
+
+
+def _basis(study: Study) -> Basis:
+    strategy = STRATEGIES[study.config.strategy["name"]][1]
+    return Basis(study.config.to_dict(), _data(study), describe_code(study.config.objective, strategy))
+
+
+def _record_arguments(study: Study) -> tuple[str, str, Space, str, Direction, TaskLayout]:
+    section = study.config.study
+    url = storage_url(study.config, study.folder)
+    return url, section.name, study.space, section.metric, section.direction, study.layout
+
+
+def _data(study: Study) -> dict[str, Any] | None:
+    """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
+    if study.plan:
+        return study.plan.to_dict()
+    files = {file["path"]: {"fingerprint": file["sha256"]} for file in study.own.get("files", ())}
+    return {"parts": files} if files else None
+
+
+def _refuse_other_data(study: Study, record: Record) -> None:
+    changed = changed_data(record.noted("data"), _data(study))
+    if changed:
+        raise StudyError(
+            f"study '{study.config.study.name}': the data has changed since it was started (part "
+            f"{', '.join(changed)}); put the old files back, or choose another study.name"
+        )
+
+
+def _refuse_smaller_budget(study: Study, record: Record) -> None:
+    there, asked = len(record.trials()), study.config.study.trials
+    if asked < there:
+        raise StudyError(f"study.trials: the study has {there} trials already, given {asked}; give {there} or more")
+
+
+def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
+    """Return the address of the Optuna storage that holds a study's record."""
+    # Here, so that a refusal does not wait for SQLAlchemy.
+    from hpo.engine.record.address import sqlite_url
+
+    values = values_of(config.study.storage, config.secrets, "study.storage")
+    return opened(config.study.storage, values) or sqlite_url(folder.database_path)

@@ -1,0 +1,82 @@
+"""From a configuration to a study: everything is checked that can be checked, and nothing is created."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from hpo.config.keys import flatten, replaced
+from hpo.config.study_config import StudyConfig, explain
+from hpo.engine.space.reader import overridden, space_from_dict
+from hpo.engine.space.space import Space
+from hpo.engine.strategies import make_strategy
+from hpo.engine.training.objective import resolve
+from hpo.engine.training.splits import make_plan
+from hpo.engine.trials.trial import Trial
+from hpo.errors import ConfigError
+from hpo.study.basis.changes import refuse_other_config
+from hpo.study.checks import (
+    refuse_amounts_without_states,
+    refuse_bad_space,
+    refuse_other_examples,
+    refuse_race_without_folds,
+    refuse_unknown_metric,
+)
+from hpo.study.folder import RUNS, StudyFolder, find_study
+from hpo.study.imports import read_imports
+from hpo.study.study import Study
+
+
+def prepare_study(config: StudyConfig) -> Study:
+    """Check everything that can be checked without creating anything, and return the study.
+
+    Raises:
+        HpoError: the first fault, in one line.
+    """
+    objective = resolve(config.objective, str(Path.cwd()), config.secrets)
+    objective.refuse_bad_config(config.trial)
+    own = dict(objective.describe_search(config.trial)) if objective.describe_search else {}
+    config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})
+    space = space_from_dict(config.space, flatten(config.trial), own.get("points"))
+    refuse_bad_space(space, config, objective, own.get("space", {}))
+    try:
+        strategy = make_strategy(config.strategy, space, config.study.seed)
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error
+    refuse_amounts_without_states(config, objective, own.get("amounts_need"))
+    examples = objective.examples(config.trial)
+    if examples is None and (config.split.folds or 1) > 1:
+        raise ConfigError(
+            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data that says what "
+            f"there is to split, given {config.split.folds}; set split.folds=1"
+        )
+    refuse_other_examples(space, config, objective, examples)
+    plan = make_plan(examples, config.split) if examples else None
+    refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
+    refuse_unknown_metric(config.study.metric, config.trial, objective)
+    folder = StudyFolder(RUNS / config.study.name)
+    imports = tuple(_imports(config, folder, space))
+    return Study(config, folder, objective, space, strategy, examples, plan, own, imports)
+
+
+def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:
+    """Return the trials to import into a new study; one that exists has them in its record."""
+    study = config.study
+    if study.imports is None or folder.exists:
+        return []
+    return read_imports(study.imports, space, study.metric, study.direction)
+
+
+def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool = False) -> Study:
+    """Return an existing study, from its frozen configuration, or from that with another budget or workers.
+
+    With `allow_changes` more may differ: see `hpo.study.basis.changes`.
+
+    Raises:
+        HpoError: when there is no such study, more than budget or workers differ, or its data cannot be read.
+    """
+    folder = find_study(name)
+    frozen = folder.config()
+    if not allow_changes:
+        refuse_other_config(frozen, config or frozen, name)
+    return replace(prepare_study(config or frozen), folder=folder, allow_changes=allow_changes)

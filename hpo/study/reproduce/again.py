@@ -1,0 +1,104 @@
+"""Trains recorded trials again and compares what they score."""
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.trials.table import Row, point_of
+from hpo.engine.trials.trial import Task, Trial
+from hpo.errors import StudyError
+from hpo.study.basis.changes import config_as_of
+from hpo.study.folder import StudyFolder
+from hpo.study.reproduce.recorded import Recorded, amount_of
+from hpo.study.study import Study
+
+# Relative difference that is let pass where bit-identity cannot be asked for: other versions, processors and numbers of
+# threads change the order of additions, and a training amplifies the last digits. 2 % is some tenth of what a change of
+# seed does to the scores in benchmarks/results.md.
+TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One task, recorded and reproduced.
+
+    Attributes:
+        trial: its number.
+        name: of the task, as in trials.csv: `fold_0`.
+        recorded: the metric as it was.
+        reproduced: the metric as it came now; None when the training failed.
+        error: why it failed, or None.
+    """
+
+    trial: int
+    name: str
+    recorded: float
+    reproduced: float | None
+    error: str | None
+
+    def holds(self, tolerance: float) -> bool:
+        """Return whether both are equal, or differ by no more than this share of the recorded one."""
+        if self.reproduced is None:
+            return False
+        return math.isclose(self.recorded, self.reproduced, rel_tol=tolerance, abs_tol=0.0)
+
+
+def reproduce(
+    recorded: Recorded, which: str, folds: Sequence[int] | None, tell: Callable[[Repetition], None]
+) -> list[Repetition]:
+    """Train the trials again with their recorded seeds, in this process, and return recorded beside reproduced.
+
+    Args:
+        recorded: the study.
+        which: `best`, `all` or a trial's number.
+        folds: only these; None = all.
+        tell: is called with each repetition as soon as it is there.
+
+    Raises:
+        StudyError: when a row does not lie in the study's space.
+    """
+    study, repetitions = recorded.study, []
+    with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
+        study = replace(study, folder=StudyFolder(Path(scratch)))
+        if study.plan is not None:
+            study.objective.write_development_data(study.config.trial, study.plan.development, study.folder.data_dir)
+        dispatcher = LocalDispatcher(str(Path.cwd()))
+        for row in recorded.trials(which):
+            for task in _tasks(study, row, folds, recorded.allowed):
+                repetition = _compared(study, row, task, dispatcher)
+                repetitions.append(repetition)
+                tell(repetition)
+    return repetitions
+
+
+def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequence[Mapping[str, Any]]) -> list[Task]:
+    point = point_of(row, study.space)
+    if point is None:
+        raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")
+    try:
+        trial = Trial(int(row["number"]), 0, point, amount=amount_of(row))
+    except ValueError as error:
+        raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; put back what was there") from error
+    study = replace(study, config=config_as_of(study.config, allowed, trial.number))
+    tasks = study.task_builder().tasks_of(trial)
+    if not set(folds or ()) <= set(range(study.layout.folds)):
+        raise StudyError(f"--folds: the study has folds 0 to {study.layout.folds - 1}, given {folds}")
+    return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
+
+
+def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
+    name = study.layout.name(task.index)
+    try:
+        before = float(row[name])
+    except ValueError as error:
+        raise StudyError(f"trials.csv: trial {row['number']}: {name} must be a number, given {row[name]!r}") from error
+    dispatcher.submit(task)
+    outcome = None
+    while outcome is None:
+        for report in dispatcher.wait():
+            outcome = report.settled()
+    return Repetition(task.trial, name, before, outcome.metrics.get(study.config.study.metric), outcome.error)

@@ -1,0 +1,201 @@
+"""A study as its folder, or a published copy of it, tells it."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from hpo.config.documents import read_json
+from hpo.config.keys import flatten, replaced
+from hpo.engine.trials.table import Row, read_rows
+from hpo.errors import StudyError
+from hpo.study.basis.environment import describe_environment
+from hpo.study.folder import StudyFolder, shown
+from hpo.study.preparation import prepare_study
+from hpo.study.study import Study
+
+# What has to be the same for bit-identical scores.
+_DECISIVE = ("python", "platform", "processor", "packages")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A study as its folder tells it, with nothing else at hand.
+
+    Attributes:
+        study: put together from its frozen configuration, on the data as they are now.
+        rows: of trials.csv.
+        changes: what is not as it was, one line each; data first, then environment.
+        is_same_machine: whether bit-identical scores can be asked for.
+        winner: number of the winner, as the report names it; None = the best row.
+        allowed: what had changed when the study went on all the same; see `hpo.study.basis.changes.note_allowed`.
+    """
+
+    study: Study
+    rows: Sequence[Row]
+    changes: Sequence[str]
+    is_same_machine: bool
+    winner: str | None = None
+    allowed: Sequence[Mapping[str, Any]] = ()
+
+    def trials(self, which: str) -> Sequence[Row]:
+        """Return the rows that `best`, a number or `all` stands for.
+
+        Raises:
+            StudyError: when there is no such trial, or it has no score to compare with.
+        """
+        complete = [row for row in self.rows if row["state"] == "complete"]
+        if not complete:
+            raise StudyError("trials.csv: no trial is complete, so there is nothing to reproduce")
+        if which == "all":
+            return complete
+        if which == "best":
+            which = self.winner or self._best(complete)["number"]
+        found = [row for row in complete if row["number"] == which]
+        if not found:
+            numbers = ", ".join(row["number"] for row in complete)
+            raise StudyError(
+                f"--trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
+            )
+        return found
+
+    def _best(self, complete: Sequence[Row]) -> Row:
+        sign = -1.0 if self.study.config.study.direction == "maximize" else 1.0
+        longest = max(amount_of(row) or 0 for row in complete)
+        return min((r for r in complete if (amount_of(r) or 0) == longest), key=lambda row: sign * float(row["score"]))
+
+
+def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = None) -> Recorded:
+    """Read a study's folder, or a published copy of it.
+
+    Args:
+        folder: the study's.
+        elsewhere: where its data lie now, by the key that says it, such as `data.path`.
+
+    Raises:
+        HpoError: when a file is missing or has been changed since the report was written, or the data cannot be read.
+    """
+    config = folder.config()
+    for key in elsewhere or {}:
+        if key not in flatten(config.trial):
+            raise StudyError(f"{key}: the study has no such source of data; take it out")
+    config = config.model_copy(update={"trial": replaced(config.trial, elsewhere or {})})
+    report = _report(folder)
+    refuse_tampered(folder)
+    study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
+    names = [study.layout.name(index) for index in range(study.layout.size)]
+    rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *study.space.keys, *names))
+    different, is_same_machine = changes_since(folder)
+    data = list(_data_changes(report, study))
+    winner = _inner(report, "winner").get("number")
+    named = None if winner is None else str(winner)
+    missing = [] if report else [f"{folder}/report.json: is missing, so files that were changed are not noticed"]
+    changes = [*missing, *data, *different]
+    return Recorded(study, rows, changes, is_same_machine and not data, named, _allowed(report))
+
+
+def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
+    """Return what of versions, machine and code is not as it was when the study was started, one line each.
+
+    Besides, what had changed when the study went on all the same. The second value tells whether bit-identical scores
+    can be asked for nevertheless: an earlier configuration is known, earlier data and code are not.
+    """
+    environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
+    different = list(_environment_changes(environment, describe_environment()))
+    is_same_machine = not any(change.startswith(_DECISIVE) for change in different)
+    for change in _allowed(_report(folder)):
+        different += [f"allowed after {change.get('trials', 'some')} trials: {line}" for line in change["changes"]]
+        is_same_machine &= all(line.startswith("config:") for line in change["changes"])
+    return different, is_same_machine
+
+
+def _report(folder: StudyFolder) -> dict[str, Any]:
+    path = folder.path / "report.json"
+    return read_json(shown(path)) if path.exists() else {}
+
+
+def _allowed(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    changes = _inner(report, "study").get("allowed_changes")
+    return [change for change in changes if _is_change(change)] if isinstance(changes, list) else []
+
+
+def _is_change(value: Any) -> bool:
+    lines = value.get("changes") if isinstance(value, Mapping) else None
+    return isinstance(lines, list) and all(isinstance(line, str) for line in lines)
+
+
+def amount_of(row: Row) -> int | None:
+    """Return how far the row's trial was trained; None under a strategy that trains all to the end."""
+    return int(row["amount"]) if row.get("amount") else None
+
+
+def refuse_tampered(folder: StudyFolder) -> None:
+    """Raise StudyError where a file of the study is not the one that its report was written with."""
+    hashes = _report(folder).get("files") or {}
+    if not isinstance(hashes, Mapping):
+        raise StudyError(f"{folder}/report.json: its 'files' are no names with hashes; put back what was there")
+    for name, digest in hashes.items():
+        path = folder.inside(name)
+        if not path.exists() and path.parent != folder.path:
+            continue  # The winner's model, which is not published.
+        if not path.exists():
+            raise StudyError(f"{shown(path)}: is missing; put it back, or write it again with `hpo report`")
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            raise StudyError(
+                f"{shown(path)}: is not the file that the report was written with; put that back, or, where the study "
+                f"went on since, write the report again with `hpo report`"
+            )
+
+
+def refuse_two_parts(folder: StudyFolder) -> None:
+    """Raise StudyError where a search went on with another configuration: it cannot be run again as one."""
+    for change in _allowed(_report(folder)):
+        if any(line.startswith("config:") for line in change["changes"]):
+            raise StudyError(
+                f"{folder}: its configuration was changed after {change.get('trials', 'some')} trials, so the "
+                f"search cannot be run again as one; `hpo reproduce {folder} --trial all` trains its trials again"
+            )
+
+
+def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("python", "platform", "processor", "commit"):
+        if before.get(key) != now.get(key):
+            yield f"{key}: was {before.get(key)}, is {now.get(key)}"
+    old, new = _inner(before, "packages"), _inner(now, "packages")
+    for name in sorted({**old, **new}):
+        if old.get(name) != new.get(name):
+            yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
+    for when, environment in (("then", before), ("now", now)):
+        if environment.get("is_dirty"):
+            yield f"code: had uncommitted changes {when}"
+
+
+def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
+    before = _inner(report, "data", "split", "parts")
+    now: Mapping[str, Any] = study.plan.parts if study.plan else {}
+    for part in {**before, **now} if before else ():
+        old, new = _inner(before, part).get("fingerprint"), now.get(part, {}).get("fingerprint")
+        if old != new:
+            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
+    if before:
+        return
+    # An objective that brings its own data knows their files, which may lie elsewhere by now.
+    nothing: Mapping[str, Any] = {}
+    for was, file in zip_longest(_files(report), study.own.get("files", ()), fillvalue=nothing):
+        if was.get("sha256") != file.get("sha256"):
+            name = was.get("path") or file.get("path")
+            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
+
+
+def _files(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    files = _inner(report, "data").get("files")
+    return [file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else ()
+
+
+def _inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """Return a mapping in a mapping; an empty one where it is not there: a report may be anybody's."""
+    for key in keys:
+        inner = report.get(key)
+        report = inner if isinstance(inner, Mapping) else {}
+    return report

@@ -1,0 +1,62 @@
+"""A search that is run again as a whole, and which of its trials came out another."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.trials.table import TIMES, Row, read_rows
+from hpo.study.folder import StudyFolder, shown
+from hpo.study.reproduce.again import TOLERANCE
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A search that is run again.
+
+    Attributes:
+        folder: of the study, or of its publication.
+        tree: the configuration to run, under another name.
+        trials: how many are compared: those before the first that was not finished.
+        changes: what is not as it was when the study was started.
+        is_same_machine: whether scores have to be the same to the last bit.
+    """
+
+    folder: StudyFolder
+    tree: Mapping[str, Any]
+    trials: int
+    changes: Sequence[str]
+    is_same_machine: bool
+
+    @property
+    def tolerance(self) -> float:
+        """By how much, relatively, scores may differ: not at all where nothing decisive has changed."""
+        return 0.0 if self.is_same_machine else TOLERANCE
+
+
+def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
+    """Return how many trials were compared, and of those that differ, by their numbers, the columns in which they do.
+
+    Points and states must be the same everywhere; scores within the tolerance.
+    """
+    before = read_rows(shown(replay.folder.trials_path), ["number"])[: replay.trials]
+    now = read_rows(replayed, ["number"])
+    nothing: Row = {}
+    pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
+    differing = {place: keys for place, (old, new) in pairs if (keys := _differing(old, new, replay.tolerance))}
+    return max(len(before), len(now)), differing
+
+
+def _differing(old: Row, new: Row, tolerance: float) -> list[str]:
+    return sorted(
+        key for key in {**old, **new} if key not in TIMES and not _agree(key, old.get(key), new.get(key), tolerance)
+    )
+
+
+def _agree(key: str, old: str | None, new: str | None, tolerance: float) -> bool:
+    is_score = key == "score" or key.startswith("fold_")
+    if old == new or not is_score or not old or not new:
+        return old == new
+    return math.isclose(float(old), float(new), rel_tol=tolerance, abs_tol=0.0)

@@ -1,0 +1,50 @@
+"""A study's folder from nothing but its report.json: enough to train the winner again and compare."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import read_json, yaml_text
+from hpo.errors import StudyError
+from hpo.study.folder import StudyFolder
+
+
+def unpack_report(path: Path, into: Path) -> StudyFolder:
+    """Write the configuration, the winner's row of trials.csv and the environment that a report holds into a folder.
+
+    Raises:
+        StudyError: when the file is no report of a study with a winner.
+    """
+    report = read_json(path)
+    winner = report.get("winner")
+    if not isinstance(winner, dict) or "config" not in report or "values" not in winner:
+        why = winner.get("missing") if isinstance(winner, dict) else None
+        reason = why or "it is of an earlier version, or no report at all"
+        raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
+    try:
+        return _unpacked(report, winner, StudyFolder(into))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StudyError(
+            f"{path}: is no report of this toolkit ({type(error).__name__}: {error}); give another"
+        ) from error
+
+
+def _unpacked(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder) -> StudyFolder:
+    folder.config_path.write_text(yaml_text(report["config"]), encoding="utf-8")
+    # What could not be found then is not known, which is no change.
+    environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
+    folder.write_json(folder.environment_path, environment)
+    # The hashes are of files that are not here.
+    folder.write_json(folder.path / "report.json", report | {"files": {}})
+    _write_row(folder.trials_path, winner, [dimension["key"] for dimension in report["space"]])
+    return folder
+
+
+def _write_row(path: Path, winner: dict[str, Any], keys: list[str]) -> None:
+    point = {key: winner["point"].get(key, "") for key in keys}
+    row = {"number": winner["number"], "state": "complete", "score": winner["score"], **point, **winner["values"]}
+    row |= {} if winner["amount"] is None else {"amount": winner["amount"]}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)

@@ -1,0 +1,109 @@
+"""A study: configuration, space, strategy, objective, split; a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from hpo.config.documents import read_json
+from hpo.config.study_config import StudyConfig
+from hpo.engine.race import Race
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import Space
+from hpo.engine.strategies import Strategy
+from hpo.engine.training.examples import Examples
+from hpo.engine.training.objective import Objective
+from hpo.engine.training.splits import Plan
+from hpo.engine.training.tasks import TaskBuilder
+from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.study.basis.changes import (
+    allowed_changes,
+    config_as_of,
+)
+from hpo.study.basis.environment import refuse_incomplete
+from hpo.study.folder import RUNS, StudyFolder, shown
+from hpo.study.imports import from_notes
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything a search needs, checked. Building one reads data and creates nothing.
+
+    Attributes:
+        config: what is frozen; a space that the objective describes itself is written into it.
+        folder, objective, space, strategy: as the configuration names them.
+        examples, plan: what there is to split, and how it is; None for an objective that brings its own data.
+        own: what the objective itself knows of its search; see `Objective.describe_search`.
+        imports: finished trials of another study, for a study that is about to be created.
+        allow_changes: whether a study that exists goes on although something that it rests on has changed.
+    """
+
+    config: StudyConfig
+    folder: StudyFolder
+    objective: Objective
+    space: Space
+    strategy: Strategy
+    examples: Examples | None
+    plan: Plan | None
+    own: Mapping[str, Any] = field(default_factory=dict)
+    imports: tuple[Trial, ...] = ()
+    allow_changes: bool = False
+
+    @property
+    def num_folds(self) -> int:
+        """How many folds there are: of the split, or of an objective that brings its own data; 1 with a hold-out."""
+        return len(self.plan.folds) if self.plan else int(self.own.get("folds", 1))
+
+    @property
+    def layout(self) -> TaskLayout:
+        """The tasks of a trial."""
+        return TaskLayout(self.num_folds, self.config.study.repeats)
+
+    @property
+    def race(self) -> Race | None:
+        """What decides which trials get no further folds; None where all get all."""
+        split, study = self.config.split, self.config.study
+        if split.race_after is None:
+            return None
+        return Race(split.race_after, split.race_level, study.metric, study.direction)
+
+    @property
+    def keeps_models(self) -> bool:
+        """Whether the objective can score a kept model on the test part."""
+        return self.objective.run_test is not None
+
+    def task_builder(self) -> TaskBuilder:
+        """Return what builds the workers' payloads."""
+        return TaskBuilder(
+            self.config,
+            self.plan,
+            self.layout,
+            self.folder.data_dir if self.plan and self.objective.prepare_data else None,
+            self.folder.checkpoints_dir if self.keeps_models else None,
+            self.folder.states_dir,
+            self.objective.continues,
+        )
+
+    def environment(self) -> dict[str, Any]:
+        """Return what the study was started on.
+
+        Raises:
+            StudyError: it does not stand in its file any more.
+        """
+        found = read_json(shown(self.folder.environment_path))
+        refuse_incomplete(found, shown(self.folder.environment_path))
+        return found
+
+    def as_of(self, record: Record, trial: Trial) -> Self:
+        """Return the study as it was when this trial was trained: without what was changed, and allowed, later."""
+        allowed = allowed_changes(record)
+        return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
+
+    def imported(self, record: Record) -> list[Trial]:
+        """Return the trials that were imported when the study was created, whatever became of where they came from."""
+        return from_notes(record.noted("imports"))
+
+    @property
+    def reference(self) -> str:
+        """What commands call the study: its name under runs/, or its folder where it lies elsewhere."""
+        name = self.config.study.name
+        return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)

@@ -1,0 +1,122 @@
+"""Trains one configuration without a search, in this process."""
+
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from hpo.config.documents import yaml_text
+from hpo.config.files import write_atomically
+from hpo.config.sealing import seal, values_of
+from hpo.config.sections import ObjectivePath, Section, SplitSection, StudyName
+from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
+from hpo.engine.training.objective import resolve
+from hpo.engine.training.splits import make_plan
+from hpo.engine.training.tasks import without_sources
+from hpo.engine.training.worker import Message, outcome_of, run_task
+from hpo.engine.trials.trial import Outcome
+from hpo.errors import ConfigError, StudyError
+from hpo.study.basis.environment import describe_environment
+from hpo.study.checks import refuse_unknown_metric
+from hpo.study.folder import RUNS
+
+_SECTIONS = ("objective", "study", "split", "dispatch")
+
+
+class _Study(Section):
+    name: StudyName
+    metric: str = Field(min_length=1)
+    direction: Literal["maximize", "minimize"]
+
+
+class _Threads(Section):
+    threads: int = Field(ge=1)
+
+
+class _Training(Section):
+    """What `hpo train` needs besides the objective's own tree; the rules are those of a study."""
+
+    objective: ObjectivePath
+    study: _Study
+    split: SplitSection
+    dispatch: _Threads
+
+
+def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tuple[Path, Outcome]:
+    """Train the configuration and return the folder of its files and the outcome.
+
+    Args:
+        tree: as `conf/train.yaml` composes it, or a study's best.yaml.
+        show: gets every message of the training but the last: points of the learning curve, and warnings.
+
+    Raises:
+        HpoError: when the configuration or the data is refused; nothing has been created then.
+    """
+    refuse_unwritable(tree)
+    tree, secrets = seal(tree)
+    refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
+    config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
+    try:
+        training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from error
+    objective = resolve(training.objective, str(Path.cwd()), secrets)
+    objective.refuse_bad_config(config)
+    refuse_unknown_metric(training.study.metric, config, objective)
+    examples = objective.examples(config)
+    plan = make_plan(examples, training.split) if examples else None
+    folder = _new_folder(training.study.name)
+    write_atomically(folder / "config.yaml", yaml_text(dict(tree)))
+    write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))
+    task: dict[str, Any] = {
+        "objective": training.objective,
+        "config": config,
+        "train": None,
+        "validation": None,
+        "data_dir": None,
+        "metric": training.study.metric,
+        "direction": training.study.direction,
+        "seed": seed,
+        "threads": training.dispatch.threads,
+        "epochs": None,
+        "checkpoint_dir": str((folder / "checkpoint").absolute()) if objective.run_test else None,
+    }
+    if plan is not None:
+        fold = plan.folds[0]
+        train, validation = list(fold.train), list(fold.validation)
+        data_dir = (folder / "data").absolute()
+        if objective.write_development_data(config, plan.development, data_dir):
+            place = {index: position for position, index in enumerate(plan.development)}
+            train, validation = [place[i] for i in train], [place[i] for i in validation]
+            task |= {"data_dir": str(data_dir)}
+        task |= {
+            "train": train,
+            "validation": validation,
+            "config": without_sources(config, task["data_dir"] is not None),
+        }
+    task["secrets"] = values_of(task["config"], secrets)
+    outcome = outcome_of(run_task(task), show)
+    write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
+    return folder, outcome
+
+
+def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return the objective's own tree, and the seed that only a single training has in it."""
+    training = dict(tree.get("training", {}))
+    seed = training.pop("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ConfigError(f"training.seed: must be a whole number of at least 0, given {seed!r}")
+    return {**tree, **({"training": training} if training else {})}, seed
+
+
+def _new_folder(name: str) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S-%f")
+    folder = RUNS / f"train-{name}-{stamp}"
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise StudyError(f"{folder}: cannot be made: {error.strerror}; make room for it, or move it") from error
+    return folder

@@ -1,0 +1,19 @@
+"""The winner's configuration, to train it alone."""
+
+from hpo.engine.trials.trial import Trial, training_seed
+from hpo.study.study import Study
+
+
+def best_config(study: Study, winner: Trial) -> dict[str, object]:
+    """Return the winner's configuration as `hpo train` takes it; it trains as the winner's first fold was trained."""
+    config = study.config
+    tree = config.trial_config(winner.point)
+    seed = training_seed(config.study.seed, winner.key, 0)
+    return {
+        **tree,
+        "training": {**tree.get("training", {}), "seed": seed},
+        "split": config.split.model_dump() | {"folds": study.num_folds},
+        "objective": config.objective,
+        "study": {"name": config.study.name, "metric": config.study.metric, "direction": config.study.direction},
+        "dispatch": {"threads": config.dispatch.threads},
+    }

@@ -1,0 +1,55 @@
+"""The default configuration, trained as the winner was, so that the opening of the test part scores both.
+
+A search that ends no better than where it began on examples that it has not seen has overtuned.
+
+Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hpo.engine.training.worker import outcome_of, run_task
+from hpo.engine.trials.trial import Outcome, Trial
+from hpo.errors import MachineError
+from hpo.study.study import Study
+
+# The configuration as it stands, with nothing of the space written into it.
+DEFAULT = Trial(number=-1, round=-1, point={})
+
+
+@dataclass(frozen=True)
+class DefaultModel:
+    """A trained model of the default configuration.
+
+    Attributes:
+        checkpoint_dir: where it is; None where the objective keeps no models, or the training failed.
+        error: why the training failed, in one line; None otherwise.
+    """
+
+    checkpoint_dir: str | None
+    error: str | None
+
+
+@contextmanager
+def default_model(study: Study) -> Iterator[DefaultModel]:
+    """Train the default configuration in this process, and keep its model until the end of the block.
+
+    With a hold-out it is trained and stopped early on that, as every trial was; with folds on all of them together, for
+    all of its epochs, since nothing says at which it would have been best. An objective that keeps no models trains
+    when it is scored, and gets nothing here.
+    """
+    if not study.keeps_models:
+        yield DefaultModel(None, None)
+        return
+    with TemporaryDirectory(prefix="hpo-default-") as scratch:
+        builder = replace(study.task_builder(), checkpoints_dir=Path(scratch))
+        is_hold_out = study.num_folds == 1
+        task = builder.tasks_of(DEFAULT)[0] if is_hold_out else builder.final_task(DEFAULT, epochs=None)
+        try:
+            outcome = outcome_of(run_task(dict(task.payload)))
+        except MachineError as error:
+            outcome = Outcome(error=str(error))
+        yield DefaultModel(None if outcome.error else task.payload["checkpoint_dir"], outcome.error)

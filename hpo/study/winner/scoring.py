@@ -1,0 +1,165 @@
+"""Opens the test part, once, with the winner, and writes down that it did."""
+
+import datetime
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import parse_json, read_json
+from hpo.engine.loop import is_over
+from hpo.engine.record.record import Record
+from hpo.engine.training.splits import open_test_part
+from hpo.engine.training.tasks import FINAL_FOLD
+from hpo.engine.training.worker import outcome_of, run_task
+from hpo.engine.trials.trial import Trial, training_seed
+from hpo.errors import MachineError, StudyError
+from hpo.study.folder import shown
+from hpo.study.study import Study
+from hpo.study.winner.default_model import DEFAULT, DefaultModel, default_model
+from hpo.study.winner.final_model import has_final_model, noted_final_model
+from hpo.study.winner.finalists import are_finalists_done, choose_winner
+
+
+def open_test(study: Study, record: Record, again: bool, with_default: bool = True) -> dict[str, Any]:
+    """Score the winner and the default configuration on the test part; return what is written to test.json.
+
+    The opening is counted before the part is read, so that a crash cannot hide it. The default is trained before that.
+
+    Raises:
+        StudyError: when the search is not finished, nothing can be scored, or the part was opened before and
+            `again` is not set.
+    """
+    winner = _winner(study, record)
+    # What the report needs afterwards: that it cannot be written must not be found out once the part is open.
+    study.environment()
+    if study.examples is None or study.plan is None:
+        raise StudyError(
+            f"test: {study.config.objective.partition(':')[0]} has no describe_data, so there is no test part"
+        )
+    test = open_test_part(study.examples, study.config.split)
+    fingerprint = study.examples.fingerprint(test)
+    earlier = openings(ledger_path(study), fingerprint) or _own_opening(study, fingerprint)
+    if earlier and not again:
+        last = earlier[-1]
+        raise StudyError(
+            f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
+            f"'{last['study']}' at {last['time']}); a test part is for one opening: `--again` opens it once more, "
+            f"and the report says so for good"
+        )
+    opening = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "study": study.config.study.name,
+        "study_id": record.noted("id"),
+        "trial": winner.number,
+        "fingerprint": fingerprint,
+    }
+    with default_model(study) if with_default else nullcontext() as default:
+        with ledger_path(study).open("a", encoding="utf-8") as ledger:
+            ledger.write(json.dumps(opening) + "\n")
+        metrics = _score(study.as_of(record, winner), winner, _kept(study, record), list(test))
+        of_default = None if default is None else _score_default(study, default, list(test))
+    result = opening | {
+        "metrics": dict(metrics),
+        "default": of_default,
+        "size": len(test),
+        "validation_score": winner.score,
+        "openings_of_these_data": len(earlier) + 1,
+    }
+    study.folder.write_json(study.folder.test_path, result)
+    return result
+
+
+def ledger_path(study: Study) -> Path:
+    """Return the ledger's path: beside all studies, because every study of the same data opens the same test part."""
+    return study.folder.path.parent / "test_openings.jsonl"
+
+
+def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
+    """Return every opening of this test part by any study, the earliest first."""
+    if not ledger.exists():
+        return []
+    texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+    lines = [(number, parse_json(text, f"{shown(ledger)}:{number}")) for number, text in texts if text.strip()]
+    for number, line in lines:
+        if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
+            # An opening that cannot be read cannot be counted, and may have been one of these data.
+            raise StudyError(f"{shown(ledger)}:{number}: is no opening of a test part; put back what was there")
+    return [line for _, line in lines if line["fingerprint"] == fingerprint]
+
+
+def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
+    """Return the study's own opening of this part, which it remembers though the ledger be gone."""
+    path = shown(study.folder.test_path)
+    known = read_json(path) if path.exists() else {}
+    return [known] if known.get("fingerprint") == fingerprint and {"study", "time"} <= known.keys() else []
+
+
+def _winner(study: Study, record: Record) -> Trial:
+    budget = study.config.study.trials
+    history = record.history()
+    if not is_over(study.strategy, record, budget, study.imported(record)):
+        raise StudyError(
+            f"test: the search is not finished ({len(history)} of {budget} trials); "
+            f"run `hpo resume {study.reference}` first"
+        )
+    winner = choose_winner(study, record)
+    if not are_finalists_done(study, record):
+        raise StudyError(f"test: the finalists are not trained; run `hpo resume {study.reference}` first")
+    if winner is None:
+        raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
+    if not has_final_model(study, record):
+        raise StudyError(
+            f"test: the winner's model is missing, or another lies there; run `hpo resume {study.reference}` first"
+        )
+    return winner
+
+
+def _kept(study: Study, record: Record) -> str | None:
+    """Return the folder of the winner's model; None where the objective keeps none."""
+    model = noted_final_model(record)
+    return str(study.folder.inside(model.checkpoint_dir)) if study.keeps_models and model else None
+
+
+def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:
+    """Return the metrics of the default configuration, or why it has none: that must not spoil the opening."""
+    if default.error:
+        return {"error": default.error}
+    try:
+        return {"metrics": dict(_score(study, DEFAULT, default.checkpoint_dir, test))}
+    except (StudyError, MachineError) as error:
+        return {"error": str(error)}
+
+
+def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
+    """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
+    config = study.config
+    task: dict[str, Any] = {
+        "study": config.study.name,
+        "trial": trial.number,
+        "fold": FINAL_FOLD,
+        "objective": config.objective,
+        "config": config.trial_config(trial.point),
+        "metric": config.study.metric,
+        "direction": config.study.direction,
+        "seed": training_seed(config.study.seed, trial.key, FINAL_FOLD),
+        "threads": config.dispatch.threads,
+        "data_dir": None,
+        "checkpoint_dir": None,
+        "repeat": 0,
+        "epochs": trial.amount,
+        "trained": 0,
+        "resume_dir": None,
+    }
+    if checkpoint_dir is not None:
+        module = config.objective.partition(":")[0]
+        task |= {"objective": f"{module}:run_test", "test": test, "checkpoint_dir": checkpoint_dir}
+    else:
+        assert study.plan is not None
+        task |= {"train": list(study.plan.development), "validation": test}
+    outcome = outcome_of(run_task(task))
+    if outcome.error:
+        what = "the default configuration" if trial is DEFAULT else f"trial {trial.number}"
+        raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")
+    return outcome.metrics

@@ -1,0 +1,1 @@
+"""MLflow as the tracker: a process of its own writes what the record holds."""

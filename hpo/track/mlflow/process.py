@@ -1,0 +1,198 @@
+"""The process that talks to MLflow: reads messages as JSON lines from its standard input until that ends.
+
+MLflow takes 10 to 20 ms of CPU a run and may hang with its server, so it lives here and not in the driver. When
+the driver dies, the input ends, and so does this process.
+"""
+
+import fcntl
+import itertools
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from hpo.config.sealing import hidden
+from hpo.errors import first_line
+from hpo.track.messages import Message
+from hpo.track.mlflow.quiet import mlflow_environment
+
+# Messages that are close in time share a batch; curves appear in the UI at most this much later.
+_GATHER_SECONDS = 0.5
+_BATCH = 200
+# Once the input has ended, how long an absent server is waited for; `hpo sync` sends what is missing later.
+_LAST_CALL_SECONDS = 10.0
+# The same when the driver died without a word: nothing of a study should run on long after it.
+_ORPHAN_SECONDS = 8.0
+
+_Arrived = queue.SimpleQueue[Message | None]
+
+
+def main() -> int:
+    """Send everything that arrives; return 0 when all of it was sent, 1 when MLflow could not be reached.
+
+    The first message tells where to: `uri` of the tracking store (which may hold a password, and so is no argument),
+    `experiment` (made where it is missing), `artifact_root` (the folder for artifacts of an experiment that is made in
+    a store on this machine), `lock_path` (None, or a file that is held while this process writes, so that a study
+    has one writer at a time) and `retry_seconds` (after which what failed is tried again).
+    """
+    os.environ.update(mlflow_environment())
+    warnings.simplefilter("ignore")
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    arrived: _Arrived = queue.SimpleQueue()
+    threading.Thread(target=_read_lines, args=(arrived,), daemon=True).start()
+    begin = arrived.get()
+    if begin is None:
+        return 0
+    if begin["uri"].startswith("sqlite"):
+        _write_ahead()
+    return _Sender(**begin).send_all(arrived)
+
+
+class _Sender:
+    """Keeps what has arrived until MLflow has taken it."""
+
+    def __init__(
+        self, uri: str, experiment: str, artifact_root: str, lock_path: str | None, retry_seconds: float
+    ) -> None:
+        self._uri = uri
+        self._experiment = experiment
+        self._artifact_root = Path(artifact_root)
+        self._lock_path = lock_path
+        self._retry_seconds = retry_seconds
+        self._lock: int | None = None
+        self._sink: Any = None
+        self._unsent: deque[Message] = deque()
+        self._batch = _BATCH
+        self._is_closed = False
+        self._has_warned = False
+        self._last_progress = time.monotonic()
+        self._last_call = _LAST_CALL_SECONDS
+
+    def send_all(self, arrived: _Arrived) -> int:
+        """Send until the input has ended and nothing is left, or what is left cannot be sent; return the exit code."""
+        is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
+        while is_open or self._unsent:
+            if is_open:
+                is_open = self._gather(arrived, pause)
+                deadline = deadline if is_open else time.monotonic() + self._last_call
+            else:
+                time.sleep(min(pause, 1.0))
+            failure_pause = self._try_to_send()
+            if failure_pause and time.monotonic() > deadline:
+                return 1
+            pause = failure_pause or _GATHER_SECONDS
+        return 0
+
+    def _gather(self, arrived: _Arrived, seconds: float) -> bool:
+        """Move what arrives in this time to what is to be sent. Return False once the input has ended."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            try:
+                message = arrived.get(timeout=left)
+            except queue.Empty:
+                return True
+            if message is None or message["do"] == "end":
+                self._begin_to_end(message)
+                return False
+            self._is_closed |= message["do"] == "close_study"
+            self._unsent.append(message)
+        return True
+
+    def _begin_to_end(self, message: Message | None) -> None:
+        """Make sure that this process ends soon, even where a call to MLflow hangs."""
+        if not self._is_closed:
+            self._unsent.append({"do": "abandon_study"})
+        patience = message["patience_seconds"] if message else float("inf")
+        end = float("inf") if message else time.monotonic() + _ORPHAN_SECONDS
+        self._last_call = min(self._last_call, patience)
+        self._last_progress = time.monotonic()
+        threading.Thread(target=self._watch, args=(patience, end), daemon=True).start()
+
+    def _watch(self, patience: float, end: float) -> None:
+        while time.monotonic() < min(end, self._last_progress + patience):
+            time.sleep(0.2)
+        self._warn(TimeoutError("no answer in time"))
+        # A call that hangs cannot be taken back; whatever it was half-way through is done again by the next sync.
+        os._exit(1)
+
+    def _try_to_send(self) -> float:
+        """Send what there is; return 0, or after a failure the seconds until it is worth another try."""
+        try:
+            if not self._is_alone():
+                return _GATHER_SECONDS
+            if self._sink is None:
+                self._sink = _open(self._uri, self._experiment, self._artifact_root)
+                self._last_progress = time.monotonic()
+            self._send()
+        # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: not now.
+        except Exception as error:  # noqa: BLE001
+            # The fewer at a time, the less a server that fails now and then makes us do again.
+            self._batch = max(1, self._batch // 2)
+            self._warn(error)
+            return self._retry_seconds
+        return 0.0
+
+    def _is_alone(self) -> bool:
+        """Return whether no earlier process still writes this study: it could make a run that we make as well."""
+        if self._lock is None and self._lock_path is not None:
+            file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            self._lock = file
+        return True
+
+    def _send(self) -> None:
+        """Apply the messages one after another, so that a failure keeps the batch it failed in and all after it."""
+        while self._unsent:
+            batch = list(itertools.islice(self._unsent, self._batch))
+            self._sink.apply(batch)
+            for _ in batch:
+                self._unsent.popleft()
+            self._batch = min(_BATCH, 2 * self._batch)
+            self._last_progress = time.monotonic()
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_warned:
+            text = f"warning: MLflow at {self._uri} cannot be written ({first_line(error)}); the study goes on\n"
+            sys.stderr.write(hidden(text, {}))
+            self._has_warned = True
+
+
+def _read_lines(arrived: _Arrived) -> None:
+    for line in sys.stdin:
+        # The driver may have died in the middle of a line.
+        if line.endswith("\n"):
+            arrived.put(json.loads(line))
+    arrived.put(None)
+
+
+def _open(uri: str, experiment: str, artifact_root: Path) -> Any:
+    from hpo.track.mlflow.sink import MlflowSink  # Imports mlflow: seconds, which the driver does not wait for.
+
+    return MlflowSink(uri, experiment, artifact_root)
+
+
+def _write_ahead() -> None:
+    """Let every SQLite connection of this process log writes ahead: half the time a run, and the UI can read on."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    @event.listens_for(Engine, "connect")
+    def _(connection: Any, _record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Writes messages into MLflow: a parent run per study, a child run per trial. The same message twice is harmless."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
+
+from hpo.track.messages import Message, fill_in
+from hpo.track.mlflow.models import register_champion
+from hpo.track.mlflow.pages import run_page, table_page
+from hpo.track.mlflow.runs import StudyRuns, milliseconds, texts
+from hpo.track.mlflow.views import EXPERIMENT_TAGS, trials_view
+
+# Limits of MLflow's log_batch.
+_MAX_METRICS, _MAX_PARAMS = 1000, 100
+# A description may be longer than other tags.
+_MAX_NOTE = 7900
+# Stands for the parent run among the numbers of trials.
+_PARENT = -1
+
+_Point = tuple[str, int]
+
+
+class MlflowSink:
+    """Applies messages in order, with explicit run ids.
+
+    What a study and its trials are called in MLflow is looked up by tags, so a second sink, after a crash or
+    by `hpo sync`, continues the runs of the first.
+    """
+
+    def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
+        # For this whole process too: MLflow looks registered models' sources up there, whatever client is used.
+        mlflow.set_tracking_uri(uri)
+        self._client = MlflowClient(uri)
+        self._experiment_id = self._experiment(experiment, artifact_root)
+        self._runs = StudyRuns(self._client, self._experiment_id)
+        # A point told twice is one point, and a second attempt's the one that the record keeps.
+        self._pending: dict[int, dict[_Point, Metric]] = {}
+        # Of trials that run: the curve points that MLflow has. A worker that died has told some of them already.
+        self._curves: dict[int, set[_Point]] = {}
+        self._study_id = ""
+        self._is_unsure = self._was_unsure = False
+
+    def apply(self, messages: Sequence[Message]) -> None:
+        """Write the messages; curve points that belong to one run go in one batch."""
+        if self._is_unsure:
+            self._runs.find_again()
+            self._was_unsure = True
+        self._is_unsure = True
+        self._pending.clear()
+        for message in messages:
+            getattr(self, f"_{message['do']}")(message)
+        for number in list(self._pending):
+            self._flush(number)
+        self._is_unsure = False
+
+    def _experiment(self, name: str, artifact_root: Path) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            # Only a store on this machine takes a folder of ours; a server has its own place for artifacts.
+            is_local = self._client.tracking_uri.startswith("sqlite")
+            location = artifact_root.absolute().as_uri() if is_local else None
+            experiment_id = self._client.create_experiment(name, artifact_location=location)
+            found = self._client.get_experiment(experiment_id)
+        self._describe_experiment(found)
+        return str(found.experiment_id)
+
+    def _describe_experiment(self, experiment: Experiment) -> None:
+        for key, value in EXPERIMENT_TAGS.items():
+            if key not in experiment.tags:
+                self._client.set_experiment_tag(experiment.experiment_id, key, value)
+
+    def _open_study(self, message: Message) -> None:
+        known = self._runs.open(message)
+        params = [Param(key, value) for key, value in texts(message["params"]).items() if key not in known]
+        for start in range(0, len(params), _MAX_PARAMS):
+            self._client.log_batch(self._runs.parent, params=params[start : start + _MAX_PARAMS])
+        if message["datasets"]:
+            self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
+        self._client.set_experiment_tag(self._experiment_id, *trials_view(message, self._runs.parent))
+        self._study_id = message["study_id"]
+        self._set_note(message["note"])
+
+    def _set_note(self, note: str) -> None:
+        pages = {number: run_page(self._experiment_id, run_id) for number, run_id in self._runs.trials.items()}
+        text = fill_in(note, self._runs.parent, table_page(self._experiment_id, self._study_id), pages)
+        self._client.set_tag(self._runs.parent, "mlflow.note.content", text[:_MAX_NOTE])
+
+    def _open_trial(self, message: Message) -> None:
+        number = message["number"]
+        if number in self._runs.closed:
+            return
+        is_new = number not in self._runs.trials
+        run_id = self._runs.open_trial(message)
+        if number not in self._curves:
+            self._curves[number] = set() if is_new else self._known_points(run_id)
+        # Also where the run was there: an earlier attempt may have failed between the two calls.
+        self._client.log_batch(run_id, params=[Param(k, v) for k, v in texts(message["params"]).items()])
+
+    def _known_points(self, run_id: str) -> set[_Point]:
+        keys = self._client.get_run(run_id).data.metrics
+        return {(key, point.step) for key in keys for point in self._client.get_metric_history(run_id, key)}
+
+    def _curve(self, message: Message) -> None:
+        number, step = message["number"], message["step"]
+        if number in self._runs.closed:
+            return
+        known, timestamp = self._curves.get(number, ()), milliseconds(message["time"])
+        new = {key: value for key, value in message["metrics"].items() if (key, step) not in known}
+        self._add(number, [Metric(key, value, timestamp, step) for key, value in new.items()])
+
+    def _close_trial(self, message: Message) -> None:
+        number = message["number"]
+        if number in self._runs.closed:
+            return
+        timestamp = milliseconds(message["time"])
+        self._add(number, [Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()])
+        if "score" in message["metrics"]:
+            self._add(_PARENT, [Metric("trial_score", message["metrics"]["score"], timestamp, number)])
+        run_id = self._runs.trials[number]
+        if message["details"]:
+            self._client.log_text(run_id, message["details"], "error.txt")
+        # The status as a tag, and last: a run that has it has everything.
+        self._flush(number, message["tags"] | {"hpo.status": message["status"]})
+        self._client.set_terminated(run_id, message["status"], timestamp)
+        self._runs.closed.add(number)
+        self._curves.pop(number, None)
+
+    def _stop_trials(self, message: Message) -> None:
+        now, shown = {n for n in message["numbers"] if n in self._runs.closed}, self._runs.stopped
+        for number in now - shown:
+            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were trained on")
+            self._set_status(number, "KILLED")
+        for number in shown - now:
+            self._set_status(number, "FINISHED")
+            self._client.delete_tag(self._runs.trials[number], "hpo.stopped")
+        self._runs.stopped = now
+
+    def _set_status(self, number: int, status: str) -> None:
+        self._client.set_tag(self._runs.trials[number], "hpo.status", status)
+        self._client.update_run(self._runs.trials[number], status=status)
+
+    def _register_model(self, message: Message) -> None:
+        version = register_champion(self._client, self._experiment_id, self._runs.parent, message)
+        self._client.set_tag(self._runs.parent, "hpo.model", f"models:/{message['name']}/{version}")
+
+    def _tag_study(self, message: Message) -> None:
+        self._client.log_batch(self._runs.parent, tags=[RunTag(k, v) for k, v in texts(message["tags"]).items()])
+
+    def _close_study(self, message: Message) -> None:
+        if self._was_unsure:
+            self._runs.find_again()
+        end, parent = milliseconds(message["when"]), self._runs.parent
+        metrics = [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
+        metrics += [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
+        self._add(_PARENT, metrics)
+        self._flush(_PARENT)
+        if message["note"] is not None:
+            self._set_note(message["note"])
+        for path in message["artifacts"]:
+            if Path(path).exists():
+                self._client.log_artifact(parent, path)
+        if message["error"] is not None:
+            self._client.log_text(parent, message["error"], "error.txt")
+            last_line = message["error"].strip().rpartition("\n")[2]
+            self._tag_study({"tags": {"hpo.error": last_line}})
+        self._end_open_trials()
+        self._client.set_terminated(parent, message["status"], end)
+
+    def _abandon_study(self, _message: Message) -> None:
+        """Show the study as killed: its driver died without a word."""
+        if self._runs.parent:
+            self._end_open_trials()
+            self._client.set_terminated(self._runs.parent, "KILLED")
+
+    def _end_open_trials(self) -> None:
+        for number in self._runs.trials.keys() - self._runs.closed:
+            self._client.set_terminated(self._runs.trials[number], "KILLED")
+
+    def _add(self, number: int, metrics: Sequence[Metric]) -> None:
+        self._pending.setdefault(number, {}).update({(metric.key, metric.step): metric for metric in metrics})
+
+    def _flush(self, number: int, tags: Mapping[str, Any] | None = None) -> None:
+        metrics, run_id = list(self._pending.get(number, {}).values()), self._run_id(number)
+        entries = [RunTag(key, value) for key, value in texts(tags or {}).items()]
+        for start in range(0, max(len(metrics), 1), _MAX_METRICS):
+            chunk = metrics[start : start + _MAX_METRICS]
+            is_last = start + _MAX_METRICS >= len(metrics)
+            self._client.log_batch(run_id, metrics=chunk, tags=entries if is_last else ())
+        self._pending.pop(number, None)
+        if number in self._curves:
+            self._curves[number].update((metric.key, metric.step) for metric in metrics)
+
+    def _run_id(self, number: int) -> str:
+        return self._runs.parent if number == _PARENT else self._runs.trials[number]
+
+
+def _dataset(message: Mapping[str, Any]) -> DatasetInput:
+    dataset = Dataset(
+        name=message["name"],
+        digest=message["digest"],
+        source_type="hpo",
+        source=json.dumps({"source": message["source"]}),
+        profile=json.dumps(message["profile"]),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", message["context"])])

@@ -1,0 +1,74 @@
+"""The driver's end of the MLflow process: turns what happens into messages and never waits for MLflow."""
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from hpo.engine.dispatch.protocol import Report
+from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.track import messages
+from hpo.track.messages import Message
+from hpo.track.mlflow.quiet import mlflow_environment
+
+# How long an MLflow that could not be written is left alone before the next try.
+_RETRY_SECONDS = 5.0
+
+
+class MlflowTracker:
+    """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`."""
+
+    def __init__(self, uri: str, experiment: str, metric: str, grid: TaskLayout, lock_path: Path | None = None) -> None:
+        self._metric = metric
+        self._grid = grid
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hpo.track.mlflow.process"],
+            stdin=subprocess.PIPE,
+            text=True,
+            env=mlflow_environment(),
+            # Its own session: a Ctrl-C in the terminal is for the driver, which ends this process by its input.
+            start_new_session=True,
+        )
+        # Unbounded on purpose: a full pipe must never hold up the search, and messages are small.
+        self._queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_lines, daemon=True)
+        self._thread.start()
+        where: Message = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
+        where |= {"lock_path": str(lock_path.absolute()) if lock_path else None, "retry_seconds": _RETRY_SECONDS}
+        self.send(where)
+
+    def send(self, message: Message) -> None:
+        """Queue the message."""
+        self._queue.put(message)
+
+    def trial_opened(self, trial: Trial) -> None:
+        """Open the trial's child run."""
+        self.send(messages.open_trial(trial))
+
+    def reported(self, trial: Trial, report: Report) -> None:
+        """Send a point of a learning curve."""
+        if report.point is not None:
+            self.send(messages.curve_point(trial, self._grid.name(report.task.index), report.point))
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Close the trial's child run."""
+        self.send(messages.close_trial(trial, self._metric, self._grid))
+
+    def close(self, patience_seconds: float = 60.0) -> bool:
+        """End the process's input and wait for it; see `hpo.track.protocol.Tracker`."""
+        self._queue.put({"do": "end", "patience_seconds": patience_seconds})
+        self._queue.put(None)
+        self._thread.join()
+        return self._process.wait() == 0
+
+    def _write_lines(self) -> None:
+        assert self._process.stdin is not None
+        # Where the process is gone, the record has everything, and close() tells.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            while (message := self._queue.get()) is not None:
+                pipe.write(json.dumps(message) + "\n")
+                if self._queue.empty():
+                    pipe.flush()

@@ -1,0 +1,145 @@
+"""The note on a study's page in a tracker: the winner, what was searched, the best five, how to reproduce it."""
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hpo.engine.space.space import Point, short_value
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
+from hpo.report.pages.tables import markdown_table
+from hpo.study.study import Study
+
+# A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (a test tries the longest).
+_TOP = 5
+_COLUMNS = 8
+_CELL = 24
+_POINT = 600
+
+
+@dataclass(frozen=True)
+class Links:
+    """How a tracker names what the note points to, in Markdown.
+
+    Attributes:
+        run_id: the id of the study's run.
+        trial: returns the address of a trial's page.
+        table: the address of the table of all trials.
+    """
+
+    run_id: str
+    trial: Callable[[int], str]
+    table: str
+
+
+def study_note(study: Study, history: History, winner: Trial | None, links: Links, is_running: bool) -> str:
+    """Return the note as Markdown, what matters most first: trackers fold all but the first lines away.
+
+    Args:
+        study: whose page it stands on.
+        history: the finished trials so far.
+        winner: of the study; None while there is none.
+        links: to pages of the tracker.
+        is_running: whether the note is written while the study runs, and not at its end.
+    """
+    parts = (
+        _winner_lines(study, history, winner, links),
+        _what(study, history, is_running, links),
+        _best(study, history, links),
+        _again(study, links),
+    )
+    return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
+
+
+def _winner_lines(study: Study, history: History, winner: Trial | None, links: Links) -> Iterator[str]:
+    if winner is None:
+        yield "**No winner:** every trial failed so far." if len(history) else "**No trial is finished yet.**"
+        return
+    metric = study.config.study.metric
+    values = winner.values(metric)
+    spread = f" ± {statistics.stdev(values):.4f} over {len(values)} trainings" if len(values) > 1 else ""
+    trial = f"[trial {winner.number}]({links.trial(winner.number)})"
+    yield f"**Winner: {trial}, {_plain(metric)} {winner.score:.4f}**{spread}: {_point(winner.point)}"
+    test = study.folder.test_result()
+    if test is not None and metric in test["metrics"]:
+        yield ""
+        yield f"Test {_plain(metric)}: **{test['metrics'][metric]:.4f}** (trial {test['trial']})."
+
+
+def _what(study: Study, history: History, is_running: bool, links: Links) -> Iterator[str]:
+    config = study.config.study
+    states = {state: sum(trial.state == state for trial in history) for state in ("failed", "stopped")}
+    others = [f"{count} {state}" for state, count in states.items() if count]
+    counted = f"{len(history)} of {config.trials} trials" + (f" ({', '.join(others)})" if others else "")
+    when = " when this was written" if is_running else ""
+    yield (
+        f"Search by `{study.config.strategy['name']}` in {len(study.space.dimensions)} hyperparameters, seed "
+        f"{config.seed}: [{counted}]({links.table}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
+        f"the mean over {_trainings(study)}. {_data(study)}"
+    )
+
+
+def _trainings(study: Study) -> str:
+    folds = f"{study.num_folds} folds" if study.num_folds > 1 else "one hold-out"
+    return folds + (f" times {study.layout.repeats} seeds" if study.layout.repeats > 1 else "")
+
+
+def _data(study: Study) -> str:
+    if study.plan is None or study.examples is None:
+        return f"The objective `{study.config.objective}` brings its own data."
+    parts = [f"{name} {part['size']:,}" for name, part in study.plan.parts.items()]
+    return f"Data: {_plain(study.examples.name or 'unnamed')} ({', '.join(parts)})."
+
+
+def _best(study: Study, history: History, links: Links) -> Iterator[str]:
+    # As `History.best` does it: what was trained longest first.
+    complete = [trial for trial in history if trial.state == "complete"]
+    best = sorted(complete, key=lambda trial: (-(trial.amount or 0), trial.loss, trial.number))[:_TOP]
+    if not best:
+        return
+    keys = study.space.keys[:_COLUMNS]
+    lasts = [key.rpartition(".")[2] for key in keys]
+    names = lasts if len(set(lasts)) == len(lasts) else keys
+    head = ["best trials", _spaced(_plain(study.config.study.metric)), *(_spaced(_cell(name)) for name in names)]
+    yield from markdown_table(head, (_best_row(trial, keys, links) for trial in best))
+
+
+def _best_row(trial: Trial, keys: Iterable[str], links: Links) -> list[str]:
+    values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
+    numbers = [f"{trial.score:.4f}", *(_cell(value) for value in values)]
+    return [f"[{trial.number}]({links.trial(trial.number)})", *map(_spaced, numbers)]
+
+
+def _again(study: Study, links: Links) -> Iterator[str]:
+    # MLflow sets no space below a table.
+    yield "&nbsp;"
+    yield ""
+    yield "To reproduce the winner, from MLflow alone or where the study is:"
+    yield ""
+    yield "```"
+    yield f"hpo reproduce runs:/{links.run_id}"
+    yield f"hpo reproduce {study.reference}"
+    yield "```"
+
+
+def _point(point: Point) -> str:
+    text = ", ".join(f"{key}={short_value(value)}" for key, value in point.items())
+    return f"`{_cut(text, _POINT).replace('`', chr(39))}`"
+
+
+def _spaced(text: str) -> str:
+    """Return a cell that stands clear of the one before: MLflow shows tables without any space between columns."""
+    return f"&emsp;{text}"
+
+
+def _cell(text: str) -> str:
+    return _plain(_cut(text, _CELL))
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _plain(text: str) -> str:
+    """Return a text in which Markdown sees nothing but text."""
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<>#" else letter for letter in " ".join(text.split()))

@@ -1,0 +1,161 @@
+"""A study as a tracker shows it: how it is opened, what stands on its page, its winner's model, how it ended."""
+
+import math
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpo.config.keys import flatten
+from hpo.config.sealing import hidden
+from hpo.engine.loop import is_over
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import short_text
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
+from hpo.report import Report
+from hpo.study.study import Study
+from hpo.study.winner.final_model import has_final_model, noted_final_model
+from hpo.study.winner.finalists import choose_winner
+from hpo.track import Tracker
+from hpo.track import messages as track
+from hpo.track.note import Links, study_note
+
+# What a model needs to predict; the toolkit's own requirements bring the rest.
+_NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
+_LINKS = Links(track.RUN_ID, track.trial_page, track.TABLE)
+
+
+def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
+    """Open the parent run and send every trial that is already in the record."""
+    config, history = study.config, record.history()
+    note = study_note(study, history, history.best(), _LINKS, is_running=True)
+    curves = [f"{study.layout.name(0)}/{config.study.metric}"]
+    shown = track.Shown(note, study.space.keys, curves, config.study.direction)
+    began = min((trial.started for trial in history if trial.started), default=time.time())
+    name, study_id = config.study.name, record.noted("id")
+    tracker.send(track.open_study(name, study_id, _params(study), _tags(study), _datasets(study), shown, began))
+    for trial in history:
+        tracker.trial_opened(trial)
+        for message in track.curves(trial, study.layout):
+            tracker.send(message)
+        tracker.trial_finished(trial)
+
+
+def close_in_tracker(study: Study, record: Record, tracker: Tracker, report: Report) -> None:
+    """Send what is known once nothing is trained any more: the winner's model, the report, and how the study ended."""
+    history, winner = record.history(), choose_winner(study, record)
+    tracker.send(track.stop_trials(track.dropped(list(history))))
+    reason = _why_no_model(study, record, winner)
+    if reason:
+        tracker.send(track.tag_study({"hpo.model": f"none: {reason}"}))
+    else:
+        assert winner is not None
+        tracker.send(track.register_model(study.config.study.name, _model(study, record, winner)))
+    ending = track.Ending(
+        closing_status(study, record),
+        max((trial.ended for trial in history if trial.ended), default=time.time()),
+        report.metrics,
+        study_note(study, history, winner, _LINKS, is_running=False),
+        [str(path) for path in report.paths],
+        list(_best_so_far(history, winner, study.config.study.direction)),
+    )
+    tracker.send(track.close_study(ending))
+
+
+def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
+    """Send what stopped the study, from within its handling: killed by a signal, or failed with an error."""
+    error, history = sys.exception(), record.history()
+    note = study_note(study, history, history.best(), _LINKS, is_running=False)
+    text = None
+    if isinstance(error, Exception):
+        text = hidden("".join(traceback.format_exception(error)), study.config.secrets)
+    status = "KILLED" if text is None else "FAILED"
+    tracker.send(track.close_study(track.Ending(status, time.time(), note=note, error=text)))
+
+
+def closing_status(study: Study, record: Record) -> str:
+    """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
+    if not is_over(study.strategy, record, study.config.study.trials, study.imported(record)):
+        return "KILLED"
+    return "FINISHED" if record.history().best() else "FAILED"
+
+
+def _tags(study: Study) -> dict[str, str]:
+    config = study.config
+    tags = {"hpo.strategy": config.strategy["name"], "hpo.seed": str(config.study.seed), "hpo.study": config.study.name}
+    tags |= {"hpo.objective": config.objective, "hpo.metric": config.study.metric}
+    commit = study.environment().get("commit")
+    return tags | ({"mlflow.source.git.commit": commit} if isinstance(commit, str) else {})
+
+
+def _params(study: Study) -> dict[str, Any]:
+    # Addresses may hold passwords.
+    hidden_keys = ("study.storage", "track.uri")
+    flat = flatten(study.config.to_dict())
+    params = {k: v for k, v in flat.items() if not k.startswith("space.") and k not in hidden_keys}
+    return params | {f"space.{d['key']}": _range_text(d) for d in study.space.to_dict()}
+
+
+def _range_text(dimension: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in dimension.items() if k not in ("key", "kind"))
+
+
+def _datasets(study: Study) -> list[dict[str, Any]]:
+    """Return one MLflow dataset a part: its size, share, label counts and fingerprint."""
+    if study.plan is None or study.examples is None:
+        return []
+    return [
+        {
+            "name": f"{study.examples.name or study.config.study.name} {part}",
+            "digest": figures["fingerprint"][:12],
+            "source": study.examples.source,
+            "context": part,
+            "profile": dict(figures),
+        }
+        for part, figures in study.plan.parts.items()
+    ]
+
+
+def _why_no_model(study: Study, record: Record, winner: Trial | None) -> str | None:
+    module = study.config.objective.partition(":")[0]
+    if winner is None:
+        return "no trial is complete"
+    if not study.keeps_models:
+        return f"{module} keeps no models: it has no run_test"
+    if study.objective.predict is None:
+        return f"{module} has no function 'predict'"
+    if study.plan is None or not has_final_model(study, record):
+        return "the study has no final model yet"
+    return None
+
+
+def _model(study: Study, record: Record, winner: Trial) -> track.Model:
+    final, objective = noted_final_model(record), study.objective
+    assert final is not None
+    describe = objective.describe_prediction
+    config = study.as_of(record, winner).config.trial_config(winner.point)
+    prediction = describe(config) if describe else {"inputs": "text", "options": {}}
+    packages = study.environment()["packages"]
+    return track.Model(
+        trial=winner.number,
+        point=dict(winner.point),
+        description=f"{study.config.study.metric} {winner.score:.4f}, {short_text(winner.point)}",
+        checkpoint_dir=str(study.folder.inside(final.checkpoint_dir)),
+        objective=study.config.objective,
+        prediction=prediction,
+        packages=[f"{name}=={packages[name]}" for name in _NEEDED if name in packages],
+    )
+
+
+def _best_so_far(history: History, winner: Trial | None, direction: str) -> Iterator[tuple[int, float, float]]:
+    """Yield number, score and end of every trial that is better than all before it, and last the winner's score."""
+    sign = 1 if direction == "maximize" else -1
+    best = -math.inf
+    for trial in history:
+        if trial.state == "complete" and trial.score is not None and sign * trial.score > best:
+            best = sign * trial.score
+            yield trial.number, trial.score, trial.ended or 0.0
+    if winner is not None and winner.score is not None:
+        yield len(history), winner.score, max(trial.ended or 0.0 for trial in history)

@@ -1,0 +1,1 @@
+"""From a network's probabilities to sequences: beam search and sampling."""

@@ -1,0 +1,82 @@
+"""From the beginning of a text to a continuation: sampling from a language model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.data.vocabulary import SPECIAL
+from model.decoding.sampling import Sampling
+from model.networks.language_model import LanguageModel
+
+
+@torch.no_grad()
+def sample(
+    network: LanguageModel, prompts: Sequence[Sequence[int]], draws: Tensor, context: int, settings: Sampling
+) -> list[list[int]]:
+    """The continuation of each prompt.
+
+    All prompts are read from their first token on, side by side; one that is longer than another simply gives its
+    own tokens where the other has drawn ones. So nothing is padded on the left, and a continuation does not depend
+    on the other prompts of its batch.
+
+    Args:
+        network: in evaluation mode.
+        prompts: token numbers, one or more each.
+        draws: (prompts, max_tokens), uniform in 0 .. 1: the randomness of each drawn token.
+        context: tokens that the network was trained to see; it sees no more than the last so many.
+        settings: `max_tokens` per prompt.
+
+    Returns:
+        `max_tokens` token numbers per prompt, without the prompt.
+    """
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    read, end = int(lengths.min()), int(lengths.max()) + settings.max_tokens
+    tokens = torch.zeros(len(prompts), end, dtype=torch.long)
+    for row, prompt in enumerate(prompts):
+        tokens[row, : len(prompt)] = torch.tensor(prompt)
+    cache, seen = network.new_cache(), 0
+    for place in range(read, end):
+        if place <= context:
+            logits = network(tokens[:, seen:place], cache)[:, -1]
+            seen = place
+        else:  # the first tokens fall out of sight, and every other token's position with them
+            logits = network(tokens[:, place - context : place])[:, -1]
+        drawn_before = place - lengths
+        draw = draws.gather(1, drawn_before.clamp(0, settings.max_tokens - 1).unsqueeze(1))[:, 0]
+        drawn = draw_token(logits.float(), draw, settings)
+        tokens[:, place] = torch.where(drawn_before >= 0, drawn, tokens[:, place])
+    return [row[n : n + settings.max_tokens] for row, n in zip(tokens.tolist(), lengths.tolist(), strict=True)]
+
+
+def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
+    """One token per row, (batch,), by inverting the cumulated probabilities; never one of the special tokens.
+
+    Args:
+        logits: (batch, vocabulary).
+        draw: (batch,), uniform in 0 .. 1.
+        settings: which tokens may be drawn, and how evenly.
+    """
+    logits = logits.index_fill(-1, torch.arange(len(SPECIAL), device=logits.device), -torch.inf)
+    if settings.temperature == 0:
+        return logits.argmax(dim=-1)
+    # The largest logit becomes 0 first: a tiny temperature would make it infinite otherwise.
+    scaled = (logits - logits.max(dim=-1, keepdim=True).values).double() / settings.temperature
+    chance, token = scaled.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+    if settings.top_k is not None:
+        chance[:, settings.top_k :] = 0
+    if settings.top_p is not None:
+        chance = chance / chance.sum(dim=-1, keepdim=True)
+        # Kept is what begins below p: the token that reaches p is kept too, so there is always one.
+        chance = chance.masked_fill(chance.cumsum(dim=-1) - chance >= settings.top_p, 0.0)
+    reached = chance.cumsum(dim=-1)
+    place = (reached <= draw.unsqueeze(1) * reached[:, -1:]).sum(dim=-1)
+    # Rounding of the draw could point behind the last token that may be drawn.
+    place = torch.minimum(place, (chance > 0).sum(dim=-1) - 1)
+    return token.gather(1, place.unsqueeze(1))[:, 0]
+
+
+def uniform_draws(seed: int, number: int, max_tokens: int) -> Tensor:
+    """(max_tokens,) in 0 .. 1 for input `number`: more tokens only go on, and no other input matters."""
+    return torch.from_numpy(np.random.default_rng((seed, number)).random(max_tokens))

@@ -1,0 +1,1 @@
+"""Networks: bodies by family, and the heads that they share."""

@@ -1,0 +1,68 @@
+"""From tokens, or rows of numbers, to the first layer's input."""
+
+import math
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.networks.config import ModelConfig
+from model.networks.transformer.positions import input_positions
+
+
+class InputEmbedding(nn.Module):
+    """Tokens (or rows of numbers) as vectors, plus positions, plus dropout.
+
+    Token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4.
+    """
+
+    def __init__(
+        self, config: ModelConfig, *, vocabulary_size: int | None, features: int | None, max_length: int
+    ) -> None:
+        """Exactly one of `vocabulary_size` (input is token numbers) and `features` (input is rows of numbers)."""
+        super().__init__()
+        assert (vocabulary_size is None) != (features is None)
+        self.scale = math.sqrt(config.d_model)
+        self.tokens = None if vocabulary_size is None else nn.Embedding(vocabulary_size, config.d_model)
+        self.rows = None if features is None else nn.Linear(features, config.d_model)
+        self.positions = input_positions(config.positions, max_length, config.d_model)
+        self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
+
+    def forward(self, x: Tensor, start: int = 0, also: Tensor | None = None) -> Tensor:
+        """From the input to the first layer's input.
+
+        Args:
+            x: (batch, time) token numbers, or (batch, time, features).
+            start: the position of the first token.
+            also: (batch, time, d_model), other embeddings of the same tokens, of the same size as theirs; or None.
+
+        Returns:
+            (batch, time, d_model).
+        """
+        if self.tokens is not None:
+            embedded = functional.embedding(x, self.tokens.weight)
+            embedded = (embedded if also is None else embedded + also) * self.scale
+        else:
+            assert self.rows is not None
+            embedded = self.rows(x)
+        return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
+
+
+class TokenHead(nn.Module):
+    """From a token's representation to the logits of a vocabulary; tied, it is the embedding read backwards.
+
+    Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models".
+    """
+
+    def __init__(self, d_model: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
+        super().__init__()
+        self.own = nn.Linear(d_model, vocabulary_size, bias=False) if tied_to is None else None
+        # In a list, so that the embedding's weights are counted and saved once.
+        self.tied = [] if tied_to is None else [tied_to]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, time, d_model) -> (batch, time, vocabulary)."""
+        if self.own is not None:
+            return self.own(x)
+        embedding = self.tied[0].tokens
+        assert embedding is not None
+        return functional.linear(x, embedding.weight)

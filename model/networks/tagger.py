@@ -1,0 +1,36 @@
+"""A Transformer encoder that gives every token a label."""
+
+from torch import Tensor, nn
+
+from model.networks.config import EncoderConfig
+from model.networks.embedding import InputEmbedding
+from model.networks.initialise import initialise
+from model.networks.transformer.stack import Stack
+
+
+class Tagger(nn.Module):
+    """Embedding of the word, plus that of its ending; encoder; linear layer over the tags."""
+
+    def __init__(
+        self, config: EncoderConfig, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int
+    ) -> None:
+        super().__init__()
+        self.embedding = InputEmbedding(config, vocabulary_size=vocabulary_size, features=None, max_length=max_length)
+        self.endings = nn.Embedding(num_endings, config.d_model)
+        self.encoder = Stack(config, config.num_layers)
+        self.head = nn.Linear(config.d_model, num_tags)
+        initialise(self)
+
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        """Each tag's logit for each token.
+
+        Args:
+            x: (batch, time, 2), the number of the word and that of its ending.
+            real: (batch, time) boolean, True = a token, False = padding; None = no padding at all.
+
+        Returns:
+            (batch, time, tags).
+        """
+        words, endings = x.unbind(-1)
+        embedded = self.embedding(words, also=self.endings(endings))
+        return self.head(self.encoder(embedded, real))

@@ -1,0 +1,94 @@
+"""From a task's plain dict to a trained network, and from a checkpoint to its test score."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.checkpoint import load_checkpoint, save_checkpoint
+from model.config import Config, parse
+from model.data.encoded_cache import cache_folder, encode_once
+from model.data.source import read_examples
+from model.data.store import read_store
+from model.tasks.choose import TASKS
+from model.tasks.protocol import Encoded, Task
+from model.training.memory import is_out_of_memory, out_of_memory
+from model.training.progress import Resumable
+from model.training.randomness import Randomness
+from model.training.train import Goal, Point, choose_device, copy_weights, evaluate, train
+
+
+def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]:
+    """See `model.objective.run_fold`."""
+    torch.set_num_threads(task["threads"])
+    config = parse(task["config"])
+    kind = TASKS[config.data.name]
+    goal = Goal(task["metric"], task["direction"])
+    if goal.metric not in kind.metric_names:
+        names = ", ".join(kind.metric_names)
+        raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
+    device = choose_device(config.training.device)
+    if config.training.precision == "float16" and device.type == "cpu":
+        raise ValueError("training.precision=float16 needs a GPU, and there is none: choose float32 or bfloat16")
+    randomness = Randomness(task["seed"])
+
+    # Ascending, so that neither a result nor a running text depends on the order of the lists.
+    parts = {part: sorted(task[part]) for part in ("train", "validation")}
+    learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
+
+    try:
+        with randomness.use():
+            network = learned.build(config).to(device)
+        progress = yield from train(
+            learned, network, config.training, data, validation, goal, randomness, device,
+            stop_after=task["epochs"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
+        )  # fmt: skip
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise out_of_memory(error, config.training, device) from error
+    best = progress.best
+    if task["checkpoint_dir"] is not None:
+        weights = copy_weights(network) if best is None else best.weights
+        save_checkpoint(task["checkpoint_dir"], config, learned, weights)
+    num_parameters = sum(parameter.numel() for parameter in network.parameters())
+    if best is None:
+        return {"train_loss": progress.train_loss, "num_parameters": num_parameters}
+    return {**best.metrics, "num_parameters": num_parameters, "best_epoch": best.epoch}
+
+
+def score_test(task: dict[str, Any]) -> dict[str, float]:
+    """See `model.objective.run_test`."""
+    torch.set_num_threads(task["threads"])
+    checkpoint = load_checkpoint(task["checkpoint_dir"])
+    config = parse(task["config"], source_required=True)
+    items = read_examples(config.data).items
+    data = checkpoint.task.encode([items[index] for index in sorted(task["test"])])
+    device = choose_device(config.training.device)
+    return evaluate(checkpoint.task, checkpoint.network.to(device), data, device, config.training)
+
+
+def _encoded(
+    kind: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
+) -> tuple[Task, Encoded, Encoded | None]:
+    """What is learned from the training part, and both parts as numbers; validation may be absent."""
+    present = {part: positions for part, positions in parts.items() if positions}
+
+    def build() -> tuple[dict[str, Any], dict[str, Any]]:
+        items = read_store(data_dir)
+        learned = kind.learn(config, items, parts["train"])
+        encoded = {part: learned.encode([items[place] for place in places]) for part, places in present.items()}
+        return learned.to_dict(), encoded
+
+    folder = cache_folder(data_dir, {"data": config.data.model_dump(), "parts": parts})
+    values, encoded = encode_once(folder, dict.fromkeys(present, kind.encoded_type), build)
+    return kind.from_dict(values), encoded["train"], encoded.get("validation")
+
+
+def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, list[int]]) -> Resumable | None:
+    folder = task.get("resume_dir")
+    if folder is None:
+        return None
+    settings = {name: task[name] for name in ("metric", "direction", "seed", "threads")} | parts
+    return Resumable(Path(folder), settings | {"config": config.model_dump()})

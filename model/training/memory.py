@@ -1,0 +1,55 @@
+"""What is done, and said, when memory runs out."""
+
+import re
+import traceback
+
+import torch
+
+from model.errors import OutOfMemoryError
+from model.training.config import TrainingConfig
+
+GIB = 2**30
+# How torch begins its messages: on a GPU, and on the CPU, where it has no class of its own for this.
+ASKED_FOR = re.compile(r"[Tt]ried to allocate ([\d.]+) (GiB|MiB|KiB|bytes)")
+CPU_FAULT = "DefaultCPUAllocator"
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch raised it for want of memory, on a GPU or on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError) or CPU_FAULT in str(error)
+
+
+def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
+    """The fault with its figures, for the user; what the failed update held is given back to whoever trains next.
+
+    Args:
+        error: what torch raised.
+        config: of the training that it happened in.
+        device: where it happened.
+    """
+    free, total, held = _figures(device)
+    # The frames still hold the batch's activations; the process, a worker, lives on.
+    traceback.clear_frames(error.__traceback__)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    asked = ASKED_FOR.search(str(error))
+    wanted = "" if asked is None else f"{asked[1]} {asked[2]} more were asked for, "
+    limit = "" if config.batch_tokens is None else f" and training.batch_tokens {config.batch_tokens}"
+    lower = "training.batch_size" if config.batch_tokens is None else "training.batch_tokens"
+    where = "GPU memory" if device.type == "cuda" else "memory"
+    return OutOfMemoryError(
+        f"out of {where} with training.batch_size {config.batch_size}{limit}: {wanted}{free / GIB:.1f} of "
+        f"{total / GIB:.1f} GiB were free, {held / GIB:.1f} GiB were held here; lower {lower} and raise "
+        "training.accumulation by as much"
+    )
+
+
+def _figures(device: torch.device) -> tuple[int, int, int]:
+    """Bytes: free on the device, all there are, and held by this process."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        return free, total, torch.cuda.memory_reserved(device)
+    import psutil  # here: only whoever runs out of memory needs it
+
+    memory = psutil.virtual_memory()
+    return memory.available, memory.total, psutil.Process().memory_info().rss

@@ -1,0 +1,72 @@
+"""Optimizers, and what is done to gradients before a step."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from model.training.config import TrainingConfig
+
+
+def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+    """The configured optimizer over all parameters of `network`; for muon two, which share them.
+
+    `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
+    muon. Biases and norms, the parameters with fewer than two dimensions, are exempt unless configured otherwise.
+    Muon takes the matrices inside the layers, and adamw with the same learning rate the embeddings, the head and all
+    vectors; Muon's step is scaled to the size of adamw's, so that both may share `lr`.
+
+    Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
+    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: Jordan et al. 2024, scaled as in Liu et al. 2025
+    ("Muon is scalable for LLM training", section 2.2). As torch.optim implements them.
+    """
+    lr, epsilon, momentum = config.lr, config.epsilon, config.momentum or 0.0
+    betas = (config.beta1, config.beta2)
+    match config.optimizer:
+        case "sgd":
+            sgd = torch.optim.SGD(_groups(network, config), lr, momentum, nesterov=config.nesterov, fused=True)
+            return [sgd]
+        case "adam":
+            return [torch.optim.Adam(_groups(network, config), lr, betas, epsilon, fused=True)]
+        case "adamw":
+            return [torch.optim.AdamW(_groups(network, config), lr, betas, epsilon, fused=True)]
+        case "adagrad":
+            return [torch.optim.Adagrad(_groups(network, config), lr, eps=epsilon, foreach=True)]
+        case "rmsprop":
+            groups = _groups(network, config)
+            return [torch.optim.RMSprop(groups, lr, config.beta2, epsilon, momentum=momentum, foreach=True)]
+        case "muon":
+            matrices = [p for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name]
+            taken = {id(matrix) for matrix in matrices}
+            muon = torch.optim.Muon(
+                matrices, lr, config.weight_decay, momentum=0.95, nesterov=True, adjust_lr_fn="match_rms_adamw"
+            )
+            return [muon, torch.optim.AdamW(_groups(network, config, taken), lr, betas, epsilon, fused=True)]
+
+
+def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = ()) -> list[dict[str, object]]:
+    decayed = [p for p in decayed_parameters(network, config) if id(p) not in set(taken)]
+    exempt = [p for p in network.parameters() if p.ndim < 2 and not config.decay_biases_and_norms]
+    groups = [(decayed, config.weight_decay), (exempt, 0.0)]
+    return [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters]
+
+
+def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
+    """The parameters that weight decay and L1 apply to."""
+    return [p for p in network.parameters() if p.ndim >= 2 or config.decay_biases_and_norms]
+
+
+@torch.no_grad()
+def add_l1_gradient(parameters: Iterable[nn.Parameter], strength: float) -> None:
+    """Adds strength * sign(w), the (sub)gradient of strength * |w|, to every gradient; source: Tibshirani 1996."""
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.add_(parameter.sign(), alpha=strength)
+
+
+def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
+    """Scales all gradients so that their joint length is at most `max_norm`; the length before.
+
+    Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
+    """
+    return nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)

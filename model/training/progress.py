@@ -1,0 +1,176 @@
+"""How far a training has come, in memory and on disk: a stopped training goes on as if it had not been stopped."""
+
+import errno
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from model.data.hashes import refuse_changed, write_hashes
+from model.data.store import put_in_place
+from model.errors import CheckpointError
+from model.training.randomness import Randomness
+from model.training.schedule import Plateau
+
+TENSORS, STATE = "training.safetensors", "training.json"
+LAST, BEFORE = "last", "before"
+TIMES_ITS_DURATION = 19.0  # of training between two states: 5 % of the time goes into them at most
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best evaluation so far: its metrics, the epoch it fell in, and the weights."""
+
+    metrics: dict[str, float]
+    epoch: int
+    weights: dict[str, Tensor]
+
+
+@dataclass
+class Progress:
+    """Everything that changes from step to step, besides weights, optimizers and random numbers.
+
+    Attributes:
+        step: updates made.
+        without_gain: evaluations since the last gain, for early stopping.
+        train_loss: mean over the predictions between the last two evaluations.
+        curve: the points of all evaluations so far.
+    """
+
+    step: int = 0
+    without_gain: int = 0
+    train_loss: float = float("nan")
+    plateau: Plateau = field(default_factory=Plateau)
+    best: Best | None = None
+    curve: list[dict[str, float]] = field(default_factory=list)
+
+
+class Resumable:
+    """Where one training is kept, and for which settings it counts.
+
+    The last two states are there, each with hashes: where the last is damaged, the one before it is taken.
+
+    Args:
+        folder: where the states lie; it need not exist yet.
+        settings: what must be equal for a state to be continued; JSON-able.
+    """
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        self.settings = settings
+        self._next_save = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a state may be saved again without taking more than a twentieth of the training's time."""
+        return time.monotonic() >= self._next_save
+
+    def save(
+        self,
+        progress: Progress,
+        network: nn.Module,
+        optimizers: list[torch.optim.Optimizer],
+        scaler: torch.amp.GradScaler,
+        randomness: Randomness,
+    ) -> None:
+        """Writes the whole state beside the one before; it is there whole or not at all."""
+        began = time.monotonic()
+        tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
+        tensors |= {f"random.{name}": tensor for name, tensor in randomness.state().items()}
+        for place, optimizer in enumerate(optimizers):
+            for number, values in optimizer.state_dict()["state"].items():
+                tensors |= {
+                    f"optimizer.{place}.{number}.{name}": value
+                    for name, value in values.items()
+                    if isinstance(value, Tensor)
+                }
+        # Without the best weights, which `asdict` would copy.
+        plain = asdict(replace(progress, best=None))
+        if progress.best is not None:
+            tensors |= {f"best.{name}": tensor for name, tensor in progress.best.weights.items()}
+            plain["best"] = {"metrics": progress.best.metrics, "epoch": progress.best.epoch}
+        content = {"settings": self.settings, "progress": plain, "scaler": scaler.state_dict()}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=".", dir=self.folder))
+        save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, aside / TENSORS)
+        (aside / STATE).write_text(json.dumps(content), encoding="utf-8")
+        write_hashes(aside)
+        self._put_last(aside)
+        now = time.monotonic()
+        self._next_save = now + TIMES_ITS_DURATION * (now - began)
+
+    def _put_last(self, aside: Path) -> None:
+        try:
+            if (self.folder / LAST).exists():
+                put_in_place(self.folder / LAST, self.folder / BEFORE)
+            aside.rename(self.folder / LAST)
+        except OSError as error:
+            # Whoever is given up as lost, and is not, writes the same states here, to the same bits.
+            if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
+                raise
+
+    def load(
+        self,
+        network: nn.Module,
+        optimizers: list[torch.optim.Optimizer],
+        scaler: torch.amp.GradScaler,
+        randomness: Randomness,
+    ) -> tuple[Progress, list[str]]:
+        """Puts the last sound state into its places.
+
+        Returns:
+            The progress, a fresh one where no sound state has been saved yet, and a line for each that is damaged.
+
+        Raises:
+            CheckpointError: the state belongs to other settings.
+        """
+        damages = []
+        for folder in (self.folder / LAST, self.folder / BEFORE):
+            if not folder.exists():
+                continue
+            try:
+                refuse_changed(folder)
+                content = json.loads((folder / STATE).read_text(encoding="utf-8"))
+                tensors = load_file(folder / TENSORS)
+            except (OSError, ValueError, SafetensorError) as error:
+                damages.append(f"{error}; the training goes on from the state before it, or from its start")
+                continue
+            if content["settings"] != json.loads(json.dumps(self.settings)):
+                raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start afresh")
+            return _restored(content, tensors, network, optimizers, scaler, randomness), damages
+        return Progress(), damages
+
+
+def _restored(
+    content: dict[str, Any],
+    tensors: dict[str, Tensor],
+    network: nn.Module,
+    optimizers: list[torch.optim.Optimizer],
+    scaler: torch.amp.GradScaler,
+    randomness: Randomness,
+) -> Progress:
+    network.load_state_dict(_below("network", tensors))
+    randomness.restore(_below("random", tensors))
+    for place, optimizer in enumerate(optimizers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _below(f"optimizer.{place}", tensors).items():
+            number, key = name.split(".", 1)
+            state.setdefault(int(number), {})[key] = tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    if content["scaler"]:
+        scaler.load_state_dict(content["scaler"])
+    plain = content["progress"]
+    best = None if plain["best"] is None else Best(**plain["best"], weights=_below("best", tensors))
+    return Progress(**(plain | {"plateau": Plateau(**plain["plateau"]), "best": best}))
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    start = prefix + "."
+    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}

@@ -1,0 +1,178 @@
+"""The training loop."""
+
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.data.batches import batches_by_length, shuffled_batches
+from model.errors import Diverged
+from model.tasks.protocol import Encoded, Task
+from model.training.config import TrainingConfig
+from model.training.optimise import build_optimizers
+from model.training.progress import Best, Progress, Resumable
+from model.training.randomness import Randomness
+from model.training.schedule import learning_rate
+from model.training.update import Losses, Update, autocast
+
+Point = dict[str, Any]
+EVALUATION_BATCH = 256  # examples; without gradients, memory is no concern and larger batches are faster
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What makes one evaluation better than another: a metric's name, and `maximize` or `minimize`."""
+
+    metric: str
+    direction: str
+
+    def gain(self, new: dict[str, float], old: dict[str, float]) -> float:
+        """By how much `new` is better than `old`; negative where it is worse."""
+        difference = new[self.metric] - old[self.metric]
+        return difference if self.direction == "maximize" else -difference
+
+
+def train(
+    task: Task,
+    network: nn.Module,
+    config: TrainingConfig,
+    data: Encoded,
+    validation: Encoded | None,
+    goal: Goal,
+    randomness: Randomness,
+    device: torch.device,
+    stop_after: int | None = None,
+    resumable: Resumable | None = None,
+    told: int = 0,
+) -> Generator[Point, None, Progress]:
+    """Trains `network` in place; evaluates after each epoch, or every `evaluate_every_steps`.
+
+    Args:
+        task: loss, metrics and batches.
+        network: on `device`, its weights fresh.
+        config: the training's settings.
+        data: the training part.
+        validation: the validation part; None = no evaluation, and the last weights count.
+        goal: which evaluation is the best one; of equal ones the first.
+        randomness: of this training alone.
+        device: where to compute.
+        stop_after: epochs to stop after although the schedule is laid out for `config.epochs`; None = all.
+        resumable: where the state is kept after evaluations, and taken up again if there is one; None = nowhere.
+        told: epochs whose points an earlier training has yielded, so that this one does not where it goes on from it.
+
+    Yields:
+        One learning-curve point per evaluation; and {"warning": text} for each state that is damaged.
+
+    Returns:
+        The progress at the end; without validation its `best` is None.
+
+    Raises:
+        Diverged: the loss is NaN or infinite.
+    """
+    steps_per_epoch = len(_updates(config, data, randomness, epoch=1))
+    num_steps = min(steps_per_epoch * config.epochs, config.max_steps or math.inf)
+    last_step = min(num_steps, steps_per_epoch * (stop_after or config.epochs))
+    every = config.evaluate_every_steps or steps_per_epoch
+    optimizers = build_optimizers(network, config)
+    scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
+    progress = Progress()
+    if resumable is not None:
+        progress, damages = resumable.load(network, optimizers, scaler, randomness)
+        yield from ({"warning": damage} for damage in damages)
+        # What a training that was cut off had yielded is gone with whoever it was yielded to.
+        yield from (point for point in progress.curve if point["epoch"] > told)
+    update = Update(task, network, config, data, device, optimizers, scaler)
+    updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
+
+    while progress.step < last_step and not _is_out_of_patience(progress, config):
+        losses = Losses(progress.step, device)
+        with randomness.use():
+            network.train()
+            is_due = False
+            while not is_due and progress.step < last_step:
+                lr = learning_rate(progress.step, int(num_steps), config) * progress.plateau.scale
+                losses.add(*update(next(updates), lr))
+                progress.step += 1
+                is_due = progress.step % every == 0 or progress.step == num_steps
+        progress.train_loss = losses.mean()
+
+        if validation is not None and (is_due or progress.best is None):
+            metrics = evaluate(task, network, validation, device, config)
+            if not math.isfinite(metrics["loss"]):
+                raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
+            epoch = math.ceil(progress.step / steps_per_epoch)
+            _note(progress, metrics, epoch, network, goal, config)
+            progress.curve.append({
+                "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
+                "epochs": config.epochs,
+            })  # fmt: skip
+            yield progress.curve[-1]
+        if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
+            resumable.save(progress, network, optimizers, scaler, randomness)
+    return progress
+
+
+def evaluate(
+    task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig
+) -> dict[str, float]:
+    """Every metric of the task over all of `data`."""
+    network.eval()
+    with torch.no_grad(), autocast(config, device):
+        return task.evaluate(network, data, EVALUATION_BATCH, device)
+
+
+def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:
+    """The batches of each update of one epoch; as many updates in every epoch."""
+    generator = randomness.order(epoch)
+    if config.batching == "by_length":
+        batches = batches_by_length(data.lengths, config.batch_size, config.batch_tokens, generator)
+    else:
+        batches = shuffled_batches(len(data), config.batch_size, generator)
+    return [batches[start : start + config.accumulation] for start in range(0, len(batches), config.accumulation)]
+
+
+def _all_updates(
+    config: TrainingConfig, data: Encoded, randomness: Randomness, step: int, steps_per_epoch: int
+) -> Iterator[list[Tensor]]:
+    """The batches of every update after `step`, epoch after epoch."""
+    while True:
+        epoch, done = divmod(step, steps_per_epoch)
+        rest = _updates(config, data, randomness, epoch + 1)[done:]
+        yield from rest
+        step += len(rest)
+
+
+def _note(
+    progress: Progress, metrics: dict[str, float], epoch: int, network: nn.Module, goal: Goal, config: TrainingConfig
+) -> None:
+    """Takes one evaluation into the progress."""
+    gain = math.inf if progress.best is None else goal.gain(metrics, progress.best.metrics)
+    progress.without_gain = 0 if gain > config.min_gain else progress.without_gain + 1
+    progress.plateau.note(gain > config.min_gain, config)
+    if gain > 0:
+        progress.best = Best(metrics, epoch, copy_weights(network))
+
+
+def copy_weights(network: nn.Module) -> dict[str, Tensor]:
+    """The network's weights as they are now, on the CPU."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
+
+
+def _is_out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
+    return config.patience is not None and progress.without_gain >= config.patience
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is cuda where there is one, else cpu.
+
+    Raises:
+        ValueError: cuda is asked for where torch finds none.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("training.device: cuda is asked for, and torch finds no GPU here; give auto or cpu")
+    return torch.device(name)

@@ -1,0 +1,105 @@
+"""One update of the weights, from a few batches' gradients to the optimizer's step."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.errors import Diverged
+from model.tasks.protocol import Encoded, Task
+from model.training.config import TrainingConfig
+from model.training.optimise import add_l1_gradient, clip_gradients, decayed_parameters
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+LOSSES_PER_CHECK = {"cpu": 1, "cuda": 16}  # on a GPU, reading every loss would make it wait after every step
+
+
+def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
+    """The context in which matrix products run in the configured precision."""
+    precision = PRECISIONS[config.precision]
+    return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
+
+
+@dataclass
+class Update:
+    """One step of the optimizers on the batches of one update."""
+
+    task: Task
+    network: nn.Module
+    config: TrainingConfig
+    data: Encoded
+    device: torch.device
+    optimizers: list[torch.optim.Optimizer]
+    scaler: torch.amp.GradScaler
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.penalised = decayed_parameters(self.network, config) if config.l1 else []
+        self.forward: Callable[..., Any] = torch.compile(self.network) if config.compile else self.network
+        self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
+
+    def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
+        """Updates the weights; the summed loss and the number of predictions it is over."""
+        config, scaler = self.config, self.scaler
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+            optimizer.zero_grad(set_to_none=True)
+
+        prepared = [self.task.batch(self.data, indices, self.device) for indices in batches]
+        count = sum(self.task.count(batch) for batch in prepared)
+        total = torch.zeros((), device=self.device)
+        for batch in prepared:
+            with autocast(config, self.device):
+                loss = self.task.loss(self.forward, batch, config.label_smoothing)
+            scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves `backward` untyped
+            total += loss.detach()
+
+        if self.must_unscale:
+            for optimizer in self.optimizers:
+                scaler.unscale_(optimizer)
+        if self.penalised:
+            add_l1_gradient(self.penalised, config.l1)
+        if config.clip_norm is not None:
+            clip_gradients(self.network, config.clip_norm)
+        for optimizer in self.optimizers:
+            scaler.step(optimizer)
+        scaler.update()
+        return total, count
+
+
+class Losses:
+    """Sums the losses between two evaluations, and raises at the first that is not finite."""
+
+    def __init__(self, step: int, device: torch.device) -> None:
+        """`step`: how many updates were made before these losses."""
+        self.checked, self.per_check = step, LOSSES_PER_CHECK[device.type]
+        self.waiting: list[Tensor] = []
+        self.sum, self.count = 0.0, 0
+
+    def add(self, loss: Tensor, count: int) -> None:
+        """Takes the summed loss of `count` predictions.
+
+        Raises:
+            Diverged: it, or one of the last ones, is NaN or infinite.
+        """
+        self.waiting.append(loss)
+        self.count += count
+        if len(self.waiting) >= self.per_check:
+            self._check()
+
+    def mean(self) -> float:
+        """Nats per prediction."""
+        self._check()
+        return self.sum / self.count
+
+    def _check(self) -> None:
+        for value in torch.stack(self.waiting).tolist() if self.waiting else []:
+            self.checked += 1
+            if not math.isfinite(value):
+                raise Diverged(f"diverged at step {self.checked}: loss is {value}")
+            self.sum += value
+        self.waiting.clear()

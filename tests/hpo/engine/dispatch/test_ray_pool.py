@@ -1,0 +1,114 @@
+"""What the Ray pool promises beyond the contract: shared GPUs, refusals, a lock. Dying workers: tests/faults."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.errors import DispatchError
+from tests.contracts.test_dispatchers import run, task
+from tests.studies import REPOSITORY, dispatch_section
+
+
+def started(**changes):
+    return RayDispatcher(dispatch_section(**changes), str(REPOSITORY))
+
+
+@pytest.fixture
+def pool(request):
+    dispatcher = started(**request.param)
+    yield dispatcher
+    dispatcher.close()
+
+
+@pytest.mark.parametrize("pool", [{"workers": 2, "gpus": 2, "gpus_per_worker": 0.5}], indirect=True)
+def test_two_half_gpu_workers_share_one(pool, tmp_path):
+    """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
+    outcomes, points = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
+    assert points[0][0]["process"] != points[1][0]["process"]
+    assert outcomes[0].metrics["gpu"] == outcomes[1].metrics["gpu"] == 0
+    assert outcomes[0].metrics["num_gpus"] == 1
+
+
+@pytest.mark.parametrize("pool", [{"gpus": 2, "gpus_per_worker": 1}], indirect=True)
+def test_each_whole_gpu_worker_has_its_own(pool, tmp_path):
+    outcomes, _ = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
+    assert {o.metrics["gpu"] for o in outcomes.values()} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0},
+            "3 worker.* GPU need 3, there are 2",
+        ),
+        ({"workers": 1000}, "1000 worker.* CPU need 1000"),
+        ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, there are 0"),
+    ],
+)
+def test_more_than_there_is_is_refused(changes, words):
+    with pytest.raises(DispatchError, match=words):
+        started(**changes)
+
+
+@pytest.mark.parametrize(
+    ("free", "words"), [(4096, r"has 4,096 bytes free: make room there, or set TMPDIR"), (10**9, "is hpo installed")]
+)
+def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, words):
+    """Ray says of neither more than that the worker died."""
+
+    class NotStartedError(Exception):
+        pass
+
+    def get(_answer):
+        raise NotStartedError
+
+    pool = RayDispatcher.__new__(RayDispatcher)
+    pool._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
+    pool._starting, pool._num_failed_starts, pool.slots = {"answer": None}, 4, 2
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(DispatchError, match=words):
+        pool._take_on("answer")
+
+
+@pytest.mark.slow
+def test_it_starts_behind_its_lock_where_ray_was_imported_before():
+    """Ray reads its variables on import; a notebook imports it before us."""
+    code = (
+        "import ray\n"
+        "from hpo.engine.dispatch.ray_cluster import RayCluster\n"
+        "for _ in range(2):\n"
+        "    cluster = RayCluster(None, 0, 1)\n"
+        "    assert cluster.cpus >= 1\n"
+        "    cluster.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=REPOSITORY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", [{"workers": 1}], indirect=True)
+def test_a_stranger_cannot_join(pool):
+    """The session's folder and token are this user's alone, and without the token Ray refuses."""
+    token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert stat.S_IMODE(token.parent.stat().st_mode) == 0o700
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    code = f"import ray; ray.init(address={address!r}); print('joined')"
+    for wrong in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | wrong
+        # Else it would look for the cluster at this machine's own address, where nothing listens.
+        environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode != 0
+        assert "joined" not in done.stdout

@@ -1,0 +1,28 @@
+"""Drawing untried points: what it promises, and what it may cost."""
+
+import numpy as np
+
+from hpo.engine.space.dimensions import Values
+from hpo.engine.space.space import Space, point_key
+from hpo.engine.strategies.draws import draw_untried
+
+SPACE = Space((Values("a", tuple(range(40))), Values("b", tuple(range(40)))))
+
+
+def test_a_proposal_that_finds_nothing_new_is_not_asked_again_in_the_same_round():
+    calls = []
+
+    def propose():
+        calls.append(1)
+        return {"a": 0, "b": 0}
+
+    points = draw_untried(SPACE, np.random.default_rng(0), (), 200, propose)
+    assert len({point_key(point) for point in points}) == 200
+    # One success, and then a bounded number of vain calls, not a bounded number for each of the other 199 points.
+    assert len(calls) < 200
+
+
+def test_untried_points_are_all_found_however_few_are_left():
+    tried = [point_key(point) for point in SPACE.points()][:-3]
+    points = draw_untried(SPACE, np.random.default_rng(0), tried, 10, lambda: {"a": 0, "b": 0})
+    assert [sorted((p["a"], p["b"]) for p in points)] == [[(39, 37), (39, 38), (39, 39)]]

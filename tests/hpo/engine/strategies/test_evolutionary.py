@@ -1,0 +1,124 @@
+"""Evolutionary search: who survives, what children look like."""
+
+import numpy as np
+import pytest
+
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies.preselection import most_promising
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Trial, finished
+from tests.studies import shipped
+
+TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": {"low": 1e-4, "high": 1.0, "log": True}}
+
+
+def make(tree=TREE, **changes):
+    """Return the plain method of the lecture."""
+    return make_strategy(shipped("evolutionary_plain") | changes, space_from_dict(tree), 0)
+
+
+def history_of(points, losses):
+    trials = []
+    for number, (point, loss) in enumerate(zip(points, losses, strict=True)):
+        trials.append(finished(Trial(number, 0, point), {0: Outcome({"score": loss})}, "score", "minimize"))
+    return History(trials)
+
+
+def test_the_first_generation_is_the_population_and_later_ones_are_its_children():
+    strategy = make(population=8, surviving=0.25)
+    first = strategy.next_round(History())
+    assert len(first) == 8
+    assert len(strategy.next_round(history_of(first, range(8)))) == 6
+
+
+def test_without_mutation_children_mix_the_best_and_nothing_else():
+    """Values of the worst parent never come again."""
+    points = [{"a": 1, "b": "x", "c": 0.1}, {"a": 2, "b": "y", "c": 0.2}, {"a": 5, "b": "z", "c": 0.9}]
+    strategy = make(mutation=0.0)
+    rng = np.random.default_rng(0)
+    children = [strategy.child(points[:2], rng) for _ in range(200)]
+    assert {child["a"] for child in children} == {1, 2}
+    assert {(child["a"], child["b"]) for child in children} == {(1, "x"), (1, "y"), (2, "x"), (2, "y")}
+
+
+def test_without_crossover_a_child_is_one_parent_mutated():
+    parents = [{"a": 1, "b": "x", "c": 0.1}, {"a": 5, "b": "z", "c": 0.9}]
+    rng = np.random.default_rng(0)
+    strategy = make(mutation=0.0, crossover=0.0)
+    assert all(strategy.child(parents, rng) in parents for _ in range(50))
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(1, {2, 4}), (2, {1, 2, 4, 5})])
+def test_an_ordered_value_moves_to_a_neighbour(steps, expected):
+    strategy = make(mutation_steps=steps)
+    rng = np.random.default_rng(0)
+    assert {strategy.mutated(strategy.space["a"], 3, rng) for _ in range(100)} == expected
+    assert strategy.mutated(strategy.space["a"], 1, rng) in {2, 3}
+
+
+def test_a_choice_becomes_any_other():
+    strategy, rng = make(), np.random.default_rng(0)
+    assert {strategy.mutated(strategy.space["b"], "y", rng) for _ in range(100)} == {"x", "z"}
+
+
+def test_a_range_moves_by_a_gaussian_step_on_its_log_scale():
+    strategy, rng = make(mutation_scale=0.05), np.random.default_rng(0)
+    steps = [(np.log10(strategy.mutated(strategy.space["c"], 0.01, rng)) + 2) / 4 for _ in range(2000)]
+    assert np.mean(steps) == pytest.approx(0.0, abs=0.005)
+    assert np.std(steps) == pytest.approx(0.05, rel=0.1)
+
+
+def test_the_default_probability_changes_one_dimension_on_average():
+    parent = {"a": 3, "b": "x", "c": 0.1}
+    strategy, rng = make(mutation=None), np.random.default_rng(0)
+    changed = [sum(strategy.child([parent], rng)[key] != parent[key] for key in parent) for _ in range(2000)]
+    assert np.mean(changed) == pytest.approx(1.0, abs=0.07)
+
+
+def test_it_finds_the_best_point_of_a_bowl_sooner_than_it_could_try_them_all():
+    tree = {"a": list(range(10)), "b": list(range(10)), "c": list(range(10))}
+    strategy = make(tree, population=10, surviving=0.3)
+    history = History()
+    while len(history) < 150:
+        points = [*(t.point for t in history), *strategy.next_round(history)]
+        history = history_of(points, [sum((v - 7) ** 2 for v in p.values()) for p in points])
+    assert history.best().loss == 0
+
+
+def test_it_ends_after_its_generations():
+    """The first population is the first generation."""
+    first = make(generations=2).next_round(History())
+    assert make(generations=2).next_round(history_of(first, range(10)))
+    assert not make(generations=1).next_round(history_of(first, range(10)))
+    assert "2 generations" in make(generations=2).announcement
+
+
+def test_steps_of_random_length_are_mostly_short_and_stay_in_the_range():
+    strategy, rng = make({"a": list(range(21))}, mutation_steps=None), np.random.default_rng(0)
+    steps = [abs(strategy.mutated(strategy.space["a"], 10, rng) - 10) for _ in range(4000)]
+    assert np.mean([step == 1 for step in steps]) == pytest.approx(0.5, abs=0.03)
+    assert np.mean([step == 2 for step in steps]) == pytest.approx(0.25, abs=0.03)
+    assert {strategy.mutated(strategy.space["a"], 0, rng) for _ in range(100)} <= set(range(1, 21))
+
+
+def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_for():
+    tree = {"a": list(range(9)), "b": list(range(9))}
+    space = space_from_dict(tree)
+    points = [{"a": a, "b": b} for a in range(0, 9, 2) for b in range(0, 9, 2)]
+    history = history_of(points, [abs(p["a"] - 8) + abs(p["b"] - 8) for p in points])
+    candidates = [{"a": 1, "b": 1}, {"a": 7, "b": 7}, {"a": 7, "b": 1}, {"a": 3, "b": 7}]
+    assert most_promising(space, history, candidates, 2) == [candidates[1], candidates[3]]
+    assert most_promising(space, history_of(points, [1.0] * len(points)), candidates, 2) == candidates[:2]
+
+
+def test_the_first_points_of_a_dimension_with_a_default_lie_around_it():
+    tree = {"a": {"values": list(range(20)), "default": 15}, "b": list(range(20))}
+    points = make_strategy(shipped("evolutionary") | {"population": 10}, space_from_dict(tree), 0).next_round(History())
+    assert {p["a"] for p in points} <= set(range(10, 20))
+    assert len({p["b"] // 2 for p in points}) == 10
+
+
+def test_no_room_for_children_is_refused():
+    with pytest.raises(ValueError, match="must leave room for children"):
+        make(population=2, surviving=0.9)

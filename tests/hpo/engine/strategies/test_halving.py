@@ -1,0 +1,59 @@
+"""Successive halving and Hyperband: the brackets, and which points go on."""
+
+import pytest
+
+from hpo.engine.keepers import CheckpointKeeper
+from hpo.engine.loop import propose
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Trial, finished
+
+SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
+
+
+def rungs(name, num_rounds, **settings):
+    """Return (amount, number of points) of each round; the larger x is the better."""
+    strategy = make_strategy({"name": name, "min_amount": 1, "eta": 3} | settings, SPACE, 0)
+    history, seen = History(), []
+    for number in range(num_rounds):
+        proposals = propose(strategy, history)
+        seen.append((proposals[0].amount, len(proposals)))
+        trials = [
+            Trial(len(history) + i, number, p.point, amount=p.amount, continues=p.continues, trained=p.trained)
+            for i, p in enumerate(proposals)
+        ]
+        history = history.extended(
+            finished(t, {0: Outcome({"score": t.point["x"]})}, "score", "maximize") for t in trials
+        )
+    return seen, history
+
+
+def test_one_in_eta_goes_on_each_time_the_best_and_from_where_it_stopped():
+    seen, history = rungs("successive_halving", 6, max_amount=9)
+    assert seen == [(1, 9), (3, 3), (9, 1)] * 2
+    first, second, third = ([t for t in history if t.round == r] for r in range(3))
+    best = sorted(first, key=lambda t: -t.point["x"])[:3]
+    assert [(t.continues, t.trained) for t in second] == [(t.number, 1) for t in best]
+    assert [(t.continues, t.trained) for t in third] == [(second[0].number, 3)]
+
+
+@pytest.mark.parametrize(
+    ("max_amount", "starts"),
+    [(9, [(1, 9), (3, 5), (9, 3)]), (10, [(1, 27), (3, 6), (10, 4)]), (15, [(1, 27), (5, 6), (15, 4)])],
+)
+def test_hyperbands_brackets_take_turns_whatever_the_largest_amount(max_amount, starts):
+    _, history = rungs("hyperband", 14, max_amount=max_amount)
+    rounds = {trial.round: [t for t in history if t.round == trial.round] for trial in history}
+    begun = [(trials[0].amount, len(trials)) for trials in rounds.values() if trials[0].trained == 0]
+    assert begun[:3] == starts
+    assert begun[3] == starts[0]
+
+
+def test_the_model_that_is_kept_is_that_of_the_longest_training(tmp_path):
+    keeper = CheckpointKeeper(tmp_path, 1, [])
+    for number, amount in ((0, 1), (1, 3)):
+        (tmp_path / f"trial_{number:04d}").mkdir()
+        trial = Trial(number, number, {"x": 0.5}, amount=amount)
+        keeper.trial_finished(finished(trial, {0: Outcome({"score": 1.0})}, "score", "maximize"))
+    assert [path.name for path in tmp_path.iterdir()] == ["trial_0001"]

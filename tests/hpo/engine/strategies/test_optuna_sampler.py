@@ -1,0 +1,167 @@
+"""Optuna's samplers as strategies: what they remember, what they learn, and what the sequence is."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+from scipy.stats import qmc
+
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies.optuna_study import decoded, encoded
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.errors import SpaceError
+from tests.studies import SPACES as ALL_SPACES
+from tests.studies import STRATEGIES
+
+CUBE = {name: {"low": 0.0, "high": 1.0} for name in ("x", "y", "z")}
+SPACES = ALL_SPACES | {
+    "long conditional": {
+        "optimizer": {"choices": ["adam", "sgd"]},
+        "momentum": {"low": 0.0, "high": 0.99, "when": {"optimizer": "sgd"}},
+        "layers": [1, 2, 3, 4, 5],
+        "width": {"low": 8, "high": 512, "integer": True, "log": True},
+    }
+}
+
+
+def make(name, tree=CUBE, seed=0, **changes):
+    return make_strategy(STRATEGIES[name] | changes, space_from_dict(tree), seed)
+
+
+def test_numbers_that_optuna_would_list_one_by_one_are_refused():
+    vast = {"x": {"low": 1, "high": 10**9, "integer": True}}
+    with pytest.raises(SpaceError, match=r"space\.x: has more than 10,000,000 whole numbers"):
+        make("gp", vast)
+    for name in ("tpe", "cma_es", "qmc"):
+        make(name, vast)
+
+
+def bowl(point):
+    return sum((value - 0.8) ** 2 for value in point.values())
+
+
+def closed(points, number, round_number, loss_of):
+    """Return finished trials of the points; a loss of None is a failure."""
+    trials = []
+    for place, point in enumerate(points):
+        loss = loss_of(point)
+        outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
+        trials.append(finished(Trial(number + place, round_number, point), {0: outcome}, "score", "minimize"))
+    return trials
+
+
+def played(strategy, num_trials, loss_of=bowl, start=()):
+    trials = list(start)
+    while len(trials) < num_trials and (points := strategy.next_round(History(trials))):
+        trials += closed(points, len(trials), trials[-1].round + 1 if trials else 0, loss_of)
+    return trials
+
+
+def regret(name, seed, num_trials):
+    return min(trial.loss for trial in played(make(name, seed=seed), num_trials))
+
+
+@pytest.mark.parametrize("name", ["tpe", "cma_es", "qmc"])
+@pytest.mark.parametrize("space", ["mixed", "long conditional"])
+def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, space):
+    """What was told is remembered on the instance; it must not show."""
+    old = make(name, SPACES[space])
+    trials = played(old, 30, loss_of=lambda p: None if len(str(p)) % 5 == 0 else len(str(p)))
+    starts = [trial.number for trial in trials[13:] if trial.round > trials[trial.number - 1].round]
+    assert starts
+    for start in starts[-2:]:
+        history = History(trials[:start])
+        assert old.next_round(history) == make(name, SPACES[space]).next_round(history)
+
+
+@pytest.mark.parametrize("name", ["tpe", "cma_es"])
+def test_another_history_is_not_taken_for_the_remembered_one(name):
+    strategy = make(name)
+    trials = played(strategy, 20)
+    other = closed([trial.point for trial in trials], 0, 0, lambda point: -bowl(point))
+    assert strategy.next_round(History(other)) == make(name).next_round(History(other))
+    assert strategy.next_round(History(other)) != strategy.next_round(History(trials))
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_value_comes_back_from_its_parameter(space):
+    for dimension in space_from_dict(SPACES[space]).dimensions:
+        for value in dimension.values:
+            assert decoded(dimension, encoded(dimension, value)) == value
+
+
+def test_true_and_one_are_different_choices():
+    dimension = space_from_dict({"a": {"choices": [1, True, 0, False, None]}}).dimensions[0]
+    assert [encoded(dimension, value) for value in dimension.values] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["tpe", "cma_es"])
+def test_learns_where_the_bottom_of_a_bowl_is(name):
+    learnt = statistics.median(regret(name, seed, 60) for seed in range(5))
+    assert learnt < statistics.median(regret("random", seed, 60) for seed in range(5)) / 2
+
+
+def test_the_gaussian_process_finds_the_bottom_of_a_bowl():
+    assert regret("gp", 0, 31) < min(regret("random", seed, 31) for seed in range(5))
+
+
+def test_generations_of_cma_es_move_to_the_bottom_and_narrow():
+    trials = played(make("cma_es", population=8), 160)
+    first, last = (np.array([list(t.point.values()) for t in part]) for part in (trials[:8], trials[-8:]))
+    assert np.all(last.std(axis=0) < first.std(axis=0) / 2)
+    assert np.linalg.norm(last.mean(axis=0) - 0.8) < np.linalg.norm(first.mean(axis=0) - 0.8)
+
+
+def test_cma_es_has_the_population_of_the_tutorial():
+    assert len(make("cma_es").next_round(History())) == 4 + math.floor(3 * math.log(3))
+    assert len(make("cma_es", SPACES["mixed"]).next_round(History())) == 4 + math.floor(3 * math.log(3))
+    with pytest.raises(ValueError, match="population"):
+        make("cma_es", population=3)
+
+
+@pytest.mark.parametrize("name", ["tpe", "cma_es"])
+def test_learns_from_trials_of_another_study(name):
+    """Points that it did not propose stand before its own, as imported trials do."""
+    rng = np.random.default_rng(5)
+    foreign = closed([dict(zip("xyz", rng.random(3).tolist(), strict=True)) for _ in range(17)], 0, -1, bowl)
+    trials = played(make(name), 40, start=foreign)
+    assert make(name).next_round(History(trials)) == make(name).next_round(History(trials))
+    assert min(t.loss for t in trials[17:]) < min(t.loss for t in foreign)
+
+
+def test_tpe_keeps_away_from_what_failed():
+    trials = played(make("tpe"), 60, loss_of=lambda point: None if point["x"] > 0.5 else 1.0 + point["y"])
+    later = [trial.point["x"] for trial in trials[20:]]
+    assert sum(x > 0.5 for x in later) < len(later) / 4
+
+
+def test_proposals_keep_the_rules_of_the_space():
+    space = space_from_dict({"x": list(range(10)), "y": list(range(10)), "require": "x + y <= 4"})
+    for name in ("tpe", "cma_es", "qmc"):
+        strategy = make_strategy(STRATEGIES[name], space, 0)
+        trials = played(strategy, 15, loss_of=lambda point: point["x"] - point["y"])
+        assert len({trial.key for trial in trials}) == len(trials) == space.size == 15
+        assert all(trial.point["x"] + trial.point["y"] <= 4 for trial in trials)
+        assert not strategy.next_round(History(trials))
+
+
+@pytest.mark.parametrize(("sequence", "engine"), [("sobol", qmc.Sobol), ("halton", qmc.Halton)])
+def test_the_sequence_is_the_one_of_scipy(sequence, engine):
+    points = make("qmc", sequence=sequence, scramble=False, round_size=8).next_round(History())
+    assert np.allclose([list(point.values()) for point in points], engine(3, scramble=False).random(8))
+
+
+def test_the_sequence_goes_on_where_it_stopped_whatever_the_rounds():
+    short, long = (played(make("qmc", round_size=size), 24) for size in (4, 24))
+    assert [trial.key for trial in short] == [trial.key for trial in long]
+
+
+def test_the_sequence_is_even():
+    """Of 64 points every eighth of every axis gets eight, which independent draws would not do."""
+    points = make("qmc", round_size=64).next_round(History())
+    for key in CUBE:
+        counts = np.histogram([point[key] for point in points], bins=8, range=(0, 1))[0]
+        assert counts.tolist() == [8] * 8

@@ -1,0 +1,57 @@
+"""Random and grid search: uniform draws, documented orders."""
+
+from collections import Counter
+
+import pytest
+
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
+from hpo.errors import SpaceError
+from tests.studies import STRATEGIES
+
+TREE = {"a": [1, 2], "b": {"choices": ["x", "y", "z"]}}
+
+
+def grid(tree=TREE, **changes):
+    return make_strategy(STRATEGIES["grid"] | {"round_size": 100} | changes, space_from_dict(tree), 0)
+
+
+def test_lexicographic_runs_the_last_dimension_fastest():
+    points = grid(order="lexicographic").next_round(History())
+    assert [(p["a"], p["b"]) for p in points] == [(1, "x"), (1, "y"), (1, "z"), (2, "x"), (2, "y"), (2, "z")]
+
+
+def test_rounds_of_any_size_give_the_same_order():
+    whole = grid().next_round(History())
+    strategy, trials = grid(round_size=2), []
+    while points := strategy.next_round(History(trials)):
+        trials += [Trial(len(trials) + n, 0, point) for n, point in enumerate(points)]
+    assert [trial.point for trial in trials] == whole
+
+
+def test_the_size_is_told_and_bounded():
+    assert "6 points" in grid().announcement
+    with pytest.raises(SpaceError, match=r"6 points, allowed are 5.*max_points"):
+        grid(max_points=5)
+
+
+def test_an_integer_range_is_a_finite_one():
+    points = grid({"n": {"low": 3, "high": 5, "integer": True}}, order="lexicographic").next_round(History())
+    assert [point["n"] for point in points] == [3, 4, 5]
+
+
+def test_random_draws_every_point_as_often():
+    """First points over many seeds: six points, 1,200 draws, each within five standard deviations of 200."""
+    counts = Counter()
+    for seed in range(1200):
+        strategy = make_strategy({"name": "random", "round_size": 1}, space_from_dict(TREE), seed)
+        counts[tuple(strategy.next_round(History())[0].values())] += 1
+    assert len(counts) == 6
+    assert all(abs(count - 200) < 5 * (1200 * 1 / 6 * 5 / 6) ** 0.5 for count in counts.values())
+
+
+def test_random_exhausts_a_finite_space_exactly():
+    strategy = make_strategy({"name": "random", "round_size": 100}, space_from_dict(TREE), 0)
+    assert len(strategy.next_round(History())) == 6

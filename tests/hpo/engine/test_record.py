@@ -1,0 +1,178 @@
+"""The record: what Optuna reads of it, and that nothing is written twice."""
+
+import json
+import math
+import sqlite3
+
+import optuna
+import pytest
+from optuna.trial import TrialState, create_trial
+
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.recovery import continue_record
+from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, create_record, open_record
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
+from hpo.errors import StudyError
+
+SPACE = space_from_dict(
+    {
+        "layers": [1, 2, 3],
+        "kind": {"choices": ["a", "b", None, True]},
+        "lr": {"low": 1e-5, "high": 1.0, "log": True},
+        "width": {"low": 2, "high": 64, "integer": True},
+    }
+)
+POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
+
+
+def make(folder, num_folds=1, name="s"):
+    return create_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", TaskLayout(num_folds))
+
+
+def reopened(folder, num_folds=1, name="s"):
+    return open_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", TaskLayout(num_folds))
+
+
+def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
+    record = make(tmp_path)
+    for score in (0.25, None):
+        trial = record.open_trial(0, Proposal(POINT))
+        record.add_outcome(trial.number, 0, Outcome({"score": score}) if score else Outcome(error="no luck"))
+    storage = sqlite_url(tmp_path / "study.db")
+    ours = optuna.load_study(study_name="s", storage=storage)
+    theirs = optuna.create_study(study_name="theirs", storage=storage, direction="maximize")
+    first = ours.trials[0]
+    theirs.add_trial(create_trial(value=0.25, params=first.params, distributions=first.distributions))
+    assert (first.params, first.value, first.state) == (POINT, 0.25, TrialState.COMPLETE)
+    copy = theirs.trials[0]
+    assert (first.params, first.distributions, first.value, first.state) == (
+        copy.params,
+        copy.distributions,
+        copy.value,
+        copy.state,
+    )
+    assert ours.trials[1].state == TrialState.FAIL
+    assert ours.best_trial.number == 0
+    assert abs((first.datetime_start - copy.datetime_start).total_seconds()) < 60
+
+
+def test_what_is_read_back_is_what_was_written(tmp_path):
+    record = make(tmp_path, num_folds=2)
+    outcome = Outcome({"score": 0.1}, [{"epoch": 1, "score": 0.05}], 1.5, attempt=2, started=3.0, worker=4)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 1, outcome)
+    record.open_trial(0, Proposal({**POINT, "layers": 3}))
+    record.add_outcome(1, 0, Outcome({"score": 1.0}))
+    record.add_outcome(1, 1, Outcome({"score": 0.5}))
+    before = record.trials()
+    record.close()
+    after = reopened(tmp_path, num_folds=2).trials()
+    assert [(t.number, t.round, t.point, t.state, t.score, t.key) for t in after] == [
+        (t.number, t.round, t.point, t.state, t.score, t.key) for t in before
+    ]
+    assert after[0].outcomes[1] == outcome
+    assert (after[0].state, after[1].score, after[1].loss) == ("running", 0.75, -0.75)
+
+
+def test_an_outcome_that_comes_twice_is_kept_once(tmp_path):
+    record = make(tmp_path)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 0, Outcome({"score": 1.0}))
+    record.add_outcome(0, 0, Outcome({"score": 2.0}))
+    assert reopened(tmp_path).trials()[0].score == 1.0
+
+
+def test_one_failed_fold_fails_the_trial(tmp_path):
+    record = make(tmp_path, num_folds=2)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 0, Outcome({"score": 1.0}))
+    trial = record.add_outcome(0, 1, Outcome(error="diverged at step 3"))
+    assert (trial.state, trial.score, trial.loss, trial.error) == (
+        "failed",
+        None,
+        math.inf,
+        "fold 1: diverged at step 3",
+    )
+
+
+def test_notes_are_kept(tmp_path):
+    make(tmp_path).note("final", {"trial": 3})
+    assert reopened(tmp_path).noted("final") == {"trial": 3}
+    assert reopened(tmp_path).noted("nothing") is None
+
+
+def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
+    make(tmp_path)
+    with pytest.raises(StudyError, match="no study 'other'"):
+        reopened(tmp_path, name="other")
+    with pytest.raises(StudyError, match="holds a study 's' already"):
+        make(tmp_path)
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / "study.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StudyError, match=r"damaged/study\.db"):
+        reopened(damaged)
+
+
+@pytest.mark.parametrize("file", ["team.db", "study.db"])
+def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file):
+    url = sqlite_url(tmp_path / file)
+    for name in ("one", "two"):
+        record = create_record(url, name, SPACE, "score", "maximize", TaskLayout(1))
+        record.note("id", name)
+        record.close()
+    record = continue_record(url, "one", SPACE, "score", "maximize", TaskLayout(1), is_own=False)
+    assert record.noted("id") == "one"
+    record.close()
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does(tmp_path):
+    """In a storage of several studies, where a folder cannot tell."""
+    url = sqlite_url(tmp_path / "team.db")
+    arguments = (url, "one", SPACE, "score", "maximize", TaskLayout(1))
+    record = create_record(*arguments)
+    record.note(FIRST_NOTE, [])
+    record.close()
+    record = create_record(*arguments)
+    assert record.noted(FIRST_NOTE) is None
+    record.note(FIRST_NOTE, [])
+    record.note(LAST_NOTE, "its own")
+    record.close()
+    optuna.create_study(storage=url, study_name="somebody's")
+    for name in ("one", "somebody's"):
+        with pytest.raises(StudyError, match="holds a study"):
+            create_record(url, name, *arguments[2:])
+
+
+def test_an_address_with_options_is_opened_again(tmp_path):
+    url = f"{sqlite_url(tmp_path / 'team.db')}?timeout=5"
+    create_record(url, "one", SPACE, "score", "maximize", TaskLayout(1)).close()
+    open_record(url, "one", SPACE, "score", "maximize", TaskLayout(1)).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
+
+
+def test_a_record_of_an_earlier_version_has_no_checksums_and_goes_on(tmp_path):
+    record = make(tmp_path)
+    record.open_trial(0, Proposal(POINT))
+    record.add_outcome(0, 0, Outcome({"score": 1.0}))
+    record.open_trial(0, Proposal(POINT))
+    record.close()
+    with sqlite3.connect(tmp_path / "study.db") as database:
+        database.execute("DELETE FROM trial_user_attributes WHERE key LIKE 'checksum%'")
+        rows = database.execute("SELECT trial_user_attribute_id, value_json FROM trial_user_attributes").fetchall()
+        for key, text in rows:
+            value = json.loads(text)
+            if isinstance(value, dict):
+                value.pop("checksum")
+                statement = "UPDATE trial_user_attributes SET value_json = ? WHERE trial_user_attribute_id = ?"
+                database.execute(statement, (json.dumps(value), key))
+    for _ in range(2):
+        record = reopened(tmp_path)
+        number = record.open_trial(1, Proposal(POINT)).number
+        # The trial that the earlier version began is finished by this one.
+        record.add_outcome(1, 0, Outcome({"score": 2.0}))
+        record.add_outcome(number, 0, Outcome({"score": 3.0}))
+        record.close()
+    assert [trial.score for trial in reopened(tmp_path).trials()] == [1.0, 2.0, 3.0, 3.0]

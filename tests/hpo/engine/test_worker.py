@@ -1,0 +1,184 @@
+"""What a task gives back: plain values for every dispatcher, and faults of the machine that are no outcomes."""
+
+import errno
+import json
+import math
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.training.worker import outcome_of, run_task
+from hpo.engine.trials.trial import Task
+from hpo.errors import Interruption, MachineError
+
+
+def odd_points(task):
+    yield {"epoch": 1, 3: 0.5, "per_class": {10: 1.0, 2: 0.5}, "seen": {1}, "none": None, "text": "0.5"}
+    yield {"epoch": np.int64(2), "loss": np.float32(0.5), "gap": math.nan, "far": math.inf, "vast": 10**400}
+    yield {"epoch": math.nan, "matrix": np.ones((2, 2))}
+    return 1.0
+
+
+def odd_result(task):
+    return {"score": np.float64(0.5), "matrix": np.ones((2, 2)), "note": "good", "loss": math.nan, "seconds": -1.0}
+
+
+def odd_steps(task):
+    yield 0.5
+    return 1.0
+
+
+class SpeechlessError(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class StoppingError(Exception):
+    def __str__(self):
+        raise KeyboardInterrupt
+
+
+class LeavingError(Exception):
+    def __str__(self):
+        raise SystemExit(9)
+
+
+class Beyond(BaseException):
+    pass
+
+
+ERRORS = {
+    "speechless": SpeechlessError,
+    "stopping": StoppingError,
+    "leaving": LeavingError,
+    "beyond": Beyond,
+    "generator": GeneratorExit,
+    "interrupt": KeyboardInterrupt,
+}
+
+
+def raises_any(task):
+    raise ERRORS[task["config"]["error"]]("out")
+
+
+def interrupted(task):
+    raise Interruption(15)
+
+
+def wanders(task):
+    """Change the working directory, on the way and at the end."""
+    os.chdir("..")
+    yield {"epoch": 1, "was_there": float(Path("inner").is_dir())}
+    yield {"epoch": 2, "was_there": float(Path("inner").is_dir())}
+    return 1.0
+
+
+def removes_its_folder(task):
+    Path("gone").mkdir()
+    os.chdir("gone")
+    Path("../gone").rmdir()
+    return 1.0
+
+
+def full_disk(task):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def warns(task):
+    yield {"warning": "hello"}
+    return 1.0
+
+
+def payload(name):
+    return {"objective": f"tests.hpo.test_worker:{name}", "config": {}, "metric": "score"}
+
+
+def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
+    *points, last = run_task(payload("odd_points"))
+    assert points == [
+        {"point": {"epoch": 1, "3": 0.5}},
+        {"point": {"epoch": 2, "loss": 0.5}},
+        {"point": {}},
+    ]
+    json.dumps(points, allow_nan=False)
+    assert [{"point": point} for point in last["outcome"]["curve"]] == points
+
+
+def test_of_a_result_the_numbers_are_kept_and_the_others_named():
+    warning, seconds, last = run_task(payload("odd_result"))
+    assert warning["warning"] == "the objective returned 'matrix', 'note', 'loss', which is not kept: no finite number"
+    assert "cannot be a duration" in seconds["warning"]
+    assert last["outcome"]["metrics"] == {"score": 0.5}
+    assert 0 <= last["outcome"]["seconds"] < 60
+
+
+def test_what_is_no_point_fails_with_what_it_is():
+    (last,) = run_task(payload("odd_steps"))
+    assert last["outcome"]["error"] == "ValueError: the objective must yield dicts of numbers, it yielded 0.5"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("speechless", "SpeechlessError: (its text cannot be read: RuntimeError)"),
+        ("stopping", "StoppingError: (its text cannot be read: KeyboardInterrupt)"),
+        ("leaving", "LeavingError: (its text cannot be read: SystemExit)"),
+        ("beyond", "Beyond: out"),
+        ("generator", "GeneratorExit: out"),
+    ],
+)
+def test_whatever_an_objective_raises_is_a_failure(error, line):
+    # As in every command, whose handler tells an interruption from an error of that name.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        (last,) = run_task(payload("raises_any") | {"config": {"error": error}})
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert last["outcome"]["error"] == line
+
+
+def test_only_who_stops_this_process_interrupts_it(monkeypatch):
+    """Under a handler of ours a plain KeyboardInterrupt can only be the objective's own."""
+    with pytest.raises(Interruption):
+        list(run_task(payload("interrupted")))
+    own = payload("raises_any") | {"config": {"error": "interrupt"}}
+    with pytest.raises(KeyboardInterrupt):
+        list(run_task(own))
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        (last,) = run_task(own)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert last["outcome"]["error"] == "KeyboardInterrupt: out"
+
+
+def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):
+    Path("inner").mkdir()
+    monkeypatch.chdir("inner")
+    here, messages = Path.cwd(), []
+    for message in run_task(payload("wanders")):
+        assert Path.cwd() == here
+        messages.append(message)
+    assert [point["was_there"] for point in messages[-1]["outcome"]["curve"]] == [1.0, 1.0]
+    assert list(run_task(payload("removes_its_folder")))[-1]["outcome"]["error"] is None
+    assert Path.cwd() == here
+
+
+def test_an_outcome_comes_after_points_and_warnings():
+    shown = []
+    assert outcome_of(run_task(payload("warns")), shown.append).metrics == {"score": 1.0}
+    assert shown == [{"warning": "hello"}]
+
+
+def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
+    with pytest.raises(MachineError, match="No space left"):
+        outcome_of(run_task(payload("full_disk")))
+    dispatcher = LocalDispatcher()
+    dispatcher.submit(Task(0, 0, payload("full_disk")))
+    (report,) = dispatcher.wait()
+    with pytest.raises(MachineError, match="trial 0 cannot be trained"):
+        report.settled()

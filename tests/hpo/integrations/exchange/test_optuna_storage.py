@@ -1,0 +1,159 @@
+"""Studies to and from other Optuna storages, through the command."""
+
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.space.reader import space_from_dict
+from hpo.integrations.exchange.optuna_storage import export_study
+from hpo.study.folder import StudyFolder
+from hpo.study.imports import read_imports
+from tests.hpo.cli.commands import hpo
+from tests.studies import SPACES, rows, run_toy, toy_config
+
+TARGET = "sqlite:///other.db"
+
+
+@pytest.fixture
+def toy():
+    """A finished study with failures in it, in runs/toy."""
+    run_toy(Path("runs/toy"), toy_config("random", SPACES["mixed"], trials=48))
+    return rows(Path("runs/toy/trials.csv"))
+
+
+def original():
+    return optuna.load_study(study_name="toy", storage=sqlite_url(StudyFolder(Path("runs/toy")).database_path))
+
+
+def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
+    assert {row["state"] for row in toy} == {"complete", "failed"}
+    code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET)
+    assert (code, "48 trials: study 'toy'" in out) == (0, True)
+    here, there = original(), optuna.load_study(study_name="toy", storage=TARGET)
+    assert there.user_attrs == here.user_attrs
+    assert there.direction == here.direction
+    assert there.best_params == here.best_params
+    for ours, theirs in zip(here.trials, there.trials, strict=True):
+        for name in ("number", "state", "values", "params", "distributions", "user_attrs", "datetime_complete"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_an_interrupted_trial_is_left_out_and_said_so(capsys, toy):
+    original().ask()
+    code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET, "--name", "copy")
+    assert (code, "48 trials (1 unfinished left out): study 'copy'" in out) == (0, True)
+    assert len(optuna.load_study(study_name="copy", storage=TARGET).trials) == 48
+
+
+def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
+    def fails(self, trials):
+        self.add_trial(trials[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(optuna.Study, "add_trials", fails)
+    with pytest.raises(KeyboardInterrupt):
+        export_study(sqlite_url(Path("runs/toy/study.db")), "toy", TARGET, "toy")
+    assert optuna.get_all_study_names(TARGET) == []
+
+
+def test_bad_exports_are_one_line(capsys, toy):
+    assert hpo(capsys, "export", "toy", "--optuna", TARGET)[0] == 0
+    for arguments, word in (
+        (["toy", "--optuna", TARGET], "has a study 'toy' already"),
+        (["tox", "--optuna", TARGET], "no 'tox'"),
+        (["toy", "--optuna", "other.db"], "cannot open other.db"),
+        (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
+        (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
+    ):
+        code, _, err = hpo(capsys, "export", *arguments)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert word in err
+        assert "secret" not in err
+
+
+def test_an_exported_study_comes_back(capsys, toy):
+    hpo(capsys, "export", "toy", "--optuna", TARGET)
+    code, out, _ = hpo(capsys, "import", "back", "--optuna", TARGET)
+    failed = sum(row["state"] == "failed" for row in toy)
+    assert (code, f"48 trials, {failed} failed" in out) == (0, True)
+    back = rows(Path("runs/back/trials.csv"))
+    same = ("number", "state", "score", *(key for key in toy[0] if key.startswith("toy.")))
+    assert [{key: row[key] for key in same} for row in back] == [{key: row[key] for key in same} for row in toy]
+    assert list(back[0]) == ["number", "round", "state", "score", *same[3:], "fold_0", "num_parameters", "error"]
+
+
+def elsewhere(url="sqlite:///old.db", name="old"):
+    """A study made without us: one trial of each kind."""
+    sampler = optuna.samplers.RandomSampler(seed=1)
+    study = optuna.create_study(storage=url, study_name=name, direction="maximize", sampler=sampler)
+    for number in range(6):
+        trial = study.ask()
+        trial.suggest_float("lr", 0.01, 0.1, log=True)
+        if trial.suggest_categorical("optimizer", ["adam", None, True]) == "adam":
+            trial.suggest_int("warmup", 1, 9)
+        trial.report(0.5, number)
+        state = {1: TrialState.FAIL, 2: TrialState.PRUNED}.get(number, TrialState.COMPLETE)
+        if number != 5:
+            study.tell(
+                trial, {3: float("inf")}.get(number, number / 10) if state == TrialState.COMPLETE else None, state
+            )
+    return study
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_study_made_elsewhere_is_taken_over_and_learnt_from(capsys):
+    study = elsewhere()
+    assert {trial.params["optimizer"] for trial in study.trials[:5]} >= {"adam", None}
+    code, out, _ = hpo(capsys, "import", "mine", "--optuna", "sqlite:///old.db", "--study", "old")
+    assert (code, "5 trials, 3 failed, 1 unfinished left out" in out) == (0, True)
+    table = rows(Path("runs/mine/trials.csv"))
+    assert [row["state"] for row in table] == ["complete", "failed", "failed", "failed", "complete"]
+    assert "pruned at step 2" in table[2]["error"]
+    assert "inf" in table[3]["error"]
+    space = space_from_dict(
+        {
+            "lr": {"low": 0.01, "high": 0.1, "log": True},
+            "optimizer": {"choices": ["adam", None, True]},
+            "warmup": {"low": 1, "high": 9, "integer": True, "when": {"optimizer": "adam"}},
+        }
+    )
+    trials = read_imports("mine", space, "value", "maximize")
+    assert [dict(trial.point) for trial in trials] == [trial.params for trial in study.trials[:5]]
+    assert [trial.score for trial in trials] == [0.0, None, None, None, 0.4]
+
+
+def test_bad_imports_are_one_line_and_create_nothing(capsys):
+    elsewhere()
+    elsewhere(name="older")
+    optuna.create_study(storage="sqlite:///two.db", directions=["minimize", "minimize"])
+    optuna.create_study(storage="sqlite:///empty.db")
+    Path("text.db").write_text("this is no database")
+    before = {path.name for path in Path().iterdir()}
+    for arguments, word in (
+        (["x", "--optuna", "sqlite:///old.db"], "must name one of the 2 studies"),
+        (["x", "--optuna", "sqlite:///old.db", "--study", "odl"], "did you mean 'old'?"),
+        (["x", "--optuna", "sqlite:///missing.db"], "there is no file missing.db"),
+        (["x", "--optuna", "sqlite:///text.db"], "cannot open"),
+        (["x", "--optuna", "sqlite:///two.db"], "2 objectives"),
+        (["x", "--optuna", "sqlite:///empty.db"], "no finished trial"),
+        (["a/b", "--optuna", "sqlite:///old.db"], "NAME: must be"),
+        (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "--metric: has no effect with --optuna"),
+        (["x", "--csv", "missing.csv"], "missing.csv"),
+        (["x", "--ray", "missing"], "--metric: must name"),
+        (["x", "--ray", "missing", "--metric", "loss"], "there is no folder missing"),
+    ):
+        code, _, err = hpo(capsys, "import", *arguments)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert word in err
+        assert {path.name for path in Path().iterdir()} == before
+
+
+def test_an_import_never_overwrites(capsys):
+    elsewhere()
+    Path("runs/mine").mkdir(parents=True)
+    code, _, err = hpo(capsys, "import", "mine", "--optuna", "sqlite:///old.db")
+    assert (code, "is there already" in err) == (2, True)
+    assert not list(Path("runs/mine").iterdir())

@@ -1,0 +1,124 @@
+"""Ray Tune's result folders as imports: what counts as finished, and that pickles stay closed."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.errors import DataError, DocumentError
+from hpo.integrations.exchange.ray_folder import read_ray
+from tests.hpo.cli.commands import hpo
+from tests.studies import rows
+
+
+class Bomb:
+    """Leaves a file behind where it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("exploded",)
+
+
+def write_trial(number, params, results=(), error=None):
+    folder = Path(f"sweep/train_{number:05}")
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps(params))
+    (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+    for name in ("params.pkl", "error.pkl"):
+        (folder / name).write_bytes(pickle.dumps(Bomb()))
+    if error:
+        (folder / "error.txt").write_text(f"Traceback (most recent call last):\n  somewhere\n{error}\n\n")
+    return folder
+
+
+def write_states(**states):
+    trials = [
+        [json.dumps({"relative_logdir": f"train_{int(name[1:]):05}", "status": status}), "{}"]
+        for name, status in states.items()
+    ]
+    Path("sweep/experiment_state-2026.json").write_text(json.dumps({"trial_data": trials}))
+    Path("sweep/tuner.pkl").write_bytes(pickle.dumps(Bomb()))
+
+
+def test_how_each_trial_ended(capsys):
+    result = {"loss": 0.5, "nested": {"acc": 0.25}, "done": False, "time_total_s": 2.0}
+    write_trial(0, {"lr": 0.1, "model": {"layers": 2}}, [result | {"loss": 0.9}, result])
+    write_trial(1, {"lr": 0.2, "model": {"layers": 2}}, [result], error="RuntimeError: no luck")
+    write_trial(2, {"lr": 0.3, "model": {"layers": 2}}, [result])
+    write_trial(3, {"lr": 0.4, "model": {"layers": 2}}, [result | {"done": True}])
+    write_trial(4, {"lr": 0.5, "model": {"layers": 2}}, [result | {"loss": float("nan")}])
+    write_trial(5, {"lr": 0.6, "model": {"layers": 2}, "sizes": [1, 2]}, [{"done": True}])
+    write_trial(6, {"lr": 0.7}, [result], error="a first try that failed")
+    write_states(t0="TERMINATED", t1="ERROR", t2="RUNNING", t3="RUNNING", t4="TERMINATED", t6="TERMINATED")
+    half = Path("sweep/train_00003/result.json")
+    half.write_text(half.read_text() + '{"loss": 0.')
+
+    code, out, _ = hpo(capsys, "import", "sweep", "--ray", "sweep", "--metric", "loss", "--direction", "minimize")
+    assert (code, "6 trials, 3 failed, 1 unfinished left out" in out) == (0, True)
+    assert "more than one value: sizes" in out
+    table = {row["lr"]: row for row in rows(Path("runs/sweep/trials.csv"))}
+    assert {lr: row["score"] for lr, row in table.items()} == {
+        **{"0.1": "0.5", "0.4": "0.5", "0.7": "0.5"},
+        **{"0.2": "", "0.5": "", "0.6": ""},
+    }
+    assert "no luck" in table["0.2"]["error"]
+    assert (table["0.1"]["model.layers"], table["0.7"]["model.layers"]) == ("2", "")
+    assert json.loads(Path("runs/sweep/import.json").read_text())["direction"] == "minimize"
+    assert not Path("exploded").exists()
+
+
+def test_without_states_the_results_and_errors_decide():
+    write_trial(0, {"lr": 0.1}, [{"nested": {"acc": 0.25}, "done": True}])
+    write_trial(1, {"lr": 0.2}, [{"nested": {"acc": 0.75}, "done": False}])
+    write_trial(2, {"lr": 0.3}, error="RuntimeError: no luck")
+    for metric in ("nested/acc", "nested.acc"):
+        read = read_ray(Path("sweep"), metric, None)
+        assert [attempt.score for attempt in read.attempts] == [0.25, None]
+        assert read.num_unfinished == 1
+
+
+def test_what_cannot_be_read_is_named():
+    write_trial(0, {"lr": 0.1}, [{"loss": 1.0, "done": True}])
+    with pytest.raises(DataError, match="no result has 'los'; did you mean 'loss'"):
+        read_ray(Path("sweep"), "los", None)
+    with pytest.raises(DataError, match=r"no folder with a params.json"):
+        read_ray(Path("sweep/train_00000"), "loss", None)
+    Path("sweep/train_00000/params.json").write_text("{")
+    with pytest.raises(DocumentError, match=r"params.json:1:2: is not JSON"):
+        read_ray(Path("sweep"), "loss", None)
+    Path("sweep/train_00000/params.json").write_text("[1]")
+    with pytest.raises(DocumentError, match="must hold an object, given a list"):
+        read_ray(Path("sweep"), "loss", None)
+
+
+REAL = """
+import ray
+from ray import tune
+
+def train(config):
+    if config["layers"] == 3:
+        raise RuntimeError("no luck")
+    for step in range(1, 5):
+        tune.report({"loss": config["lr"] * config["layers"] / step})
+
+ray.init(address="local", include_dashboard=False)
+tune.Tuner(
+    train,
+    param_space={"lr": tune.grid_search([0.1, 0.2]), "layers": tune.grid_search([1, 3])},
+    tune_config=tune.TuneConfig(metric="loss", mode="min"),
+    run_config=tune.RunConfig(storage_path=STORAGE, name="sweep", verbose=0),
+).fit()
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_that_ray_wrote(capsys, tmp_path):
+    code = REAL.replace("STORAGE", repr(str(tmp_path)))
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    read = read_ray(Path("sweep"), "loss", "minimize")
+    scores = {(attempt.point["lr"], attempt.point["layers"]): attempt.score for attempt in read.attempts}
+    assert scores == {(0.1, 1): 0.1 / 4, (0.2, 1): 0.2 / 4, (0.1, 3): None, (0.2, 3): None}
+    assert all("no luck" in str(attempt.error) for attempt in read.attempts if attempt.score is None)

@@ -1,0 +1,173 @@
+"""Studies over a table of measured configurations: what is read off it, and what an absent cell means."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.loop import search
+from hpo.engine.record.record import memory_record
+from hpo.errors import HpoError
+from tests.studies import STRATEGIES, prepared, toy_config
+
+HEADER = "id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size"
+
+
+def write_table(folder, header=HEADER):
+    rows = [
+        f"{number},{task},{layers},{width},{kind},7,{layers + width / 100},{layers + width / 50},{width},{9 * width}"
+        for task in ("de", "fr")
+        for number, (layers, width, kind) in enumerate(
+            (layers, width, kind) for layers in (1, 2, 4) for width in (32, 8, 16) for kind in ("relu", "gelu")
+        )
+        if (layers, width) != (4, 8)
+    ]
+    path = folder / "table.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def config(path, **changes):
+    data = {"name": "table", "path": str(path), "metric": "bleu_0", "cost": "seconds", "where": {"task": "de"}}
+    data |= {"columns": ["layers", "width", "kind"], "absent": "fail", "curves": None, "curve": None}
+    strategy = changes.pop("strategy", STRATEGIES["random"])
+    space = changes.pop("space", {})
+    return toy_config(strategy, None, 50, "hpo.objectives.table:run_fold", data=data | changes) | {"space": space}
+
+
+def run(folder, tree, workers=1):
+    study = prepared(folder, tree)
+    record = memory_record(study.config.study.metric, "maximize", study.layout)
+    dispatcher = SimulatedDispatcher(workers)
+    history = search(study.strategy, record, dispatcher, study.task_builder().tasks_of, tree["study"]["trials"])
+    return study, history, dispatcher
+
+
+def test_hyperparameters_are_the_columns_before_the_results_but_counters_and_constants(tmp_path):
+    study = prepared(tmp_path, config(write_table(tmp_path), columns=None))
+    assert study.config.space == {
+        "layers": {"values": [1, 2, 4]},
+        "width": {"values": [8, 16, 32]},
+        "kind": {"choices": ["relu", "gelu"]},
+    }
+
+
+def test_every_score_is_the_tables_and_absent_cells_fail(tmp_path):
+    _, history, _ = run(tmp_path, config(write_table(tmp_path)))
+    assert len(history) == 18
+    for trial in history:
+        layers, width = trial.point["layers"], trial.point["width"]
+        if (layers, width) == (4, 8):
+            assert (trial.state, "does not have" in trial.error) == ("failed", True)
+        else:
+            assert trial.score == pytest.approx(layers + width / 100)
+            assert trial.seconds == width
+
+
+def test_excluded_cells_are_never_proposed_whatever_the_strategy(tmp_path):
+    for name in ("random", "grid", "shifting_window", "evolutionary"):
+        tree = config(write_table(tmp_path), absent="exclude", strategy=STRATEGIES[name])
+        study, history, _ = run(tmp_path, tree)
+        assert study.space.size == 16
+        assert all(trial.state == "complete" for trial in history)
+        assert len(history) == 16 or name == "shifting_window"
+
+
+def test_nearest_takes_the_neighbours_score_and_says_how_far_it_is(tmp_path):
+    _, history, _ = run(tmp_path, config(write_table(tmp_path), absent="nearest"))
+    absent = [t for t in history if (t.point["layers"], t.point["width"]) == (4, 8)]
+    # One value away in layers or in width: half the range of one dimension of three.
+    assert [t.outcomes[0].metrics["distance"] for t in absent] == [pytest.approx(0.5 / 3)] * 2
+    assert all(t.score in (pytest.approx(2.08), pytest.approx(4.16)) for t in absent)
+    assert all(t.outcomes[0].metrics["distance"] == 0 for t in history if t not in absent)
+
+
+def test_several_score_columns_are_folds(tmp_path):
+    tree = config(write_table(tmp_path), metric=["bleu_0", "bleu_1"], absent="exclude")
+    study, history, _ = run(tmp_path, tree)
+    assert study.layout.folds == 2
+    first = history[0]
+    assert first.score == pytest.approx(first.point["layers"] + first.point["width"] * 0.015)
+
+
+def test_a_table_in_parquet_is_the_same_table(tmp_path):
+    path = write_table(tmp_path)
+    pd.read_csv(path).to_parquet(tmp_path / "table.parquet")
+    spaces = [prepared(tmp_path, config(p)).config.space for p in (path, tmp_path / "table.parquet")]
+    assert spaces[0] == spaces[1]
+    scores = [[t.score for t in run(tmp_path, config(p))[1]] for p in (path, tmp_path / "table.parquet")]
+    assert scores[0] == scores[1]
+
+
+def test_the_user_may_narrow_a_dimension_of_the_table(tmp_path):
+    tree = config(write_table(tmp_path), absent="exclude", space={"layers": {"values": [1, 2]}})
+    _, history, _ = run(tmp_path, tree)
+    assert {trial.point["layers"] for trial in history} == {1, 2}
+
+
+def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
+    path = write_table(tmp_path)
+    curves = tmp_path / "curves.jsonl"
+    lines = [
+        json.dumps({"task": "de", "id": n, "bleu": [n, n + 2, n + 1, n + 3]}) for n in range(18) if n not in (12, 13)
+    ]
+    curves.write_text("\n".join(lines) + "\n")
+    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    tree = config(path, absent="exclude", curves=str(curves), curve="bleu", cost=None, strategy=strategy)
+    tree["study"]["trials"] = 7
+    _, history, dispatcher = run(tmp_path, tree)
+    assert [trial.amount for trial in history] == [1, 1, 1, 1, 2, 2, 4]
+    assert [trial.seconds for trial in history] == [1, 1, 1, 1, 1, 1, 2]
+    assert dispatcher.clock == 8
+    best = max(trial.score for trial in history if trial.amount == 1)
+    assert history[-1].score == best + 3
+
+
+@pytest.mark.parametrize("strategy", ["random", "grid", "shifting_window", "evolutionary"])
+def test_any_number_of_workers_gives_the_same_trials_in_less_time(tmp_path, strategy):
+    tree = config(write_table(tmp_path), strategy=STRATEGIES[strategy], absent="exclude")
+    runs = {workers: run(tmp_path, tree, workers) for workers in (1, 3, 1000)}
+    points = [[(t.key, t.score) for t in history] for _, history, _ in runs.values()]
+    assert points[0] == points[1] == points[2]
+    clocks = [dispatcher.clock for _, _, dispatcher in runs.values()]
+    assert clocks[0] == sum(trial.seconds for trial in runs[1][1])
+    assert clocks[0] > clocks[1] > clocks[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"path": "nowhere.csv"}, "data.path: there is no file nowhere.csv"),
+        ({"metric": "belu_0"}, "no column 'belu_0'; did you mean 'bleu_0'"),
+        ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
+        ({"where": {"task": "es"}}, "no row of the table has task='es'"),
+        ({"where": {"tusk": "de"}}, "data.where: the table has no column 'tusk'"),
+        ({"columns": ["layers", "width"]}, "has two rows of"),
+        ({"columns": ["layers", "depth"]}, "data.columns: the table has no column 'depth'"),
+        ({"absent": "refuse"}, "2 combinations are not there"),
+        ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
+        ({"metric": "kind"}, "something else than numbers"),
+        ({"curves": "c.jsonl"}, "go together"),
+        ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),
+    ],
+)
+def test_a_table_that_cannot_be_searched_is_refused_in_one_line(tmp_path, changes, words):
+    with pytest.raises(HpoError) as error:
+        prepared(tmp_path, config(**{"path": write_table(tmp_path), **changes}))
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_space_with_a_column_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(HpoError, match=r"space\.depth"):
+        prepared(tmp_path, config(write_table(tmp_path), space={"depth": [1]}))
+
+
+def test_points_that_the_table_lacks_are_not_tried_first_and_a_space_without_rows_is_refused(tmp_path):
+    path = write_table(tmp_path)
+    first = {"first": [{"layers": 4, "width": 8, "kind": "relu"}]}
+    with pytest.raises(HpoError, match=r"space\.first\[0\]"):
+        prepared(tmp_path, config(path, absent="exclude", space=first))
+    with pytest.raises(HpoError, match="no point was found"):
+        prepared(tmp_path, config(path, absent="exclude", space={"layers": [4], "width": [8]}))

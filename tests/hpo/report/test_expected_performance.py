@@ -1,0 +1,57 @@
+"""Expected validation performance against its definitions, exact fractions and simulation."""
+
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpo.report.facts.expected_performance import _unbiased, describe_expected, expected_performance
+
+SCORES = [0.3, 0.9, 0.1, 0.7, 0.5, 0.55, 0.2, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "samples"),
+    [("biased", lambda n: product(SCORES, repeat=n)), ("unbiased", lambda n: combinations(SCORES, n))],
+)
+def test_it_is_the_mean_of_the_best_over_all_samples(estimator, samples):
+    curve = expected_performance(SCORES, "maximize", estimator)
+    assert list(curve.budgets) == [1, 2, 3, 4]
+    for n, mean, spread in zip(curve.budgets, curve.means, curve.spreads, strict=True):
+        best = [max(sample) for sample in samples(n)]
+        assert mean == pytest.approx(np.mean(best))
+        assert spread == pytest.approx(np.std(best))
+
+
+@given(st.integers(1, 60), st.data())
+def test_the_unbiased_weights_are_the_exact_fractions(size, data):
+    n = data.draw(st.integers(1, size))
+    exact = [Fraction(comb(i - 1, n - 1), comb(size, n)) for i in range(1, size + 1)]
+    assert _unbiased(size, n) == pytest.approx([float(f) for f in exact], rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 7, 500, 5000])
+def test_ten_thousand_trials_are_no_trouble(n):
+    weights = _unbiased(10_000, n)
+    assert weights.sum() == pytest.approx(1.0, rel=1e-10)
+    for i in (n, (n + 10_000) // 2, 10_000):
+        exact = Fraction(comb(i - 1, n - 1), comb(10_000, n))
+        assert weights[i - 1] == pytest.approx(float(exact), rel=1e-9, abs=1e-300)
+
+
+def test_where_lower_is_better_it_is_the_mirror_image():
+    up = expected_performance(SCORES, "maximize", "unbiased")
+    down = expected_performance([-s for s in SCORES], "minimize", "unbiased")
+    assert down.means == pytest.approx([-m for m in up.means])
+    assert down.spreads == pytest.approx(up.spreads)
+
+
+def test_it_is_refused_where_draws_are_not_independent():
+    for strategy in ("grid", "shifting_window", "evolutionary", "tpe", "hyperband"):
+        assert "independent" in describe_expected(strategy, SCORES, "maximize")["missing"]
+    assert "fewer than two" in describe_expected("random", [0.5], "maximize")["missing"]
+    assert set(describe_expected("random", SCORES, "maximize")) == {"biased", "unbiased"}
