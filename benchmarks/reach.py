@@ -18,8 +18,8 @@ from typing import Any
 import yaml
 
 from model import objective
-from model.config import parse
-from model.data.source import read_examples
+from model.config.whole import parse
+from model.data.readers.source import read_examples
 from model.tasks.sequence_metrics import signatures
 
 CONF = Path(__file__).parents[1] / "conf"

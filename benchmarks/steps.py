@@ -10,7 +10,7 @@ import yaml
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import Config, parse
+from model.config.whole import Config, parse
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence

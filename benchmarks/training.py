@@ -33,8 +33,8 @@ from steps import (
 from torch import Tensor
 
 from model.data.batches import batches_by_length, shuffled_batches
-from model.data.source import read_examples
-from model.data.vocabulary import START
+from model.data.readers.source import read_examples
+from model.data.tokens.vocabulary import START
 from model.tasks.sequence_to_sequence import SequenceToSequence
 
 SIZES = (Size(64, 2, 4, 64, 32), Size(256, 4, 8, 16, 64), Size(512, 4, 8, 8, 64))

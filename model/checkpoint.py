@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from model.config import Config, parse
+from model.config.whole import Config, parse
 from model.data.hashes import HASHES, refuse_changed, write_hashes
 from model.data.store import put_in_place
 from model.errors import CheckpointError

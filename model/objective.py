@@ -6,9 +6,9 @@ Importing this module, and reading data with it, loads no torch: the driver of a
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from model.config import parse
+from model.config.whole import parse
 from model.data.examples import digest
-from model.data.source import read_examples
+from model.data.readers.source import read_examples
 from model.data.store import write_store
 from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
@@ -57,8 +57,8 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:
-    """What a report says of every training of a configuration: see `model.method.describe_method`."""
-    from model.method import describe_method as describe  # here: sacrebleu takes a while to load
+    """What a report says of every training of a configuration: see `model.tasks.method.describe_method`."""
+    from model.tasks.method import describe_method as describe  # here: sacrebleu takes a while to load
 
     return describe(parse(config, source_required=True))
 

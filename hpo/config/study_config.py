@@ -19,7 +19,6 @@ from hpo.config.sections import (
     StudySection,
     TrackSection,
 )
-from hpo.engine.space.space import Point
 from hpo.errors import ConfigError, nearest
 
 # What belongs to the search and is never sent to a worker; everything else is the trial's own tree.
@@ -104,7 +103,7 @@ class StudyConfig(Section):
             raise ConfigError(explain(error, "report.")) from error
         return self.model_copy(update={"report": report})
 
-    def trial_config(self, point: Point) -> dict[str, Any]:
+    def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it."""
         return replaced(self.trial, point)
 

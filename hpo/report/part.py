@@ -1,11 +1,23 @@
 """A part of a report, or why it could not be made: none takes the others with it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from hpo.errors import HpoError, first_line
 
 Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Stands where there is no figure, and no numbers for one.
+
+    Attributes:
+        reason: why not, in one line.
+    """
+
+    reason: str
 
 
 def part(make: Callable[[], Part], instead: Callable[[str], Part]) -> Part:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.data.vocabulary import END, PADDING, START
+from model.data.tokens.vocabulary import END, PADDING, START
 from model.networks.encoder_decoder import EncoderDecoder
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.data.vocabulary import SPECIAL
+from model.data.tokens.vocabulary import SPECIAL
 from model.decoding.sampling import Sampling
 from model.networks.language_model import LanguageModel
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from model.networks.config import ModelConfig
+from model.config.network import ModelConfig
 from model.networks.embedding import InputEmbedding
 from model.networks.initialise import initialise
 from model.networks.transformer.stack import Stack

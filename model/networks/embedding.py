@@ -5,7 +5,7 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.networks.config import ModelConfig
+from model.config.network import ModelConfig
 from model.networks.transformer.positions import input_positions
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from model.networks.config import DecoderConfig
+from model.config.network import DecoderConfig
 from model.networks.embedding import InputEmbedding, TokenHead
 from model.networks.initialise import initialise
 from model.networks.transformer.cache import StackCache

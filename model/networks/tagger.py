@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from model.networks.config import EncoderConfig
+from model.config.network import EncoderConfig
 from model.networks.embedding import InputEmbedding
 from model.networks.initialise import initialise
 from model.networks.transformer.stack import Stack

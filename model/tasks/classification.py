@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import Config
+from model.config.whole import Config
 from model.data.batches import Ragged, batches_by_length
-from model.data.vocabulary import UNKNOWN, Vocabulary
+from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
 from model.tasks.metrics import accuracy, macro_f1
 from model.tasks.protocol import Forward

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import Config
+from model.config.whole import Config
 from model.data.batches import Ragged, batches_by_length
-from model.data.vocabulary import Vocabulary
+from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
 from model.tasks.protocol import Forward

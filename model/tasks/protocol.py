@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from model.config import Config
+from model.config.whole import Config
 
 Item = dict[str, Any]
 Forward = Callable[..., Any]  # the network, compiled or not

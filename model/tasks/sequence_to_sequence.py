@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import Config
+from model.config.whole import Config
 from model.data.batches import Ragged, batches_by_length
-from model.data.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
-from model.data.vocabulary import END, START, UNKNOWN
+from model.data.tokens.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
+from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
 from model.tasks.language_modelling import NO_TARGET

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config import Config
+from model.config.whole import Config
 from model.data.batches import Ragged, batches_by_length
-from model.data.vocabulary import SPECIAL, UNKNOWN
+from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
 from model.networks.tagger import Tagger
 from model.tasks.language_modelling import NO_TARGET
 from model.tasks.metrics import accuracy, macro_f1

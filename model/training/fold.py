@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from model.checkpoint import load_checkpoint, save_checkpoint
-from model.config import Config, parse
+from model.config.whole import Config, parse
 from model.data.encoded_cache import cache_folder, encode_once
-from model.data.source import read_examples
+from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
 from model.tasks.protocol import Encoded, Task

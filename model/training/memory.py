@@ -5,8 +5,8 @@ import traceback
 
 import torch
 
+from model.config.training import TrainingConfig
 from model.errors import OutOfMemoryError
-from model.training.config import TrainingConfig
 
 GIB = 2**30
 # How torch begins its messages: on a GPU, and on the CPU, where it has no class of its own for this.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from model.training.config import TrainingConfig
+from model.config.training import TrainingConfig
 
 
 def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:

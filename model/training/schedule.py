@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from model.training.config import TrainingConfig
+from model.config.training import TrainingConfig
 
 
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:

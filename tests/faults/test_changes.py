@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpo.engine.strategies import STRATEGIES
+from hpo.engine.strategies.random import RandomSearch
+from hpo.study.basis import source_code
+from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo
-from tests.studies import REPOSITORY, rows, run_toy, toy_config
+from tests.studies import rows, run_toy, toy_config
 
 FEW, ALL = 4, 9
 TRAINER = """
@@ -183,14 +187,23 @@ def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, cap
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
 
 
-def test_a_version_that_changed_is_refused(begun, capsys, monkeypatch):
-    from hpo.study.basis import source_code
+def test_words_about_an_own_trainer_are_no_change(own_trainer, capsys):
+    edit("beside.py", "BEST = 3", '"""What is best."""\n\nBEST = 3  # by experience')
+    edit("trainer.py", "def run_fold(task):", 'def run_fold(task):\n    """Train."""')
+    forget("trainer", "beside")
+    assert hpo(capsys, "resume", "toy", f"study.trials={ALL}")[0] == 0
+    assert allowed_changes() == []
 
+
+def test_a_version_that_changed_is_told_and_stands_in_the_report(begun, capsys, monkeypatch):
     known = source_code.importlib.metadata.version
     other = {"numpy": "0.1"}
     monkeypatch.setattr(source_code.importlib.metadata, "version", lambda name: other.get(name) or known(name))
-    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
-    assert f"code: numpy was {known('numpy')} and is now 0.1" in line
+    line = f"version: numpy was {known('numpy')} and is now 0.1"
+    code, _, err = hpo(capsys, "resume", "toy", f"study.trials={ALL}")
+    assert (code, err.count(f"warning: {line}")) == (0, 1)
+    (allowed,) = allowed_changes()
+    assert allowed["changes"] == [line]
 
 
 def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
@@ -205,26 +218,30 @@ def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
     assert allowed_changes()[0]["changes"][0].startswith("data: part table.csv was ")
 
 
-def test_a_workers_copy_of_the_data_that_changed_is_written_anew(capsys):
+def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
     tree = toy_config(trials=ALL, objective="tests.faults.stored:run_fold")
     whole = run_toy(Path("whole"), tree)
     few = tree | {"study": tree["study"] | {"trials": FEW}}
     run_toy(Path("runs/toy"), few)
     edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")
     assert run_toy(Path("runs/toy"), tree) == whole
-    assert "was changed; it is written anew" in capsys.readouterr().err
+    assert "was changed; it is written anew" in caplog.text
 
 
-def test_every_name_of_decisive_code_is_there():
-    from hpo.study.basis import source_code
-
-    assert all((REPOSITORY / "hpo" / name).exists() for name in source_code.DECISIVE)
+def test_a_study_of_one_strategy_does_not_rest_on_the_others(monkeypatch):
+    """What a hash is made of: the strategy's own file, and what it imports from beside it."""
+    read = {}
+    for name in ("random", "evolutionary"):
+        files = []
+        monkeypatch.setattr(source_code, "_hash", lambda paths, files=files: files.extend(paths) or "")
+        describe_code("tests.toy:score", STRATEGIES[name][1])
+        read[name] = {path.name for path in files if path.parent.name == "strategies"}
+    assert read["random"] == {"random.py", "draws.py", "protocol.py"}
+    assert {"evolutionary.py", "draws.py"} <= read["evolutionary"]
 
 
 def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_path):
     """A package beside it counts; a link that leads nowhere and a module of another Python do no harm."""
-    from hpo.study.basis.source_code import describe_code
-
     folder = tmp_path / "own"
     (folder / "helpers").mkdir(parents=True)
     (folder / "helpers" / "inner.py").write_text("A = 1\n")
@@ -236,10 +253,10 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     monkeypatch.syspath_prepend(str(folder))
     forget("trainer", "helpers", "old")
     importlib.import_module("trainer")
-    before = describe_code("trainer:run_fold")
-    assert {"trainer.py", "old.py", "helpers/inner.py", "hpo/engine/training/worker.py", "scipy"} <= before.keys()
+    before = describe_code("trainer:run_fold", RandomSearch).pieces
+    assert {"trainer.py", "old.py", "helpers/inner.py", "strategy", "training"} == before.keys()
     (folder / "helpers" / "inner.py").write_text("A = 2\n")
-    after = describe_code("trainer:run_fold")
+    after = describe_code("trainer:run_fold", RandomSearch).pieces
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
 
 
@@ -255,14 +272,12 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     ],
 )
 def test_all_of_an_objectives_own_package_is_described(monkeypatch, tmp_path, objective, files):
-    from hpo.study.basis.source_code import describe_code
-
     for name, text in files.items():
         (tmp_path / "own" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "own" / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path / "own"))
     module = objective.partition(":")[0]
     importlib.import_module(module)
-    assert files.keys() <= describe_code(objective).keys()
+    assert files.keys() <= describe_code(objective, RandomSearch).pieces.keys()
     forget(*[name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]])
     forget("trainer", "helpers", "helpers.inner", "old")

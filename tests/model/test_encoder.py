@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.config import parse
+from model.config.whole import parse
 from model.networks.classifier import Classifier
 from model.networks.transformer.stack import Stack
 from tests.model.conftest import small

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from model.config import parse
-from model.data.vocabulary import END, START
+from model.config.whole import parse
+from model.data.tokens.vocabulary import END, START
 from model.decoding.beam_search import beam_search, greedy, length_penalty
 from model.networks.encoder_decoder import EncoderDecoder
 from model.networks.transformer.stack import Stack

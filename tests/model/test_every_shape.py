@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from model.config import parse
+from model.config.whole import parse
 from model.tasks.choose import TASKS
 from model.tasks.language_modelling import NO_TARGET
 from model.training.optimise import build_optimizers

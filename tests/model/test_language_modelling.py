@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from model import objective
-from model.config import parse
+from model.config.whole import parse
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
 from model.tasks.language_modelling import LanguageModelling

@@ -5,7 +5,7 @@ from torch import nn
 from model import objective
 from model.attention_maps import keep_weights
 from model.checkpoint import load_checkpoint
-from model.data.vocabulary import SPECIAL
+from model.data.tokens.vocabulary import SPECIAL
 from model.decoding.sample import draw_token
 from model.decoding.sampling import Sampling
 from model.errors import CheckpointError

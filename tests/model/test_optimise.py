@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.config import parse
+from model.config.whole import parse
 from model.networks.classifier import Classifier
 from model.training.optimise import add_l1_gradient, build_optimizers
 from model.training.schedule import Plateau, learning_rate

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hpo.engine.training.worker import run_task
-from model.config import parse
+from model.config.whole import parse
 from model.networks.classifier import Classifier
 from model.training.memory import is_out_of_memory, out_of_memory
 from tests.model.conftest import compose, small

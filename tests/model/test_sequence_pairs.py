@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from model import objective
-from model.data.subwords import Subwords
-from model.data.tokens import tokens_from_dict
-from model.data.vocabulary import UNKNOWN, Vocabulary
+from model.data.tokens.subwords import Subwords
+from model.data.tokens.tokens import tokens_from_dict
+from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.tasks.sequence_metrics import bleu, chrf, edit_distance, exact_match, signatures, token_error_rate
 from tests.model.conftest import compose, run, small
@@ -74,8 +74,8 @@ def test_settings_that_do_not_go_together_are_refused(overrides, keys):
     ],
 )
 def test_generated_targets_are_what_the_task_says(tmp_path, task, expected):
-    from model.config import parse
-    from model.data.source import read_examples
+    from model.config.whole import parse
+    from model.data.readers.source import read_examples
 
     config = compose("generated", "encoder_decoder", data__task=task, **SHORT)
     items = read_examples(parse(config).data).items

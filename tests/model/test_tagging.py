@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from model import objective
-from model.config import parse
+from model.config.whole import parse
 from model.errors import DataError
 from model.tasks.tagging import Tagging
 from tests.model.conftest import compose, run, small

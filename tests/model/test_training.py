@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model import objective
-from model.config import parse
+from model.config.whole import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.errors import CheckpointError
 from model.tasks.classification import Classification

@@ -21,8 +21,8 @@ from hpo.report.facts.results import (
 )
 from hpo.report.facts.search import SEARCH_KEYS, describe_baselines, describe_search
 from hpo.report.facts.study import describe_environment, describe_study
-from hpo.report.figures import NotDrawn, Subject, importances
-from hpo.report.part import part
+from hpo.report.facts.subject import Subject
+from hpo.report.part import Missing, part
 from hpo.study.study import Study
 from hpo.study.winner.finalists import choose_winner, describe_finalists
 
@@ -91,8 +91,8 @@ def describe_fields(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _importance(subject: Subject) -> dict[str, Any]:
-    found = importances(subject)
-    return missing(found.reason) if isinstance(found, NotDrawn) else {"evaluator": "PED-ANOVA", "values": found}
+    found = subject.importances
+    return missing(found.reason) if isinstance(found, Missing) else {"evaluator": "PED-ANOVA", "values": found}
 
 
 def _short(trial: Trial) -> dict[str, Any]:

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.subject import Subject
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.contours import draw_contours
-from hpo.report.figures.drawn import Drawn, NotDrawn
+from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.expected_performance import draw_expected_performance
 from hpo.report.figures.fold_spread import draw_fold_spread
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
-from hpo.report.figures.subject import Subject
 from hpo.report.figures.timeline import draw_timeline
-from hpo.report.part import part
+from hpo.report.part import Missing, part
 from hpo.study.study import Study
 
-__all__ = ["Drawing", "Drawn", "NotDrawn", "Subject", "draw_figures", "importances"]
+__all__ = ["Drawing", "Drawn", "draw_figures"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Drawing:
     name: str
     field: int
     title: str
-    content: Drawn | NotDrawn
+    content: Drawn | Missing
 
 
-_FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | NotDrawn]], ...] = (
+_FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | Missing]], ...] = (
     ("fold-spread", 15, "Scores by fold", draw_fold_spread),
     ("best-so-far", 17, "Best so far", draw_best_so_far),
     ("expected-performance", 17, "Expected validation performance", draw_expected_performance),
@@ -62,10 +62,5 @@ def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) ->
     """
     subject = Subject.of(study, trials, winner)
     return tuple(
-        Drawing(name, field, title, part(partial(draw, subject), NotDrawn)) for name, field, title, draw in _FIGURES
+        Drawing(name, field, title, part(partial(draw, subject), Missing)) for name, field, title, draw in _FIGURES
     )
-
-
-def importances(subject: Subject) -> dict[str, float] | NotDrawn:
-    """Return the share of each hyperparameter that was searched, the most important first; see `Subject`."""
-    return subject.importances

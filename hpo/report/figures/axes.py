@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.space.dimensions import Dimension, Range
-from hpo.report.figures.look import few_ticks, log_ticks, short, shown
-from hpo.report.figures.optuna_study import texts
+from hpo.report.facts.optuna_study import texts
+from hpo.report.facts.words import shown
+from hpo.report.figures.look import few_ticks, log_ticks, short
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4
 

@@ -4,34 +4,24 @@ import math
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.subject import Subject, score_of
+from hpo.report.facts.words import counted, shown
 from hpo.report.figures.clock import Clock
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import (
-    BLUE,
-    FAR_OUT,
-    GREY,
-    ORANGE,
-    counted,
-    near_range,
-    new_figure,
-    shown,
-    styled,
-    time_unit,
-    whole_ticks,
-)
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import BLUE, FAR_OUT, GREY, ORANGE, near_range, new_figure, styled, time_unit, whole_ticks
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Subject, score_of
+from hpo.report.part import Missing
 
 _MOST = 1_000
 
 
-def draw_best_so_far(subject: Subject) -> Drawn | NotDrawn:
+def draw_best_so_far(subject: Subject) -> Drawn | Missing:
     """Draw the best so far as steps, and the scores of the trials behind it, in two panels of one height.
 
     Against trials it is in the order of their numbers; against time in the order in which they ended.
     """
     if not subject.scored:
-        return NotDrawn("no trial is complete")
+        return Missing("no trial is complete")
     clock = Clock.of([outcome for _, _, outcome in subject.outcomes])
     by_number = [(float(trial.number), trial) for trial in subject.scored]
     by_end = sorted(((clock.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)

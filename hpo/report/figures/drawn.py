@@ -1,4 +1,4 @@
-"""What drawing a figure gives: the figure, or the reason why there is none."""
+"""What drawing a figure gives."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +15,3 @@ class Drawn:
 
     figure: Any
     caption: str
-
-
-@dataclass(frozen=True)
-class NotDrawn:
-    """Stands where there is no figure.
-
-    Attributes:
-        reason: why not, in one line.
-    """
-
-    reason: str

@@ -1,9 +1,11 @@
 """What a random search of fewer trials would have found."""
 
 from hpo.report.facts.expected_performance import describe_expected
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, shown, styled
-from hpo.report.figures.subject import Subject, score_of
+from hpo.report.facts.subject import Subject, score_of
+from hpo.report.facts.words import shown
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, styled
+from hpo.report.part import Missing
 
 _LOOK = {
     "unbiased": ("unbiased (Tang et al. 2020)", BLUE, "solid"),
@@ -11,12 +13,12 @@ _LOOK = {
 }
 
 
-def draw_expected_performance(subject: Subject) -> Drawn | NotDrawn:
+def draw_expected_performance(subject: Subject) -> Drawn | Missing:
     """Draw the expected best score against the budget by both estimators, and its spread as a band."""
     scores = [score_of(trial) for trial in subject.scored]
     curves = describe_expected(subject.strategy, scores, subject.direction)
     if "missing" in curves:
-        return NotDrawn(curves["missing"])
+        return Missing(curves["missing"])
     figure = new_figure()
     for name, (title, colour, dash) in _LOOK.items():
         budgets, means, spreads = (curves[name][key] for key in ("budgets", "means", "spreads"))

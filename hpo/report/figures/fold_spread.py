@@ -1,18 +1,20 @@
 """How far the scores of a configuration lie apart over folds and seeds."""
 
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, shown, styled
-from hpo.report.figures.subject import Subject
+from hpo.report.facts.subject import Subject
+from hpo.report.facts.words import shown
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, styled
+from hpo.report.part import Missing
 
 _MOST = 15
 
 
-def draw_fold_spread(subject: Subject) -> Drawn | NotDrawn:
+def draw_fold_spread(subject: Subject) -> Drawn | Missing:
     """Draw the score of every fold and seed of the best configurations, the winner first (★)."""
     if not subject.ranked:
-        return NotDrawn("no trial is complete")
+        return Missing("no trial is complete")
     if subject.layout.size == 1:
-        return NotDrawn("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
+        return Missing("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     figure = new_figure()

@@ -3,18 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.importances import best_share
-from hpo.report.figures.look import BLUE, shown, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
+from hpo.report.facts.importances import best_share
+from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
+from hpo.report.facts.subject import Subject
+from hpo.report.facts.words import shown
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import BLUE, styled
 from hpo.report.figures.sample import evenly
-from hpo.report.figures.subject import Subject
+from hpo.report.part import Missing
 
 
-def draw_importance(subject: Subject) -> Drawn | NotDrawn:
+def draw_importance(subject: Subject) -> Drawn | Missing:
     """Draw one bar a hyperparameter, the longest on top."""
     known = subject.importances
-    if isinstance(known, NotDrawn):
+    if isinstance(known, Missing):
         return known
     from optuna.visualization import plot_param_importances
 

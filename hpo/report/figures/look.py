@@ -1,11 +1,11 @@
 """How figures look: colours, layout, and ranges that one wild value does not spoil."""
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from hpo.report.facts.outliers import fence
+from hpo.report.facts.words import counted, shown
 
 # Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision.
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = (
@@ -21,8 +21,6 @@ GREY = "#9AA0A6"
 
 # What a caption says where values lie beyond an axis that `near_range` made.
 FAR_OUT = " Values far out lie beyond the picture: double-click to see all."
-
-_FAR = 3.0  # times the distance of the quartiles: Tukey's outer fence, beyond which values are far out
 
 
 def new_figure(num_columns: int = 1, titles: Sequence[str] = (), shared_heights: bool = True) -> Any:
@@ -47,16 +45,6 @@ def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
     )
     figure.update_layout(**layout)
     return figure
-
-
-def shown(text: str) -> str:
-    """Return a name or value as a figure takes it: plotly reads some tags as style."""
-    return html.escape(text, quote=False)
-
-
-def counted(number: int, thing: str) -> str:
-    """Return how many there are of a thing; a star stands where its plural has an s."""
-    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
 def short(text: str, most: int) -> str:
@@ -96,20 +84,6 @@ def pale(colour: str, opacity: float = 0.15) -> str:
     """Return a colour that lets others shine through."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
-
-
-def fence(values: Sequence[float]) -> tuple[float, float]:
-    """Return the lowest and the highest value that are not far out.
-
-    Far out is what lies more than three times the distance of the quartiles beyond them.
-
-    Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
-    """
-    known = np.asarray(values, dtype=float)
-    first, third = np.quantile(known, (0.25, 0.75))
-    reach = _FAR * (third - first)
-    near = known[(known >= first - reach) & (known <= third + reach)]
-    return float(near.min()), float(near.max())
 
 
 def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[float] | None:

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import clipped, short, shown, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
+from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
+from hpo.report.facts.subject import Subject, score_of
+from hpo.report.facts.words import shown
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import clipped, short, styled
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Subject, score_of
+from hpo.report.part import Missing
 
 _MOST, _MOST_AXES = 150, 10
 _ROOM = 120  # signs that fit under the figure
 
 
-def draw_parallel_coordinates(subject: Subject) -> Drawn | NotDrawn:
+def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     """Draw a line a trial, darker for better ones."""
     if not subject.scored:
-        return NotDrawn("no trial is complete")
+        return Missing("no trial is complete")
     from optuna.visualization import plot_parallel_coordinate
 
     drawn = best_and_even(subject.scored, _MOST)

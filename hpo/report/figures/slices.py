@@ -3,21 +3,23 @@
 import math
 from typing import Any
 
+from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
+from hpo.report.facts.subject import Subject, score_of
+from hpo.report.facts.words import shown
 from hpo.report.figures.axes import axis_of
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import FAR_OUT, near_range, shown, styled
-from hpo.report.figures.optuna_study import optuna_study, quiet_optuna
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import FAR_OUT, near_range, styled
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.figures.subject import Subject, score_of
+from hpo.report.part import Missing
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
 _ROOM = 110  # signs that fit under the figure
 
 
-def draw_slices(subject: Subject) -> Drawn | NotDrawn:
+def draw_slices(subject: Subject) -> Drawn | Missing:
     """Draw a panel a hyperparameter, the most important first; the later a trial, the darker it is."""
     if not subject.scored:
-        return NotDrawn("no trial is complete")
+        return Missing("no trial is complete")
     from optuna.visualization import plot_slice
     from plotly.subplots import make_subplots
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from hpo.engine.trials.trial import Outcome
 from hpo.report.facts.cost import describe_cost
+from hpo.report.facts.subject import Subject
+from hpo.report.facts.words import counted
 from hpo.report.figures.clock import Clock
-from hpo.report.figures.drawn import Drawn, NotDrawn
-from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, counted, new_figure, styled, time_unit
-from hpo.report.figures.subject import Subject
+from hpo.report.figures.drawn import Drawn
+from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
+from hpo.report.part import Missing
 
 _MOST = 3_000
 _KINDS = {"complete": SKY, "winner": ORANGE, "stopped early": YELLOW, "failed": BLACK}
@@ -35,11 +37,11 @@ class Bar:
     count: int = 1
 
 
-def draw_timeline(subject: Subject) -> Drawn | NotDrawn:
+def draw_timeline(subject: Subject) -> Drawn | Missing:
     """Draw a lane a worker, and on it a bar a task."""
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
-        return NotDrawn("no task was run by a worker")
+        return Missing("no task was run by a worker")
     clock = Clock.of(outcomes)
     lanes = _lanes(outcomes)
     bars = [

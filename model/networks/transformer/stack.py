@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.networks.config import ModelConfig
+from model.config.network import ModelConfig
 from model.networks.transformer.attention import MultiHeadAttention
 from model.networks.transformer.cache import LayerCache, StackCache
 from model.networks.transformer.feed_forward import FeedForward, build_norm

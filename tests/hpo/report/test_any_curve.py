@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hpo.engine.trials.reported import cleaned, numbers
 from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures, write_report
-from hpo.report.figures import Drawn, NotDrawn
+from hpo.report.figures import Drawn
+from hpo.report.part import Missing
 from hpo.study.opening import read_study
 from tests.hpo.report.made_up import subject, trial
 from tests.studies import prepared, run_toy, toy_config
@@ -97,7 +98,7 @@ def test_a_figure_that_fails_is_one_that_is_not_drawn(monkeypatch, tmp_path):
     study = prepared(tmp_path / "study", toy_config(trials=1))
     monkeypatch.setattr(figures, "_FIGURES", (("x", 1, "X", lambda _: 1 / 0),))
     (drawing,) = figures.draw_figures(study, [], None)
-    assert drawing.content == NotDrawn("could not be made: ZeroDivisionError: division by zero")
+    assert drawing.content == Missing("could not be made: ZeroDivisionError: division by zero")
 
 
 def test_numbers_are_plain_finite_and_not_vast():

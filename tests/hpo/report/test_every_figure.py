@@ -6,10 +6,12 @@ import math
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
-from hpo.report.figures import _FIGURES, Drawn, NotDrawn
-from hpo.report.figures.look import fence, few_ticks, log_ticks, short
+from hpo.report.facts.outliers import fence
+from hpo.report.figures import _FIGURES, Drawn
+from hpo.report.figures.look import few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices
 from hpo.report.pages.html import figure_place
+from hpo.report.part import Missing
 from tests.hpo.report.made_up import SPACE, scored, subject, trial
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -50,7 +52,7 @@ CASES = {
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
     for name, _, _, draw in _FIGURES:
         content = draw(CASES[case])
-        if isinstance(content, NotDrawn):
+        if isinstance(content, Missing):
             assert content.reason, name
             assert "\n" not in content.reason
             continue

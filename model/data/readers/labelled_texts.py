@@ -1,11 +1,11 @@
 """Texts with one label each, from one file or from a file per part."""
 
-from model.data.config import TextClassificationConfig
+from model.config.data import TextClassificationConfig
 from model.data.examples import Examples
-from model.data.parts import WHOLE, Gathered, refuse_all_cut
-from model.data.tables import read_tables
-from model.data.text_files import TEXT_NAMES, Columns
-from model.data.vocabulary import UNITS
+from model.data.readers.parts import WHOLE, Gathered, refuse_all_cut
+from model.data.readers.tables import read_tables
+from model.data.readers.text_files import TEXT_NAMES, Columns
+from model.data.tokens.vocabulary import UNITS
 from model.errors import DataError
 
 LABEL_NAMES = ("label", "class")

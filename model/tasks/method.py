@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from model.config import Config
+from model.config.whole import Config
 from model.tasks.sequence_metrics import signatures
 
 _UNKNOWN = "; built from the training part of each fold alone, all else is read as unknown"

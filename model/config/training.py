@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from model.section import Fraction, Section, refuse
+from model.config.section import Fraction, Section, refuse
 
 MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.data.config import FilesConfig
+from model.config.data import FilesConfig
 from model.data.examples import Examples, File
 from model.errors import DataError
 

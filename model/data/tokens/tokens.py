@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from model.data.vocabulary import UNITS, Vocabulary
+from model.data.tokens.vocabulary import UNITS, Vocabulary
 
 
 class Tokens(Protocol):
@@ -31,7 +31,7 @@ class Tokens(Protocol):
 def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None) -> Tokens:
     """The tokens of the training part's `texts`."""
     if unit == "subwords":
-        from model.data.subwords import Subwords  # here: only subwords need the library
+        from model.data.tokens.subwords import Subwords  # here: only subwords need the library
 
         assert max_size is not None  # the configuration sees to it
         return Subwords.learn(texts, lowercase=lowercase, min_count=min_count, max_size=max_size)
@@ -41,7 +41,7 @@ def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count:
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
     """What `to_dict` gave."""
     if values["unit"] == "subwords":
-        from model.data.subwords import Subwords  # here: only subwords need the library
+        from model.data.tokens.subwords import Subwords  # here: only subwords need the library
 
         return Subwords.from_dict(values)
     return Vocabulary.from_dict(values)

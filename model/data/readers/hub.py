@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from model.data.config import FilesConfig
+from model.config.data import FilesConfig
 from model.data.examples import File
-from model.data.parts import PARTS, WHOLE, given_places
-from model.data.text_files import Columns, Table, find_column
+from model.data.readers.parts import PARTS, WHOLE, given_places
+from model.data.readers.text_files import Columns, Table, find_column
 from model.errors import DataError
 
 Check = Callable[[Any, str, str], Any]

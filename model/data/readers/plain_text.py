@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from model.data.config import LanguageModellingConfig
+from model.config.data import LanguageModellingConfig
 from model.data.examples import Examples, File
-from model.data.hub import read_splits
-from model.data.parts import WHOLE, Gathered, given_places
-from model.data.text_files import TEXT_NAMES, Columns, read_text
+from model.data.readers.hub import read_splits
+from model.data.readers.parts import WHOLE, Gathered, given_places
+from model.data.readers.text_files import TEXT_NAMES, Columns, read_text
 from model.errors import DataError
 
 

@@ -4,17 +4,17 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, model_validator
 
-from model.data.config import (
+from model.config.data import (
     DataConfig,
     DigitsConfig,
     LanguageModellingConfig,
     TaggingConfig,
     TextClassificationConfig,
 )
-from model.data.pairs_config import GeneratedConfig, TranslationConfig
-from model.networks.config import DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig
-from model.section import Section, refuse
-from model.training.config import TrainingConfig
+from model.config.network import DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig
+from model.config.pairs import GeneratedConfig, TranslationConfig
+from model.config.section import Section, refuse
+from model.config.training import TrainingConfig
 
 SHAPES: dict[str, type[ModelConfig]] = {
     "encoder": EncoderConfig,

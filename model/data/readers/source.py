@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from model.data.column_files import read_tagged_sentences
-from model.data.config import DataConfig
-from model.data.digits import read_digits
+from model.config.data import DataConfig
 from model.data.examples import Examples
-from model.data.labelled_texts import read_labelled_texts
-from model.data.plain_text import read_plain_text
-from model.data.sequence_pairs import generate_pairs, read_translation
+from model.data.readers.column_files import read_tagged_sentences
+from model.data.readers.digits import read_digits
+from model.data.readers.labelled_texts import read_labelled_texts
+from model.data.readers.plain_text import read_plain_text
+from model.data.readers.sequence_pairs import generate_pairs, read_translation
 
 READERS: dict[str, Callable[[Any], Examples]] = {
     "digits": read_digits,

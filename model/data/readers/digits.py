@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from model.data.config import DigitsConfig
+from model.config.data import DigitsConfig
 from model.data.examples import Examples, File
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from model.section import Fraction, Section, refuse
+from model.config.section import Fraction, Section, refuse
 
 Column = Annotated[str, Field(min_length=1)] | Annotated[int, Field(ge=0)]
 Path = Annotated[str, Field(min_length=1)]

@@ -4,12 +4,12 @@ import itertools
 import random
 from pathlib import Path
 
+from model.config.pairs import GeneratedConfig, TranslationConfig
 from model.data.examples import Examples, File
-from model.data.pairs_config import GeneratedConfig, TranslationConfig
-from model.data.parts import Gathered, given_places, refuse_all_cut
-from model.data.tables import read_tables
-from model.data.text_files import Columns, read_text
-from model.data.vocabulary import UNITS
+from model.data.readers.parts import Gathered, given_places, refuse_all_cut
+from model.data.readers.tables import read_tables
+from model.data.readers.text_files import Columns, read_text
+from model.data.tokens.vocabulary import UNITS
 from model.errors import DataError
 
 KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("target", "tgt")}

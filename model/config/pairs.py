@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from model.data.config import Column, DataConfig, FilesConfig, Path
-from model.section import Section, refuse
+from model.config.data import Column, DataConfig, FilesConfig, Path
+from model.config.section import Section, refuse
 
 # Of all generated sources together, which are kept in memory: some 10 GB of Python's numbers.
 MOST_NUMBERS = 100_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from model.data.vocabulary import END, PADDING, SPECIAL, START
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Trial
-from hpo.report.figures.look import fence, shown
+from hpo.report.facts.outliers import fence
+from hpo.report.facts.words import shown
 
 
 class Rank(int):

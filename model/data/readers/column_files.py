@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from model.data.config import TaggingConfig
+from model.config.data import TaggingConfig
 from model.data.examples import Examples
-from model.data.hub import read_splits
-from model.data.parts import Gathered, given_places
-from model.data.text_files import Columns, as_text, read_text
+from model.data.readers.hub import read_splits
+from model.data.readers.parts import Gathered, given_places
+from model.data.readers.text_files import Columns, as_text, read_text
 from model.errors import DataError
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from model.data.config import TextClassificationConfig
-from model.data.hub import read_splits
-from model.data.pairs_config import TranslationConfig
-from model.data.parts import given_places
-from model.data.text_files import Columns, Table, as_text, read_table
+from model.config.data import TextClassificationConfig
+from model.config.pairs import TranslationConfig
+from model.data.readers.hub import read_splits
+from model.data.readers.parts import given_places
+from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:

@@ -1,0 +1,1 @@
+"""Readers of data: one file per kind, and which of them goes with which data."""
