@@ -17,7 +17,7 @@ from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo
-from tests.studies import rows, run_toy, toy_config
+from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 FEW, ALL = 4, 9
 TRAINER = """
