@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hpo.engine.observer import Observer
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -73,8 +75,8 @@ class Clock:
         return time.perf_counter(), own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
 
 
-class FinishTimes:
-    """An observer that notes when each trial is finished.
+class FinishTimes(Observer):
+    """Notes when each trial is finished.
 
     Args:
         clock: in seconds; `time.process_time` for those of the CPU.
@@ -83,12 +85,6 @@ class FinishTimes:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self.times = [clock()]
-
-    def trial_opened(self, trial: Any) -> None:
-        """Nothing to note."""
-
-    def reported(self, trial: Any, report: Any) -> None:
-        """Nothing to note."""
 
     def trial_finished(self, trial: Any) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Note the time."""

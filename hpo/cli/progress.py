@@ -15,6 +15,7 @@ from rich.text import Text
 
 from hpo.config.sections import StudySection
 from hpo.engine.dispatch.protocol import Report
+from hpo.engine.observer import Observer
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -25,8 +26,8 @@ _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 
 
-class Progress:
-    """An observer that counts trials, keeps the best, and shows what runs with its epoch and the time left."""
+class Progress(Observer):
+    """Counts trials, keeps the best, and shows what runs with its epoch and the time left."""
 
     def __init__(self, study: StudySection, layout: TaskLayout, history: History) -> None:
         self._study = study

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn, Self
 
 from hpo.engine.dispatch import Dispatcher, Report
-from hpo.engine.trials.trial import Task
+from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -71,7 +71,7 @@ class Comparison:
         for point in space.points():
             tasks = builder.tasks_of(Trial(0, 0, point))
             try:
-                found = [study.objective.run_fold(task.payload)[metric] for task in tasks]
+                found = [study.objective.run_fold(task.payload.task(task.payload.config))[metric] for task in tasks]
             except LookupError:
                 continue  # An absent cell, which is a failed trial.
             scores.append(sum(found) / len(found))

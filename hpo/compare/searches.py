@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
@@ -85,16 +84,14 @@ class Searches:
             self._found[found.repeat, found.label] = found
 
 
-class Watcher(Observer, Protocol):
+class Watcher(Observer):
     """What watches a comparison: its searches, and the trials of each."""
 
     def search_started(self, repeat: int, label: str) -> None:
-        """A search begins."""
-        ...
+        """Do what is due when a search begins."""
 
     def search_finished(self, found: FinishedSearch) -> None:
-        """A search is over and written down."""
-        ...
+        """Do what is due when a search is over and written down."""
 
 
 def run_missing(

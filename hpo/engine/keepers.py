@@ -4,50 +4,34 @@ import shutil
 from pathlib import Path
 
 from hpo.engine.dispatch.protocol import Report
-from hpo.engine.training.tasks import checkpoint_name
+from hpo.engine.observer import Observer
+from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.trial import Trial
 
 
-class StateKeeper:
-    """An observer: a training's state lasts until its outcome is in the record, and where a rung follows, longer."""
-
-    def trial_opened(self, trial: Trial) -> None:
-        """Do nothing."""
+class StateKeeper(Observer):
+    """A training's state lasts until its outcome is in the record, and where a rung follows, longer."""
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Delete the state of a task that has given its outcome."""
-        state = report.task.payload.get("resume_dir")
+        state = report.task.payload.resume_dir
         if report.outcome is not None and trial.amount is None and state is not None:
             shutil.rmtree(state, ignore_errors=True)
 
-    def trial_finished(self, trial: Trial) -> None:
-        """Do nothing."""
 
-
-class CheckpointKeeper:
-    """An observer that keeps the trained models of the best trials and deletes the others."""
+class CheckpointKeeper(Observer):
+    """Keeps the trained models of the best trials and deletes the others."""
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: list[Trial]) -> None:
         self._dir = checkpoints_dir
         self._keep = keep
-        self._best = sorted((t for t in finished if t.state == "complete"), key=_rank)[:keep]
-
-    def trial_opened(self, trial: Trial) -> None:
-        """Do nothing."""
-
-    def reported(self, trial: Trial, report: Report) -> None:
-        """Do nothing."""
+        self._best = sorted((t for t in finished if t.state == "complete"), key=lambda t: t.rank)[:keep]
 
     def trial_finished(self, trial: Trial) -> None:
         """Delete the model that is no longer among the best: this one, or the one that it displaces."""
         candidates = [*self._best, trial] if trial.state == "complete" else self._best
-        ranked = sorted(candidates, key=_rank)
+        ranked = sorted(candidates, key=lambda t: t.rank)
         self._best = ranked[: self._keep]
         kept = {t.number for t in self._best}
         for dropped in {trial.number, *(t.number for t in ranked)} - kept:
             shutil.rmtree(self._dir / checkpoint_name(dropped), ignore_errors=True)
-
-
-def _rank(trial: Trial) -> tuple[int, float, int]:
-    """Order as `History.best` does: what was trained longest first, then the better, then the earlier."""
-    return -(trial.amount or 0), trial.loss, trial.number

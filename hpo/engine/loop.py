@@ -9,8 +9,9 @@ from hpo.engine.record.record import Record
 from hpo.engine.round import Round
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies.protocol import Strategy
+from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Task, Trial
+from hpo.engine.trials.trial import Proposal, Trial
 from hpo.errors import StudyError
 
 

@@ -7,7 +7,8 @@ from hpo.engine.dispatch.protocol import Dispatcher, Report
 from hpo.engine.observer import Observer
 from hpo.engine.race import Race
 from hpo.engine.record.record import Record
-from hpo.engine.trials.trial import Proposal, Task, Trial
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.trial import Proposal, Trial
 
 
 class Round:

@@ -13,7 +13,7 @@ from hpo.engine.strategies import Strategy
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective import Objective
 from hpo.engine.training.splits import Plan
-from hpo.engine.training.tasks import TaskBuilder
+from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import (
     allowed_changes,
@@ -74,7 +74,7 @@ class Study:
     def task_builder(self) -> TaskBuilder:
         """Return what builds the workers' payloads."""
         return TaskBuilder(
-            self.config,
+            Training.of(self.config),
             self.plan,
             self.layout,
             self.folder.data_dir if self.plan and self.objective.prepare_data else None,

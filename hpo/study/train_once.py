@@ -3,6 +3,7 @@
 import datetime
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,14 +11,14 @@ from pydantic import Field, ValidationError
 
 from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
-from hpo.config.sealing import seal, values_of
+from hpo.config.sealing import seal
 from hpo.config.sections import ObjectivePath, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
 from hpo.engine.training.objective import resolve
 from hpo.engine.training.splits import make_plan
-from hpo.engine.training.tasks import without_sources
+from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of, run_task
-from hpo.engine.trials.trial import Outcome
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.study.basis.environment import describe_environment
 from hpo.study.checks import refuse_unknown_metric
@@ -71,34 +72,26 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     folder = _new_folder(training.study.name)
     write_atomically(folder / "config.yaml", yaml_text(dict(tree)))
     write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))
-    task: dict[str, Any] = {
-        "objective": training.objective,
-        "config": config,
-        "train": None,
-        "validation": None,
-        "data_dir": None,
-        "metric": training.study.metric,
-        "direction": training.study.direction,
-        "seed": seed,
-        "threads": training.dispatch.threads,
-        "epochs": None,
-        "checkpoint_dir": str((folder / "checkpoint").absolute()) if objective.run_test else None,
-    }
-    if plan is not None:
-        fold = plan.folds[0]
-        train, validation = list(fold.train), list(fold.validation)
-        data_dir = (folder / "data").absolute()
-        if objective.write_development_data(config, plan.development, data_dir):
-            place = {index: position for position, index in enumerate(plan.development)}
-            train, validation = [place[i] for i in train], [place[i] for i in validation]
-            task |= {"data_dir": str(data_dir)}
-        task |= {
-            "train": train,
-            "validation": validation,
-            "config": without_sources(config, task["data_dir"] is not None),
-        }
-    task["secrets"] = values_of(task["config"], secrets)
-    outcome = outcome_of(run_task(task), show)
+    data_dir = (folder / "data").absolute()
+    is_copied = plan is not None and objective.write_development_data(config, plan.development, data_dir)
+    shared = Training(
+        training.study.name,
+        training.objective,
+        config,
+        training.study.metric,
+        training.study.direction,
+        seed,
+        training.dispatch.threads,
+        secrets,
+    )
+    layout = TaskLayout(len(plan.folds) if plan else 1)
+    builder = TaskBuilder(shared, plan, layout, data_dir if is_copied else None, None)
+    payload = replace(
+        builder.tasks_of(Trial(0, 0, {}))[0].payload,
+        seed=seed,
+        checkpoint_dir=str((folder / "checkpoint").absolute()) if objective.run_test else None,
+    )
+    outcome = outcome_of(run_task(payload), show)
     write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
     return folder, outcome
 

@@ -5,7 +5,7 @@ import pytest
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray_pool import RayDispatcher
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
-from hpo.engine.trials.trial import Task
+from hpo.engine.training.payload import Payload, Task
 from tests.studies import REPOSITORY, dispatch_section
 from tests.toy import CONFIG
 
@@ -24,8 +24,8 @@ def dispatcher(request):
 
 
 def task(number, objective, **config):
-    payload = {"objective": f"tests.toy:{objective}", "metric": "score", "seed": 5, "trial": number, "fold": 0}
-    return Task(number, 0, payload | {"config": {**CONFIG, **config}})
+    payload = Payload(f"tests.toy:{objective}", {**CONFIG, **config}, "score", seed=5, trial=number)
+    return Task(number, 0, payload)
 
 
 def run(dispatcher, tasks):

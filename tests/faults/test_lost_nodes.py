@@ -1,12 +1,13 @@
 """A node of a cluster is lost without a word: its tasks run elsewhere, and that is no failure of theirs."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from hpo.engine.dispatch.ray_cluster import _without_dashboard
 from hpo.engine.dispatch.ray_pool import RayDispatcher
-from hpo.engine.trials.trial import Task
+from hpo.engine.training.payload import Task
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.studies import REPOSITORY, dispatch_section
 
@@ -14,8 +15,8 @@ TASKS = 6
 
 
 def task(number):
-    objective = {"objective": "tests.faults.objectives:napping"}
-    return Task(number, 0, dict(toy_task(number, "constant").payload) | objective)
+    payload = replace(toy_task(number, "constant").payload, objective="tests.faults.objectives:napping")
+    return Task(number, 0, payload)
 
 
 @pytest.fixture

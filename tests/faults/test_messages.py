@@ -12,7 +12,7 @@ from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray_pool import RayDispatcher, _Run
 from hpo.engine.record import rows as record_rows
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.trials.trial import Task
+from hpo.engine.training.payload import Task
 from tests.studies import REPOSITORY, dispatch_section, run_toy, toy_config
 
 TREE = toy_config("evolutionary", trials=15)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -28,12 +29,12 @@ def child():
 
 
 def messages(child, objective, **config):
-    payload = dict(task(0, "constant", **config).payload) | {"objective": f"tests.faults.objectives:{objective}"}
+    payload = replace(task(0, "constant", **config).payload, objective=f"tests.faults.objectives:{objective}")
     return list(child.run(payload, "a call"))
 
 
 def still_works(child):
-    *_, last = child.run(dict(task(0, "constant").payload), "another call")
+    *_, last = child.run(task(0, "constant").payload, "another call")
     return last["outcome"]["metrics"] == {"score": 1.0}
 
 
@@ -103,7 +104,8 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
         "import sys, time\n"
         "from hpo.engine.dispatch.child import Child\n"
         "from tests.contracts.test_dispatchers import task\n"
-        "payload = dict(task(0, 'constant').payload) | {'objective': 'tests.faults.objectives:leaves_a_program'}\n"
+        "from dataclasses import replace\n"
+        "payload = replace(task(0, 'constant').payload, objective='tests.faults.objectives:leaves_a_program')\n"
         "print(list(Child(sys.argv[1]).run(payload, 'a call'))[-1]['call'], flush=True)\n"
         "time.sleep(60)\n"
     )

@@ -1,12 +1,13 @@
 """Workers on Ray that die, hang, or run out of memory: one pool for all of it, since starting Ray takes seconds."""
 
 import signal
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from hpo.engine.dispatch.ray_pool import RayDispatcher
-from hpo.engine.trials.trial import Task
+from hpo.engine.training.payload import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.faults.driver import outliving, undisturbed_rows
@@ -31,9 +32,9 @@ def pool(directory):
 
 
 def task(number, objective, **changes):
-    payload = dict(toy_task(number, "constant").payload)
-    payload["config"] = payload["config"] | changes.pop("config", {})
-    return Task(number, 0, payload | {"objective": f"tests.faults.objectives:{objective}"} | changes)
+    payload = toy_task(number, "constant").payload
+    config = payload.config | changes.pop("config", {})
+    return Task(number, 0, replace(payload, objective=f"tests.faults.objectives:{objective}", config=config, **changes))
 
 
 def others():

@@ -19,6 +19,7 @@ from hpo.engine.loop import propose
 from hpo.engine.space.constraints import read_constraint
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.objective import resolve
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import read_rows
@@ -169,8 +170,7 @@ def _train(tree: dict[str, Any]) -> None:
 def report_anything(reported: tuple[list[Any], Any]) -> None:
     """Whatever an objective yields and returns, what it comes to is an outcome that every file can hold."""
     _REPORTED[:] = [reported]
-    payload = {"objective": f"{__name__}:says_what_it_is_told", "config": {}, "metric": "score"}
-    messages = list(run_task(payload))
+    messages = list(run_task(Payload(f"{__name__}:says_what_it_is_told", {}, "score")))
     text = json.dumps(messages, allow_nan=False)
     assert json.loads(text) == messages
     text.encode()

@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 from model.config.whole import parse
 from model.networks.classifier import Classifier
@@ -16,7 +17,8 @@ ON_A_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total ca
 
 
 def outcome(task):
-    *points, last = run_task({"objective": "model.objective:run_fold"} | task)
+    known = {name: value for name, value in task.items() if name in Payload.__dataclass_fields__}
+    *points, last = run_task(Payload(objective="model.objective:run_fold", **known))
     return last["outcome"], points
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from hpo.config.sealing import hidden, told
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 
 
@@ -77,8 +78,8 @@ def quotes_its_secret(task):
 def test_whatever_a_training_sends_has_its_secrets_hidden():
     secret = "two\nPLANTED lines"
     config = {"my": {"api_key": "${oc.env:HPO_MY_API_KEY}"}}
-    payload = {"objective": f"{__name__}:quotes_its_secret", "config": config, "metric": "score"}
-    messages = list(run_task(payload | {"secrets": {"HPO_MY_API_KEY": secret}}))
+    secrets = {"HPO_MY_API_KEY": secret}
+    messages = list(run_task(Payload(f"{__name__}:quotes_its_secret", config, "score", secrets=secrets)))
     assert len(messages) == 3
     assert "PLANTED" not in json.dumps(messages)
     assert "${oc.env:HPO_MY_API_KEY}" in messages[0]["warning"]

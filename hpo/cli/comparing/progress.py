@@ -10,11 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
+from hpo.compare.searches import Watcher
 from hpo.engine.dispatch.protocol import Report
 from hpo.engine.trials.trial import Trial
 
 
-class ComparingProgress:
+class ComparingProgress(Watcher):
     """A watcher that counts searches, and the trials of the one that runs.
 
     Args:

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from hpo.engine.dispatch.memory_guard import TASK_PROCESS, MemoryGuard
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
 
 # A core dump of a large process takes a while.
@@ -65,7 +65,7 @@ class Child:
         for pipe in theirs:
             os.close(pipe)
 
-    def run(self, payload: Mapping[str, Any], call: str) -> Iterator[Message]:
+    def run(self, payload: Payload, call: str) -> Iterator[Message]:
         """Yield the messages of `run_task`; where the process dies, `{"died": {...}}` is the last.
 
         That holds `signal` (its number, or None), `exit_code` (or None), `memory` (where it was killed for want of
@@ -77,7 +77,7 @@ class Child:
         """
         self.start()
         try:
-            self._write(json.dumps({"call": call, "payload": payload}) + "\n")
+            self._write(json.dumps({"call": call, "payload": payload.to_dict()}) + "\n")
         except BrokenPipeError:
             yield self._died(call)
             return

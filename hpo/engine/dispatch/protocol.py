@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Message
-from hpo.engine.trials.trial import Outcome, Task
+from hpo.engine.trials.trial import Outcome
 from hpo.errors import MachineError
 
 

@@ -15,8 +15,9 @@ from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.protocol import Report, report_of
 from hpo.engine.dispatch.ray_cluster import RayCluster
 from hpo.engine.dispatch.ray_worker import RayWorker
+from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
-from hpo.engine.trials.trial import Outcome, Task
+from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError, MachineError
 
 # How long tasks wait for a worker where none can be started, as when all nodes but the driver's are lost.
@@ -143,7 +144,7 @@ class RayDispatcher:
             run.attempt += 1
             run.actor = self._idle.popleft()
             run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
-            run.stream = run.actor.run.options(num_returns="streaming").remote(dict(run.task.payload), run.call)
+            run.stream = run.actor.run.options(num_returns="streaming").remote(run.task.payload, run.call)
             run.started = run.last_report = time.monotonic()
             self._runs[run.stream] = run
 

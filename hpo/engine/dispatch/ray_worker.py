@@ -1,9 +1,9 @@
 """The actor that a Ray worker process holds: it lives as long as the study and runs one task at a time."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from hpo.engine.dispatch.child import Child
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import Message
 
 
@@ -17,6 +17,6 @@ class RayWorker:
         """Start the child; whoever waits for this call knows that the worker is there."""
         self._child.start()
 
-    def run(self, payload: Mapping[str, Any], call: str) -> Iterator[Message]:
+    def run(self, payload: Payload, call: str) -> Iterator[Message]:
         """Yield the messages of `hpo.engine.dispatch.child.Child.run`."""
         yield from self._child.run(payload, call)

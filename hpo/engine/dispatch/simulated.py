@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpo.engine.dispatch.protocol import Report, report_of
+from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import run_task
-from hpo.engine.trials.trial import Task
 
 
 class SimulatedDispatcher:

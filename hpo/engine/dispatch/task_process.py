@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 
+from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 
 
@@ -25,7 +26,7 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     with os.fdopen(tasks_fd, encoding="utf-8") as tasks, os.fdopen(messages_fd, "w", encoding="utf-8") as messages:
         for line in tasks:
             given = json.loads(line)
-            for message in run_task(given["payload"], import_from):
+            for message in run_task(Payload.from_dict(given["payload"]), import_from):
                 messages.write(json.dumps({"call": given["call"], **message}) + "\n")
                 messages.flush()
     return 0

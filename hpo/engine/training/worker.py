@@ -12,6 +12,7 @@ from typing import Any
 from hpo.config.sealing import opened, told, values_of
 from hpo.engine.training.objective import resolve
 from hpo.engine.training.own_place import OwnPlace
+from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import MachineError, is_interruption, text_of
@@ -24,18 +25,11 @@ LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
 _LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000
 
 
-def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iterator[Message]:
+def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
     """Train one fold; yield a message a step of the learning curve, and the outcome as the last message.
 
     Args:
-        payload: a JSON-able dict with
-            `objective` (dotted path), `config` (the tree with the trial's point written into it),
-            `train` and `validation` (lists of indices), `data_dir` (where the objective's `prepare_data` put
-            them, or None), `metric`, `direction`, `seed`, `threads`, `epochs` (None, or where to stop), `trained`
-            (epochs that are trained already), `resume_dir` (None, or where the state of the training is kept),
-            `checkpoint_dir` (None, or where the best model is kept), and for messages `study`, `trial`, `fold`,
-            `repeat`. Perhaps also `secrets`, the values by name that the config is opened with (see `sealing.py`),
-            which the objective gets in their places.
+        payload: the task.
         import_from: a folder to import the objective from besides what packages declare; None = the working directory.
 
     Yields:
@@ -49,7 +43,7 @@ def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iter
     metrics: dict[str, float] = {}
     seconds: float | None = None
     error = details = None
-    values: Mapping[str, str] = payload.get("secrets", {})
+    values = payload.secrets
     place, steps = OwnPlace(values), None
 
     @functools.cache
@@ -60,7 +54,7 @@ def run_task(payload: Mapping[str, Any], import_from: str | None = None) -> Iter
         try:
             with place.entered():
                 if steps is None:
-                    values = place.secrets = values_of(payload["config"], values)
+                    values = place.secrets = values_of(payload.config, values)
                     steps = _steps(payload, values, import_from or str(Path.cwd()))
                 step = next(steps, None)
         except BaseException as caught:
@@ -113,19 +107,18 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
     raise RuntimeError("a task ended without an outcome")
 
 
-def _study_folder(payload: Mapping[str, Any]) -> Path | None:
+def _study_folder(payload: Payload) -> Path | None:
     """Return the folder that the study's own files lie in, as far as the task knows of one."""
-    if payload.get("data_dir"):
-        return Path(payload["data_dir"]).parent
-    inner = payload.get("checkpoint_dir") or payload.get("resume_dir")
+    if payload.data_dir:
+        return Path(payload.data_dir).parent
+    inner = payload.checkpoint_dir or payload.resume_dir
     return Path(inner).parent.parent if inner else None
 
 
-def _steps(payload: Mapping[str, Any], values: Mapping[str, str], import_from: str) -> Iterator[tuple[str, Any]]:
+def _steps(payload: Payload, values: Mapping[str, str], import_from: str) -> Iterator[tuple[str, Any]]:
     """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers."""
-    task = {key: value for key, value in payload.items() if key != "secrets"}
-    task["config"] = opened(payload["config"], values)
-    returned = resolve(payload["objective"], import_from).run_fold(task)
+    task = payload.task(opened(payload.config, values))
+    returned = resolve(payload.objective, import_from).run_fold(task)
     while inspect.isgenerator(returned):
         try:
             step = next(returned)
@@ -136,7 +129,7 @@ def _steps(payload: Mapping[str, Any], values: Mapping[str, str], import_from: s
             raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
         yield ("warning", str(step["warning"])) if set(step) == {"warning"} else ("point", reported.numbers(step))
     # The final training has no validation part, and so no score.
-    found = reported.result(returned, payload["metric"], is_scored=payload.get("validation") != [])
+    found = reported.result(returned, payload.metric, is_scored=payload.validation != [])
     left_out = [f"'{name}'" for name in returned if str(name) not in found] if isinstance(returned, Mapping) else []
     if left_out:
         yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number"

@@ -55,13 +55,9 @@ class History(Sequence[Trial]):
         return list(itertools.islice(self._from_best(), count))
 
     def best(self) -> Trial | None:
-        """Return the best complete trial, the earlier one on ties, or None when there is none.
-
-        Trials that were trained for less than others (multi-fidelity search) do not compete with them.
-        """
-        complete = [trial for trial in self._from_best() if trial.state == "complete"]
-        longest = max((trial.amount or 0 for trial in complete), default=0)
-        return next((trial for trial in complete if (trial.amount or 0) == longest), None)
+        """Return the best complete trial by its rank, or None when there is none."""
+        complete = (trial for trial in self if trial.state == "complete")
+        return min(complete, key=lambda trial: trial.rank, default=None)
 
     def _from_best(self) -> Iterator[Trial]:
         for _, place in self._log.ranked:

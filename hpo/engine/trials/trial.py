@@ -1,4 +1,4 @@
-"""Proposal, trial, task and outcome: the frozen values that travel between the rooms."""
+"""Proposal, trial and outcome: the frozen values that travel between the rooms."""
 
 import hashlib
 import math
@@ -79,21 +79,6 @@ class TaskLayout:
 
 
 @dataclass(frozen=True)
-class Task:
-    """The unit of work that is dispatched: one fold of one trial, with one seed.
-
-    Attributes:
-        trial: number of the trial, from 0 in the order of proposal.
-        index: which of the trial's tasks it is, from 0; see `TaskLayout`.
-        payload: the JSON-able dict that the worker gets; see `hpo.engine.training.worker.run_task` for its keys.
-    """
-
-    trial: int
-    index: int
-    payload: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Proposal:
     """What a strategy that spends different amounts of training on different points proposes.
 
@@ -145,8 +130,13 @@ class Trial:
             object.__setattr__(self, "key", point_key(self.point))
 
     @property
+    def rank(self) -> tuple[int, float, int]:
+        """What complete trials are ranked by, the best first; see `rank`."""
+        return rank(self.amount, self.loss, self.number)
+
+    @property
     def error(self) -> str | None:
-        """Why the trial failed: each error once, with the numbers of the tasks that it befell."""
+        """Why the trial failed: each error once, with the numbers of the tasks that failed with it."""
         tasks: dict[str, list[str]] = {}
         for index, outcome in sorted(self.outcomes.items()):
             if outcome.error:
@@ -185,7 +175,20 @@ def finished(
     if is_stopped:
         # A mean over other folds than the others' does not compare with theirs: to the strategies it is the worst.
         return replace(done, state="stopped", score=score)
-    return replace(done, state="complete", score=score, loss=-score if direction == "maximize" else score)
+    return replace(done, state="complete", score=score, loss=loss_of(score, direction))
+
+
+def loss_of(score: float, direction: Direction) -> float:
+    """Return the score with its sign turned so that lower is better."""
+    return -score if direction == "maximize" else score
+
+
+def rank(amount: int | None, loss: float, number: int) -> tuple[int, float, int]:
+    """Return what complete trials are ranked by, the least first: trained furthest, then least loss, then earliest.
+
+    Trials that were trained for less than others (multi-fidelity search) so never win against them.
+    """
+    return -(amount or 0), loss, number
 
 
 def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:

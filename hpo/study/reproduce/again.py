@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.dispatch.outcomes import outcomes
+from hpo.engine.training.payload import Task
 from hpo.engine.trials.table import Row, point_of
-from hpo.engine.trials.trial import Task, Trial
+from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.changes import config_as_of
 from hpo.study.folder import StudyFolder
@@ -96,9 +98,5 @@ def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -
         before = float(row[name])
     except ValueError as error:
         raise StudyError(f"trials.csv: trial {row['number']}: {name} must be a number, given {row[name]!r}") from error
-    dispatcher.submit(task)
-    outcome = None
-    while outcome is None:
-        for report in dispatcher.wait():
-            outcome = report.settled()
+    ((_, outcome),) = outcomes(dispatcher, [task])
     return Repetition(task.trial, name, before, outcome.metrics.get(study.config.study.metric), outcome.error)

@@ -9,6 +9,7 @@ from typing import Any
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
 from hpo.engine.trials.table import Row, read_rows
+from hpo.engine.trials.trial import loss_of, rank
 from hpo.errors import StudyError
 from hpo.study.basis.environment import describe_environment
 from hpo.study.folder import StudyFolder, shown
@@ -61,9 +62,10 @@ class Recorded:
         return found
 
     def _best(self, complete: Sequence[Row]) -> Row:
-        sign = -1.0 if self.study.config.study.direction == "maximize" else 1.0
-        longest = max(amount_of(row) or 0 for row in complete)
-        return min((r for r in complete if (amount_of(r) or 0) == longest), key=lambda row: sign * float(row["score"]))
+        direction = self.study.config.study.direction
+        return min(
+            complete, key=lambda row: rank(amount_of(row), loss_of(float(row["score"]), direction), int(row["number"]))
+        )
 
 
 def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = None) -> Recorded:

@@ -47,9 +47,9 @@ def default_model(study: Study) -> Iterator[DefaultModel]:
     with TemporaryDirectory(prefix="hpo-default-") as scratch:
         builder = replace(study.task_builder(), checkpoints_dir=Path(scratch))
         is_hold_out = study.num_folds == 1
-        task = builder.tasks_of(DEFAULT)[0] if is_hold_out else builder.final_task(DEFAULT, epochs=None)
+        task = builder.tasks_of(DEFAULT)[0] if is_hold_out else builder.final_task(DEFAULT, amount=None)
         try:
-            outcome = outcome_of(run_task(dict(task.payload)))
+            outcome = outcome_of(run_task(task.payload))
         except MachineError as error:
             outcome = Outcome(error=str(error))
-        yield DefaultModel(None if outcome.error else task.payload["checkpoint_dir"], outcome.error)
+        yield DefaultModel(None if outcome.error else task.payload.checkpoint_dir, outcome.error)

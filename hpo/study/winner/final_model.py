@@ -2,12 +2,12 @@
 
 import statistics
 from dataclasses import dataclass, replace
-from typing import Any
 
+from hpo.engine.dispatch.outcomes import outcomes
 from hpo.engine.dispatch.protocol import Dispatcher
 from hpo.engine.record.record import Record
-from hpo.engine.training.tasks import checkpoint_name
-from hpo.engine.trials.trial import Outcome, Trial
+from hpo.engine.training.task_builder import checkpoint_name
+from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.study import Study
 from hpo.study.winner.finalists import choose_winner
@@ -50,7 +50,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
         if has_final_model(study, record):
             return noted_final_model(record)
         epochs = mean_best_epoch(winner)
-        outcome = _run(dispatcher, study.task_builder().final_task(winner, epochs))
+        ((_, outcome),) = outcomes(dispatcher, [study.task_builder().final_task(winner, epochs)])
         if outcome.error:
             raise StudyError(f"final training of trial {winner.number} failed: {outcome.error}")
         model = FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
@@ -63,7 +63,7 @@ def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalMod
     name = f"checkpoints/{checkpoint_name(winner.number)}"
     if (study.folder.path / name).exists() and not study.folder.changed_files(name):
         return FinalModel(winner.number, name, None, 0.0)
-    outcome = _run(dispatcher, study.task_builder().tasks_of(replace(winner, trained=0))[0])
+    ((_, outcome),) = outcomes(dispatcher, study.task_builder().tasks_of(replace(winner, trained=0))[:1])
     if outcome.error:
         raise StudyError(f"training the model of trial {winner.number} again failed: {outcome.error}")
     return FinalModel(winner.number, name, None, outcome.seconds)
@@ -92,11 +92,3 @@ def mean_best_epoch(trial: Trial) -> int | None:
     """Return the mean over the folds of the best epoch, rounded; None where the objective does not tell it."""
     epochs = trial.values("best_epoch")
     return max(1, round(statistics.fmean(epochs))) if epochs else None
-
-
-def _run(dispatcher: Dispatcher, task: Any) -> Outcome:
-    dispatcher.submit(task)
-    while True:
-        for report in dispatcher.wait():
-            if (outcome := report.settled()) is not None:
-                return outcome

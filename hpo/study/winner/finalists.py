@@ -8,15 +8,16 @@ Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098) and of 
 """
 
 import statistics
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.engine.dispatch.outcomes import outcomes
 from hpo.engine.dispatch.protocol import Dispatcher
 from hpo.engine.record.record import Record
+from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Task, Trial, finished
+from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.study.study import Study
 
 
@@ -41,28 +42,24 @@ def finalists(study: Study, record: Record) -> list[Finalist]:
     for trial in _candidates(record.history(), config.finalists):
         tasks = _tasks(study, record, trial)
         noted = {task.index: record.noted(_name(task)) for task in tasks}
-        outcomes = {index: Outcome.from_dict(values) for index, values in noted.items() if values is not None}
-        again = Trial(trial.number, trial.round, trial.point, outcomes, key=trial.key)
-        if len(outcomes) == len(tasks):
-            again = finished(again, outcomes, config.metric, config.direction)
+        known = {index: Outcome.from_dict(values) for index, values in noted.items() if values is not None}
+        again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
+        if len(known) == len(tasks):
+            again = finished(again, known, config.metric, config.direction)
         found.append(Finalist(trial, again))
     return found
 
 
 def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> None:
     """Train what is missing of the finalists; each outcome is in the record before the next is waited for."""
-    missing: deque[Task] = deque()
-    for finalist in finalists(study, record):
-        missing += [task for task in _tasks(study, record, finalist.trial) if task.index not in finalist.again.outcomes]
-    in_flight = 0
-    while missing or in_flight:
-        while missing and in_flight < dispatcher.slots:
-            dispatcher.submit(missing.popleft())
-            in_flight += 1
-        for report in dispatcher.wait():
-            if (outcome := report.settled()) is not None:
-                record.note(_name(report.task), outcome.to_dict())
-                in_flight -= 1
+    missing = [
+        task
+        for finalist in finalists(study, record)
+        for task in _tasks(study, record, finalist.trial)
+        if task.index not in finalist.again.outcomes
+    ]
+    for task, outcome in outcomes(dispatcher, missing):
+        record.note(_name(task), outcome.to_dict())
 
 
 def choose_winner(study: Study, record: Record) -> Trial | None:

@@ -11,9 +11,8 @@ from hpo.config.documents import parse_json, read_json
 from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.training.splits import open_test_part
-from hpo.engine.training.tasks import FINAL_FOLD
 from hpo.engine.training.worker import outcome_of, run_task
-from hpo.engine.trials.trial import Trial, training_seed
+from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError, StudyError
 from hpo.study.folder import shown
 from hpo.study.study import Study
@@ -134,31 +133,8 @@ def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict
 
 def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
     """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
-    config = study.config
-    task: dict[str, Any] = {
-        "study": config.study.name,
-        "trial": trial.number,
-        "fold": FINAL_FOLD,
-        "objective": config.objective,
-        "config": config.trial_config(trial.point),
-        "metric": config.study.metric,
-        "direction": config.study.direction,
-        "seed": training_seed(config.study.seed, trial.key, FINAL_FOLD),
-        "threads": config.dispatch.threads,
-        "data_dir": None,
-        "checkpoint_dir": None,
-        "repeat": 0,
-        "epochs": trial.amount,
-        "trained": 0,
-        "resume_dir": None,
-    }
-    if checkpoint_dir is not None:
-        module = config.objective.partition(":")[0]
-        task |= {"objective": f"{module}:run_test", "test": test, "checkpoint_dir": checkpoint_dir}
-    else:
-        assert study.plan is not None
-        task |= {"train": list(study.plan.development), "validation": test}
-    outcome = outcome_of(run_task(task))
+    task = study.task_builder().test_task(trial, test, checkpoint_dir)
+    outcome = outcome_of(run_task(task.payload))
     if outcome.error:
         what = "the default configuration" if trial is DEFAULT else f"trial {trial.number}"
         raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")

@@ -13,12 +13,13 @@ from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
 from hpo.track.messages import Message
 from hpo.track.mlflow.quiet import mlflow_environment
+from hpo.track.protocol import Tracker
 
 # How long an MLflow that could not be written is left alone before the next try.
 _RETRY_SECONDS = 5.0
 
 
-class MlflowTracker:
+class MlflowTracker(Tracker):
     """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`."""
 
     def __init__(self, uri: str, experiment: str, metric: str, grid: TaskLayout, lock_path: Path | None = None) -> None:

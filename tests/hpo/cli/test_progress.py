@@ -8,8 +8,9 @@ from rich.console import Console
 from hpo.cli.progress import Progress
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.protocol import Report
+from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Task, TaskLayout, Trial, finished
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})

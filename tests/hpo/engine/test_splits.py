@@ -9,7 +9,7 @@ from hpo.config.sections import SplitSection
 from hpo.config.study_config import config_from_dict
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.splits import make_plan, open_test_part
-from hpo.engine.training.tasks import TaskBuilder
+from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import DataError
 from tests.studies import toy_config
@@ -134,11 +134,11 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
     data = examples(90, 3)
     plan, test = make_plan(data, section(folds=folds)), set(open_test_part(data, section(folds=folds)))
     data_dir = tmp_path / "data" if is_copied else None
-    builder = TaskBuilder(config, plan, TaskLayout(folds), data_dir, tmp_path / "checkpoints")
+    builder = TaskBuilder(Training.of(config), plan, TaskLayout(folds), data_dir, tmp_path / "checkpoints")
     trial = Trial(0, 0, {"toy.layers": 3})
     tasks = [*builder.tasks_of(trial), builder.final_task(trial, 4)]
     for task in tasks:
-        payload = json.loads(json.dumps(task.payload))
+        payload = json.loads(json.dumps(task.payload.to_dict()))
         texts = " ".join(str(leaf) for leaf in strings_and_numbers(payload))
         assert "secret-test" not in texts
         assert "split" not in payload["config"]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.worker import outcome_of, run_task
-from hpo.engine.trials.trial import Task
 from hpo.errors import Interruption, MachineError
 
 
@@ -93,8 +93,8 @@ def warns(task):
     return 1.0
 
 
-def payload(name):
-    return {"objective": f"tests.hpo.test_worker:{name}", "config": {}, "metric": "score"}
+def payload(name, **config):
+    return Payload(f"{__name__}:{name}", config, "score")
 
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
@@ -135,7 +135,7 @@ def test_whatever_an_objective_raises_is_a_failure(error, line):
     # As in every command, whose handler tells an interruption from an error of that name.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        (last,) = run_task(payload("raises_any") | {"config": {"error": error}})
+        (last,) = run_task(payload("raises_any", error=error))
     finally:
         signal.signal(signal.SIGINT, before)
     assert last["outcome"]["error"] == line
@@ -145,7 +145,7 @@ def test_only_who_stops_this_process_interrupts_it(monkeypatch):
     """Under a handler of ours a plain KeyboardInterrupt can only be the objective's own."""
     with pytest.raises(Interruption):
         list(run_task(payload("interrupted")))
-    own = payload("raises_any") | {"config": {"error": "interrupt"}}
+    own = payload("raises_any", error="interrupt")
     with pytest.raises(KeyboardInterrupt):
         list(run_task(own))
     before = signal.signal(signal.SIGINT, lambda *_: None)

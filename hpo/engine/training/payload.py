@@ -1,0 +1,86 @@
+"""The payload: all that a worker gets to train one task, and nothing of the study besides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from hpo.engine.trials.trial import Direction
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What one task trains; JSON-able.
+
+    Attributes:
+        objective: dotted path `package.module:function`.
+        config: the objective's configuration with the trial's point written into it, sealed.
+        metric, direction: what is scored, and which way is better.
+        seed: of the training.
+        threads: how many threads it may use.
+        study, trial, fold, repeat: which task it is, for messages.
+        train, validation: indices of examples; None where the objective brings its own data. `validation` is empty in
+            the final training, which has no validation part.
+        test: indices of the test part, where a kept model is scored on it; else None.
+        data_dir: where the objective's `prepare_data` put the examples, or None.
+        amount: how far to train, counted from the start; None = to the end.
+        trained: how far it is trained already.
+        resume_dir: where the state of the training is kept, or None.
+        checkpoint_dir: where the best model is kept, or None.
+        secrets: the values by name that the config is opened with (see `sealing.py`); they reach no objective but in
+            their places.
+    """
+
+    objective: str
+    config: Mapping[str, Any]
+    metric: str
+    direction: Direction = "maximize"
+    seed: int = 0
+    threads: int = 1
+    study: str = ""
+    trial: int = 0
+    fold: int = 0
+    repeat: int = 0
+    train: Sequence[int] | None = None
+    validation: Sequence[int] | None = None
+    test: Sequence[int] | None = None
+    data_dir: str | None = None
+    amount: int | None = None
+    trained: int = 0
+    resume_dir: str | None = None
+    checkpoint_dir: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-able dict that `from_dict` reads back."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**values)
+
+    def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the objective is called with: all but the secrets, with the configuration opened.
+
+        `epochs` is what objectives of earlier versions call `amount`.
+        """
+        task = self.to_dict() | {"config": config, "epochs": self.amount}
+        del task["secrets"]
+        if self.test is None:
+            del task["test"]
+        return task
+
+
+@dataclass(frozen=True)
+class Task:
+    """The unit of work that is dispatched: one fold of one trial, with one seed.
+
+    Attributes:
+        trial: number of the trial, from 0 in the order of proposal.
+        index: which of the trial's tasks it is, from 0; see `TaskLayout`.
+        payload: what the worker gets.
+    """
+
+    trial: int
+    index: int
+    payload: Payload

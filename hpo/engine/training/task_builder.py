@@ -1,0 +1,200 @@
+"""Builds every task: of each fold of a trial, of the final training, and of the test."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from hpo.config.keys import flatten, replaced
+from hpo.config.sealing import values_of
+from hpo.config.study_config import DATA_SOURCES, StudyConfig
+from hpo.engine.training.examples import Indices
+from hpo.engine.training.payload import Payload, Task
+from hpo.engine.training.splits import Plan
+from hpo.engine.trials.trial import Direction, TaskLayout, Trial, training_seed
+
+# Number of the fold, in seeds and messages, of the final training on all development examples.
+FINAL_FOLD = -1
+
+
+@dataclass(frozen=True)
+class Training:
+    """What all tasks of a study, or of a single training, share.
+
+    Attributes:
+        study: its name.
+        objective: dotted path.
+        config: the objective's, sealed, without any point of a space.
+        metric, direction: what is scored, and which way is better.
+        seed: the study's; each task's own is made of it.
+        threads: how many a task may use.
+        secrets: names of what the configuration is opened with; see `sealing.py`.
+    """
+
+    study: str
+    objective: str
+    config: Mapping[str, Any]
+    metric: str
+    direction: Direction
+    seed: int
+    threads: int
+    secrets: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: StudyConfig) -> Self:
+        """Return what the tasks of a study share."""
+        study = config.study
+        return cls(
+            study.name,
+            config.objective,
+            config.trial,
+            study.metric,
+            study.direction,
+            study.seed,
+            config.dispatch.threads,
+            config.secrets,
+        )
+
+
+@dataclass(frozen=True)
+class TaskBuilder:
+    """Builds tasks: of trials, of the final training, and of the test.
+
+    Attributes:
+        training: what they share.
+        plan: the folds; None for an objective that brings its own data.
+        layout: the tasks of a trial.
+        data_dir: where the development examples were written, and nothing else; None where the objective has
+            no `prepare_data`: then it gets indices in the numbering of its `describe_data`.
+        checkpoints_dir: where trained models are kept; None where the objective keeps none.
+        states_dir: where trainings keep their state; None where they keep none.
+        continues: whether the objective can go on from a state: then a task whose worker or driver died does. Without
+            it only those trainings keep one that a later trial goes on with.
+    """
+
+    training: Training
+    plan: Plan | None
+    layout: TaskLayout
+    data_dir: Path | None
+    checkpoints_dir: Path | None
+    states_dir: Path | None = None
+    continues: bool = False
+
+    def tasks_of(self, trial: Trial) -> list[Task]:
+        """Return one task per fold and repeat.
+
+        With a hold-out the model of the first repeat is kept; with folds it is trained once more at the end.
+        """
+        tasks = self._tasks(trial, range(self.layout.size))
+        if self.checkpoints_dir is None or self.layout.folds > 1:
+            return tasks
+        kept = str(self.checkpoints_dir / checkpoint_name(trial.number))
+        return [replace(tasks[0], payload=replace(tasks[0].payload, checkpoint_dir=kept)), *tasks[1:]]
+
+    def again(self, trial: Trial, repeat: int) -> list[Task]:
+        """Return one task per fold for a further training of a finished trial, with a repeat's own seeds."""
+        return self._tasks(trial, range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds))
+
+    def final_task(self, trial: Trial, amount: int | None) -> Task:
+        """Return the task that trains the winner on all development examples, as far as `amount` says."""
+        assert self.plan is not None
+        assert self.checkpoints_dir is not None
+        payload = replace(
+            self._payload(trial, FINAL_FOLD, 0),
+            train=self._positions(self.plan.development),
+            validation=[],
+            amount=amount,
+            resume_dir=self._resume_dir(trial, FINAL_FOLD, 0) if self.continues else None,
+            checkpoint_dir=str(self.checkpoints_dir / "final"),
+        )
+        return Task(trial.number, FINAL_FOLD, payload)
+
+    def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
+        """Return the task that scores a trial on the test part: its kept model, or one that is trained for it.
+
+        Only this one gets the sources of the data, from which the test part is read.
+        """
+        assert self.plan is not None
+        config = replaced(self.training.config, trial.point)
+        payload = replace(
+            self._payload(trial, FINAL_FOLD, 0),
+            config=config,
+            secrets=values_of(config, self.training.secrets),
+            data_dir=None,
+            trained=0,
+            resume_dir=None,
+        )
+        if checkpoint_dir is None:
+            scored = replace(payload, train=list(self.plan.development), validation=list(test))
+        else:
+            run_test = f"{self.training.objective.partition(':')[0]}:run_test"
+            scored = replace(payload, objective=run_test, test=list(test), checkpoint_dir=checkpoint_dir)
+        return Task(trial.number, FINAL_FOLD, scored)
+
+    def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
+        return [
+            Task(trial.number, index, self._payload(trial, self.layout.fold(index), self.layout.repeat(index)))
+            for index in indices
+        ]
+
+    def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
+        """Return a task's payload; the one place where one is made."""
+        training = self.training
+        config = without_sources(replaced(training.config, trial.point), self.data_dir is not None)
+        train = validation = None
+        if self.plan is not None and fold != FINAL_FOLD:
+            train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
+        return Payload(
+            objective=training.objective,
+            config=config,
+            metric=training.metric,
+            direction=training.direction,
+            seed=training_seed(training.seed, trial.key, fold, repeat),
+            threads=training.threads,
+            study=training.study,
+            trial=trial.number,
+            fold=fold,
+            repeat=repeat,
+            train=train,
+            validation=validation,
+            data_dir=str(self.data_dir) if self.data_dir else None,
+            amount=trial.amount,
+            trained=trial.trained,
+            resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
+            secrets=values_of(config, training.secrets),
+        )
+
+    def state_names(self, trials: Iterable[Trial]) -> set[str]:
+        """Return the names of the folders in which the trainings of these trials keep their state."""
+        indices = range(self.layout.size)
+        return {_state_name(trial, self.layout.fold(i), self.layout.repeat(i)) for trial in trials for i in indices}
+
+    def _resume_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
+        return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
+
+    def _positions(self, indices: Indices) -> list[int]:
+        """Return the examples' places in the development copy, or their own numbers where there is none."""
+        assert self.plan is not None
+        if self.data_dir is None:
+            return list(indices)
+        place = {index: position for position, index in enumerate(self.plan.development)}
+        return [place[index] for index in indices]
+
+
+def without_sources(config: Mapping[str, Any], is_copied: bool) -> dict[str, Any]:
+    """Return the trial's tree without the way to the test part, and without any source when the data is copied."""
+    present = flatten(config)
+    # A worker that reads the development copy gets no source; none ever gets the test part.
+    hidden = DATA_SOURCES if is_copied else ("data.test",)
+    return replaced(config, {key: None for key in hidden if key in present})
+
+
+def _state_name(trial: Trial, fold: int, repeat: int) -> str:
+    """Return where the state of a training is kept: the same for all trials of a point, which go on with it."""
+    return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
+
+
+def checkpoint_name(number: int) -> str:
+    """Return the name of the folder that holds a trial's trained model."""
+    return f"trial_{number:04d}"
