@@ -1,20 +1,19 @@
 """Runs a study from where it stands to its end: search, final model, report, and the tracker beside it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from hpo.engine.dispatch.protocol import Dispatcher
 from hpo.engine.keepers import CheckpointKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
-from hpo.report import write_report
+from hpo.report.write import WrittenReport, write_report
+from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.final_model import FinalModel, make_final_model
-from hpo.study.winner.finalists import choose_winner, train_finalists
+from hpo.study.winner.final_model import make_final_model
+from hpo.study.winner.finalists import train_finalists
+from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track import Tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 
@@ -29,17 +28,13 @@ class Result:
     """How a study ended.
 
     Attributes:
-        history: all its trials.
-        winner: the best complete trial; None when every trial failed.
-        final_model: the winner's trained model; None where the objective keeps none.
-        report_path: the report to read.
+        verdict: what the search came to.
+        report: what was written of it.
         is_tracked: False when the tracker could not be reached with everything.
     """
 
-    history: History
-    winner: Trial | None
-    final_model: FinalModel | None
-    report_path: Path
+    verdict: Verdict
+    report: WrittenReport
     is_tracked: bool
 
 
@@ -68,33 +63,33 @@ def run_study(
             study.task_builder().tasks_of,
             study.config.study.trials,
             watching,
-            study.imported(record),
+            Notes(record).imports,
             study.race,
         )
         # Only the last rung, and the one before where the budget cut the last, may still be continued later.
         recent = [t for t in history if t.amount is not None and t.round >= history[-1].round - 1]
         study.folder.remove_states(study.task_builder().state_names(recent))
-        winner, final_model = _finish(study, record, dispatcher)
+        verdict = _finish(study, record, dispatcher)
         study.folder.remove_states(study.task_builder().state_names(recent))
-        report = write_report(study, record)
+        report = write_report(study, record, verdict)
         if tracker is not None:
-            close_in_tracker(study, record, tracker, report)
+            close_in_tracker(study, record, tracker, verdict, report)
     finally:
         if tracker is not None:
             if report is None:
                 interrupt_in_tracker(study, record, tracker)
             # Whoever interrupts does not wait for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
-    return Result(history, winner, final_model, report.paths[0], is_tracked)
+    return Result(verdict, report, is_tracked)
 
 
-def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> tuple[Trial | None, FinalModel | None]:
+def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:
     """Train what comes after the search; should that fail, what was searched is still reported."""
     try:
         train_finalists(study, record, dispatcher)
-        winner = choose_winner(study, record)
-        return winner, make_final_model(study, record, dispatcher, winner) if winner else None
+        verdict = read_verdict(study, record)
+        return replace(verdict, model=make_final_model(study, record, dispatcher, verdict))
     except BaseException:
         # An interruption too: the search is over and has its report.
-        write_report(study, record, has_page=False)
+        write_report(study, record, read_verdict(study, record), has_page=False)
         raise

@@ -12,10 +12,12 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search
 from hpo.engine.trials.table import TIMES
-from hpo.report import write_report
+from hpo.report.write import write_report
 from hpo.study.folder import StudyFolder
+from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.preparation import prepare_study
+from hpo.study.winner.verdict import read_verdict
 from tests.toy import CONFIG
 
 REPOSITORY = Path(__file__).parents[1]
@@ -151,8 +153,8 @@ def run_toy(folder, config, dispatcher=None):
     record = open_study(study)
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
     tasks_of, trials = study.task_builder().tasks_of, study.config.study.trials
-    search(study.strategy, record, dispatcher, tasks_of, trials, (), study.imported(record), study.race)
-    write_report(study, record, has_page=False)
+    search(study.strategy, record, dispatcher, tasks_of, trials, (), Notes(record).imports, study.race)
+    write_report(study, record, read_verdict(study, record), has_page=False)
     record.close()
     return rows(study.folder.trials_path)
 

@@ -11,11 +11,12 @@ from mlflow import MlflowClient
 
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.report import write_report
+from hpo.report.write import write_report
 from hpo.run import run_study
 from hpo.study.folder import StudyFolder
 from hpo.study.opening import open_study, read_study
 from hpo.study.preparation import prepare_study
+from hpo.study.winner.verdict import read_verdict
 from hpo.track import make_tracker
 from hpo.track.messages import dropped
 from hpo.track.mlflow.store import absolute_uri
@@ -71,7 +72,8 @@ def synchronise(study):
     record = read_study(study)
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     open_in_tracker(study, record, tracker)
-    close_in_tracker(study, record, tracker, write_report(study, record, has_page=False))
+    verdict = read_verdict(study, record)
+    close_in_tracker(study, record, tracker, verdict, write_report(study, record, verdict, has_page=False))
     record.close()
     return tracker.close()
 

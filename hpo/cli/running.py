@@ -1,11 +1,12 @@
 """Runs a checked study in front of a person: workers, record, tracker, progress, signals, and what to type next."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
+from typing import Any
 
 from hpo.cli.progress import Progress
 from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
-from hpo.config.documents import read_json
 from hpo.engine.dispatch import make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import is_over
@@ -14,10 +15,10 @@ from hpo.errors import MachineError
 from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.study.folder import shown
+from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.study import Study
-from hpo.study.winner.final_model import has_final_model
-from hpo.study.winner.finalists import are_finalists_done
+from hpo.study.winner.verdict import lacks_model, read_verdict
 from hpo.track import make_tracker, refuse_bad_uri
 
 # Share of the workers' time from which on it is worth a hint.
@@ -39,7 +40,7 @@ def run_to_the_end(study: Study) -> int:
         # Everything is closed. Threads that are left, of Ray's start or of an objective, must not hold the process.
         leave(128 + stopped.number)
     _conclude(study, result)
-    return 0 if result.winner else 1
+    return 0 if result.verdict.winner else 1
 
 
 def _run(study: Study, stopping: Stopping) -> Result:
@@ -72,8 +73,10 @@ def _run(study: Study, stopping: Stopping) -> Result:
 
 
 def _has_work(study: Study, record: Record) -> bool:
-    is_searched = is_over(study.strategy, record, study.config.study.trials, study.imported(record))
-    return not (is_searched and are_finalists_done(study, record) and has_final_model(study, record))
+    if not is_over(study.strategy, record, study.config.study.trials, Notes(record).imports):
+        return True
+    verdict = read_verdict(study, record)
+    return not verdict.are_finalists_trained or lacks_model(study, verdict)
 
 
 def _last_words(study: Study, progress: Progress) -> str:
@@ -101,31 +104,31 @@ def _announce(study: Study) -> None:
 
 def _conclude(study: Study, result: Result) -> None:
     name, metric = study.reference, study.config.study.metric
-    failed = sum(trial.state == "failed" for trial in result.history)
-    print(f"\n{len(result.history)} trials, {failed} failed")
-    if not result.history:
+    history, winner = result.verdict.history, result.verdict.winner
+    failed = sum(trial.state == "failed" for trial in history)
+    print(f"\n{len(history)} trials, {failed} failed")
+    if not history:
         print("nothing was left to try: all points of the space are known already")
-    elif result.winner is None:
-        errors = [trial.error for trial in result.history if trial.error]
+    elif winner is None:
+        errors = [trial.error for trial in history if trial.error]
         print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
     else:
-        assert result.winner.score is not None
-        print(f"winner: trial {result.winner.number}, {metric} {result.winner.score:.4f}")
-        for key, value in result.winner.point.items():
+        assert winner.score is not None
+        print(f"winner: trial {winner.number}, {metric} {winner.score:.4f}")
+        for key, value in winner.point.items():
             print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
-    _tell_workers(study)
-    print(f"report: {shown(result.report_path)}")
+    _tell_workers(study, result.report.summary["cost"])
+    print(f"report: {shown(result.report.paths[0])}")
     if not result.is_tracked:
         print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
-    if result.winner is not None and study.plan is not None and "test" in study.plan.parts:
+    if winner is not None and study.plan is not None and "test" in study.plan.parts:
         print(f"next:   hpo test {name}      (opens the test part, once)")
     if study.config.track.name == "mlflow":
         print("        hpo ui")
 
 
-def _tell_workers(study: Study) -> None:
+def _tell_workers(study: Study, cost: Mapping[str, Any]) -> None:
     """Say how long simulated workers took, and that workers stood idle for want of points to try."""
-    cost = read_json(study.folder.path / "report.json")["cost"]
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return

@@ -12,7 +12,7 @@ from hpo.errors import DataError, StudyError
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study
-from hpo.study.winner.final_model import has_final_model, noted_final_model
+from hpo.study.winner.verdict import read_verdict
 
 # A folder of weights does not say what wrote it.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
@@ -73,11 +73,11 @@ def find_model(name: str) -> TrainedModel:
         raise StudyError(f"MODEL: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = load_study(name)
     record = read_study(study)
-    model, is_current = noted_final_model(record), has_final_model(study, record)
+    model = read_verdict(study, record).model
     record.close()
     if not study.keeps_models:
         raise StudyError(f"MODEL: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
-    if model is None or not is_current:
+    if model is None:
         raise StudyError(
             f"MODEL: study '{name}' has no final model, or another than its report knows; `hpo resume {name}` trains it"
         )

@@ -11,8 +11,10 @@ from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import read_rows
+from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.study.folder import StudyFolder, find_study, shown
+from hpo.study.winner.verdict import recorded_winner
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class FinishedStudy:
         label: the study's name.
         config: its frozen configuration.
         search: losses and seconds of its trials.
-        winner: number of its best trial; None where none completed.
+        winner: number of its winner, as its report names it; None where no trial is complete.
         folds: the winner's score on each fold, by the fold's name.
         data: what tells whether two studies were scored on the same examples.
     """
@@ -98,33 +100,40 @@ def _read(folder: StudyFolder) -> FinishedStudy:
         raise StudyError(
             f"study: {shown(folder.trials_path)} is missing; write it with `hpo report {config.study.name}`"
         )
-    sign = -1.0 if config.study.direction == "maximize" else 1.0
-    rows = read_rows(shown(folder.trials_path), ("score", "state", "seconds"))
-    losses, seconds = [], []
-    for line, row in enumerate(rows, start=2):
-        try:
-            losses.append(sign * float(row["score"]) if row["state"] == "complete" else math.inf)
-            seconds.append(float(row["seconds"] or 0))
-        except (KeyError, TypeError, ValueError) as error:
-            raise StudyError(
-                f"{shown(folder.trials_path)}:{line}: is no row of a trials.csv; write it again with `hpo report "
-                f"{config.study.name}`"
-            ) from error
-    best = min(range(len(rows)), key=lambda place: losses[place], default=None)
-    winner = None if best is None or not math.isfinite(losses[best]) else best
-    folds = {} if winner is None else _folds(rows[winner])
+    rows = read_rows(shown(folder.trials_path), ("number", "score", "state", "seconds"))
+    try:
+        amounts = [int(row.get("amount") or 0) for row in rows]
+        # What was trained for less does not compare with what was trained to the end.
+        losses = [
+            loss_of(float(row["score"]), config.study.direction)
+            if row["state"] == "complete" and amount == max(amounts)
+            else math.inf
+            for row, amount in zip(rows, amounts, strict=True)
+        ]
+        seconds = [float(row["seconds"] or 0) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise StudyError(
+            f"{shown(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
+            f"{config.study.name}`"
+        ) from error
+    report = _report(folder)
+    winner = recorded_winner(rows, report, config.study.direction)
+    number, folds = (None, {}) if winner is None else (int(winner["number"]), _folds(winner))
     search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))
-    return FinishedStudy(config.study.name, config, search, winner, folds, _data(folder, config))
+    return FinishedStudy(config.study.name, config, search, number, folds, _data(report, config))
 
 
 def _folds(row: Mapping[str, str]) -> dict[str, float]:
     return {name: float(value) for name, value in row.items() if name.startswith("fold_") and value}
 
 
-def _data(folder: StudyFolder, config: StudyConfig) -> dict[str, Any]:
+def _report(folder: StudyFolder) -> dict[str, Any]:
+    path = folder.path / "report.json"
+    return read_json(path) if path.exists() else {}
+
+
+def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
     """Return the fingerprints of the split's parts; where there is none, what the objective was told of its data."""
-    report_path = folder.path / "report.json"
-    report = read_json(report_path) if report_path.exists() else {}
     split = (report.get("data") or {}).get("split") or {}
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
     if parts:

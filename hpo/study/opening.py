@@ -15,9 +15,9 @@ from hpo.engine.trials.trial import Direction, TaskLayout
 from hpo.errors import StudyError
 from hpo.study.basis.changes import (
     Basis,
+    allowed_change,
     changed_config,
     changed_data,
-    note_allowed,
     refuse_changes,
     refuse_other_config,
 )
@@ -25,8 +25,8 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder, shown
-from hpo.study.imports import to_notes
 from hpo.study.made_here import remember
+from hpo.study.notes import Notes
 from hpo.study.study import Study
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,10 @@ def open_study(study: Study) -> Record:
     record = _continue(study) if study.folder.exists else _create(study)
     if study.plan:
         indices, data_dir = study.plan.development, study.folder.data_dir
-        prepare_data(study.objective, study.config.trial, indices, data_dir, record)
+        notes = Notes(record)
+        written = prepare_data(study.objective, study.config.trial, indices, data_dir, notes.data_hashes)
+        if written is not None:
+            notes.write_data_hashes(written)
     study.folder.freeze(study.config)
     remember(study.config)
     return record
@@ -70,7 +73,7 @@ def read_study(study: Study) -> Record:
         raise DamagedRecordError(
             f"{error}; `hpo resume {study.reference}` puts its backup in its place, if that is sound"
         ) from error
-    changed = changed_config(Basis.noted(record, study.config).config, study.config.to_dict())
+    changed = changed_config(Notes(record).basis(study.config).config, study.config.to_dict())
     if changed:
         raise StudyError(
             f"{shown(study.folder.config_path)}: is not what the study was started with "
@@ -86,11 +89,11 @@ def _create(study: Study) -> Record:
     study.folder.make()
     study.folder.remove_unfinished()
     # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.
-    from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, create_record
+    from hpo.engine.record.storage import LAST_NOTE, create_record
 
     record = create_record(*_record_arguments(study), is_own=study.config.study.storage is None)
-    record.note(FIRST_NOTE, to_notes(study.imports))
-    basis.note(record)
+    Notes(record).write_imports(study.imports)
+    Notes(record).write_basis(basis)
     study.folder.write_json(study.folder.environment_path, environment)
     record.note(LAST_NOTE, uuid.uuid4().hex)
     return record
@@ -105,7 +108,7 @@ def _continue(study: Study) -> Record:
 
     record = continue_record(*_record_arguments(study), is_own=study.config.study.storage is None)
     _refuse_smaller_budget(study, record)
-    before, now = Basis.noted(record, frozen), _basis(study)
+    before, now = Notes(record).basis(frozen), _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
     changes, versions = before.changes_to(now), before.other_versions(now)
     for version in versions:
@@ -117,9 +120,10 @@ def _continue(study: Study) -> Record:
         # Before it is noted: killed in between, the study has changed as by an edit, and is refused as that.
         study.folder.freeze(study.config)
     if changes or versions:
-        note_allowed(record, before, now)
+        Notes(record).write_allowed(allowed_change(before, now, record.trials()))
+        Notes(record).write_basis(now)
     elif before.code is None or before.code.pieces is None:
-        now.note(record)
+        Notes(record).write_basis(now)
     return record
 
 
@@ -143,7 +147,7 @@ def _data(study: Study) -> dict[str, Any] | None:
 
 
 def _refuse_other_data(study: Study, record: Record) -> None:
-    changed = changed_data(record.noted("data"), _data(study))
+    changed = changed_data(Notes(record).basis(study.config).data, _data(study))
     if changed:
         raise StudyError(
             f"study '{study.config.study.name}': the data has changed since it was started (part "

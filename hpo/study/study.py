@@ -1,13 +1,12 @@
 """A study: configuration, space, strategy, objective, split; a value."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.race import Race
-from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
 from hpo.engine.training.examples import Examples
@@ -15,13 +14,9 @@ from hpo.engine.training.objective import Objective
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
-from hpo.study.basis.changes import (
-    allowed_changes,
-    config_as_of,
-)
+from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.environment import refuse_incomplete
 from hpo.study.folder import RUNS, StudyFolder, shown
-from hpo.study.imports import from_notes
 
 
 @dataclass(frozen=True)
@@ -93,14 +88,9 @@ class Study:
         refuse_incomplete(found, shown(self.folder.environment_path))
         return found
 
-    def as_of(self, record: Record, trial: Trial) -> Self:
+    def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
         """Return the study as it was when this trial was trained: without what was changed, and allowed, later."""
-        allowed = allowed_changes(record)
         return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
-
-    def imported(self, record: Record) -> list[Trial]:
-        """Return the trials that were imported when the study was created, whatever became of where they came from."""
-        return from_notes(record.noted("imports"))
 
     @property
     def reference(self) -> str:

@@ -14,10 +14,10 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
-from hpo.report import Report
+from hpo.report.write import WrittenReport
+from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
-from hpo.study.winner.final_model import has_final_model, noted_final_model
-from hpo.study.winner.finalists import choose_winner
+from hpo.study.winner.verdict import Verdict
 from hpo.track import Tracker
 from hpo.track import messages as track
 from hpo.track.note import Links, study_note
@@ -34,7 +34,7 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
     curves = [f"{study.layout.name(0)}/{config.study.metric}"]
     shown = track.Shown(note, study.space.keys, curves, config.study.direction)
     began = min((trial.started for trial in history if trial.started), default=time.time())
-    name, study_id = config.study.name, record.noted("id")
+    name, study_id = config.study.name, Notes(record).study_id or ""
     tracker.send(track.open_study(name, study_id, _params(study), _tags(study), _datasets(study), shown, began))
     for trial in history:
         tracker.trial_opened(trial)
@@ -43,23 +43,24 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
         tracker.trial_finished(trial)
 
 
-def close_in_tracker(study: Study, record: Record, tracker: Tracker, report: Report) -> None:
+def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Verdict, report: WrittenReport) -> None:
     """Send what is known once nothing is trained any more: the winner's model, the report, and how the study ended."""
-    history, winner = record.history(), choose_winner(study, record)
+    history, winner = verdict.history, verdict.winner
     tracker.send(track.stop_trials(track.dropped(list(history))))
-    reason = _why_no_model(study, record, winner)
+    reason = _why_no_model(study, verdict)
     if reason:
         tracker.send(track.tag_study({"hpo.model": f"none: {reason}"}))
     else:
         assert winner is not None
-        tracker.send(track.register_model(study.config.study.name, _model(study, record, winner)))
+        assert verdict.model is not None
+        tracker.send(track.register_model(study.config.study.name, _model(study, record, winner, verdict.model)))
     ending = track.Ending(
         closing_status(study, record),
         max((trial.ended for trial in history if trial.ended), default=time.time()),
         report.metrics,
         study_note(study, history, winner, _LINKS, is_running=False),
         [str(path) for path in report.paths],
-        list(_best_so_far(history, winner, study.config.study.direction)),
+        list(_best_so_far(history, winner)),
     )
     tracker.send(track.close_study(ending))
 
@@ -77,7 +78,7 @@ def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None
 
 def closing_status(study: Study, record: Record) -> str:
     """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
-    if not is_over(study.strategy, record, study.config.study.trials, study.imported(record)):
+    if not is_over(study.strategy, record, study.config.study.trials, Notes(record).imports):
         return "KILLED"
     return "FINISHED" if record.history().best() else "FAILED"
 
@@ -118,24 +119,23 @@ def _datasets(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def _why_no_model(study: Study, record: Record, winner: Trial | None) -> str | None:
+def _why_no_model(study: Study, verdict: Verdict) -> str | None:
     module = study.config.objective.partition(":")[0]
-    if winner is None:
+    if verdict.winner is None:
         return "no trial is complete"
     if not study.keeps_models:
         return f"{module} keeps no models: it has no run_test"
     if study.objective.predict is None:
         return f"{module} has no function 'predict'"
-    if study.plan is None or not has_final_model(study, record):
+    if verdict.model is None:
         return "the study has no final model yet"
     return None
 
 
-def _model(study: Study, record: Record, winner: Trial) -> track.Model:
-    final, objective = noted_final_model(record), study.objective
-    assert final is not None
+def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> track.Model:
+    objective = study.objective
     describe = objective.describe_prediction
-    config = study.as_of(record, winner).config.trial_config(winner.point)
+    config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
     prediction = describe(config) if describe else {"inputs": "text", "options": {}}
     packages = study.environment()["packages"]
     return track.Model(
@@ -149,13 +149,12 @@ def _model(study: Study, record: Record, winner: Trial) -> track.Model:
     )
 
 
-def _best_so_far(history: History, winner: Trial | None, direction: str) -> Iterator[tuple[int, float, float]]:
+def _best_so_far(history: History, winner: Trial | None) -> Iterator[tuple[int, float, float]]:
     """Yield number, score and end of every trial that is better than all before it, and last the winner's score."""
-    sign = 1 if direction == "maximize" else -1
-    best = -math.inf
+    best = math.inf
     for trial in history:
-        if trial.state == "complete" and trial.score is not None and sign * trial.score > best:
-            best = sign * trial.score
+        if trial.state == "complete" and trial.score is not None and trial.loss < best:
+            best = trial.loss
             yield trial.number, trial.score, trial.ended or 0.0
     if winner is not None and winner.score is not None:
         yield len(history), winner.score, max(trial.ended or 0.0 for trial in history)

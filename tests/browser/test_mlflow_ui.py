@@ -128,12 +128,12 @@ def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduc
     browser.wait_for("Winner: trial")
     browser.click("Show more")
     text = browser.wait_for("best trials", "Child runs", "0099")
-    winner = result.winner
+    winner = result.verdict.winner
     assert f"Winner: trial {winner.number}, accuracy {winner.score:.4f}" in text
     assert "100 of 100 trials" in text
     assert f"hpo reproduce runs:/{parent.info.run_id}" in text
     assert f"hpo reproduce {study[0].reference}" in text
-    best = [trial for trial in result.history.ranked(5) if trial.state == "complete"]
+    best = [trial for trial in result.verdict.history.ranked(5) if trial.state == "complete"]
     cells = browser.evaluate(
         "[...document.querySelectorAll('table tbody tr')].map(row => row.innerText.split('\\t')[0])"
     )
@@ -154,8 +154,8 @@ def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study
     browser.open(ui.address)
     browser.wait_for("Winner: trial")
     find = "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === '{}').href"
-    browser.open(browser.evaluate(find.format(f"trial {result.winner.number}")))
-    browser.wait_for(f"{result.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
+    browser.open(browser.evaluate(find.format(f"trial {result.verdict.winner.number}")))
+    browser.wait_for(f"{result.verdict.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
 
 
 def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, study, picture):
@@ -182,7 +182,7 @@ def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_t
     rows = "[...document.querySelectorAll('[role=row] a')].map(e => e.innerText.trim()).filter(t => /^\\d{4} /.test(t))"
     browser.wait(lambda: len(browser.evaluate(rows)) > 10, "rows")
     numbers = [int(name[:4]) for name in browser.evaluate(rows)[:10]]
-    scores = {trial.number: trial.score for trial in result.history}
+    scores = {trial.number: trial.score for trial in result.verdict.history}
     assert [scores[number] for number in numbers] == sorted(scores.values(), key=lambda s: -(s or 0))[:10]
 
 
@@ -209,7 +209,7 @@ def test_the_report_opens_from_the_artifacts(ui, browser, study, picture):
 def test_the_winner_is_the_champion_of_the_registry(ui, browser, study, picture):
     browser.open(f"{ui.base}/#/models/reviews")
     text = browser.wait_for("Version 1", "champion")
-    assert f"hpo.trial : {study[1].winner.number}" in " ".join(text.split())
+    assert f"hpo.trial : {study[1].verdict.winner.number}" in " ".join(text.split())
 
 
 def test_the_experiment_has_its_models(ui, browser, study, picture):
@@ -220,7 +220,7 @@ def test_the_experiment_has_its_models(ui, browser, study, picture):
 
 def test_a_failed_trial_shows_its_error(ui, browser, study, picture):
     _, result = study
-    failed = next(trial for trial in result.history if trial.state == "failed")
+    failed = next(trial for trial in result.verdict.history if trial.state == "failed")
     _, children = runs_of(study[0])
     child = children[failed.number]
     browser.open(f"{ui.base}/#/experiments/{child.info.experiment_id}/runs/{child.info.run_id}/artifacts")
@@ -243,8 +243,8 @@ def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, stu
         browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") is not None, "the server", seconds=60)
         assert ui.status("evil.example") == 403
         browser.open(ui.address)
-        text = browser.wait_for(f"Best Trial (number={study[1].winner.number})")
-        assert f"{study[1].winner.score}" in text
+        text = browser.wait_for(f"Best Trial (number={study[1].verdict.winner.number})")
+        assert f"{study[1].verdict.winner.score}" in text
         assert "words.lr" in text
         request = urllib.request.Request(f"{ui.base}/api/studies/1", method="DELETE")
         with pytest.raises(urllib.error.HTTPError, match="403"):

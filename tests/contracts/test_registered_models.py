@@ -67,7 +67,7 @@ def test_the_champion_is_the_winner_and_stands_on_the_study_s_page(reviews, in_f
     (version,) = versions(client)
     parent, _ = runs_of(study)
     assert client.get_registered_model("reviews").aliases == {"champion": int(version.version)}
-    assert version.tags["hpo.trial"] == str(result.winner.number)
+    assert version.tags["hpo.trial"] == str(result.verdict.winner.number)
     assert version.run_id == parent.info.run_id
     assert parent.data.tags["hpo.model"] == f"models:/reviews/{version.version}"
     (output,) = parent.outputs.model_outputs

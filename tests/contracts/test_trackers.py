@@ -51,7 +51,7 @@ def test_mlflow_shows_what_the_record_holds(finished_run):
 def test_a_child_is_named_by_its_number_and_point(finished_run):
     study, result = finished_run
     _, children = runs_of(study)
-    for trial in result.history:
+    for trial in result.verdict.history:
         assert children[trial.number].info.run_name.startswith(f"{trial.number:04d} ")
         assert children[trial.number].data.metrics["trial"] == trial.number
 
@@ -71,7 +71,7 @@ def test_names_are_short_and_bounded(point, name):
 
 def test_a_failed_trial_says_why(finished_run):
     study, result = finished_run
-    failed = [trial for trial in result.history if trial.state == "failed"]
+    failed = [trial for trial in result.verdict.history if trial.state == "failed"]
     assert failed, "the toy objective fails now and then"
     _, children = runs_of(study)
     child = children[failed[0].number]
@@ -87,7 +87,7 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert parent.data.tags["hpo.strategy"] == "evolutionary"
     assert parent.data.tags["hpo.seed"] == "0"
     assert parent.data.params["strategy.population"] == "6"
-    assert parent.data.metrics["best_score"] == result.winner.score
+    assert parent.data.metrics["best_score"] == result.verdict.winner.score
     artifacts = {item.path for item in MlflowClient(study.config.track.uri).list_artifacts(parent.info.run_id)}
     assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
 
@@ -97,23 +97,25 @@ def test_scores_stand_against_the_number_of_the_trial(finished_run):
     parent, _ = runs_of(study)
     client = MlflowClient(study.config.track.uri)
     points = client.get_metric_history(parent.info.run_id, "trial_score")
-    assert {p.step: p.value for p in points} == {t.number: t.score for t in result.history if t.score is not None}
+    assert {p.step: p.value for p in points} == {
+        t.number: t.score for t in result.verdict.history if t.score is not None
+    }
     best = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, "best_score")]
     assert [value for _, value in best] == sorted(value for _, value in best)
-    assert best[-1] == (len(result.history), result.winner.score)
+    assert best[-1] == (len(result.verdict.history), result.verdict.winner.score)
 
 
 def test_the_note_tells_the_winner_the_best_and_how_to_reproduce(finished_run):
     study, result = finished_run
     parent, children = runs_of(study)
     note = parent.data.tags["mlflow.note.content"]
-    winner = result.winner
+    winner = result.verdict.winner
     assert note.startswith(f"**Winner: [trial {winner.number}](#/experiments/")
     assert f"{winner.score:.4f}" in note.splitlines()[0]
     assert f"hpo reproduce runs:/{parent.info.run_id}" in note
     assert "14 of 14 trials" in note
     assert "@@" not in note
-    best = [trial for trial in result.history.ranked(5) if trial.state == "complete"]
+    best = [trial for trial in result.verdict.history.ranked(5) if trial.state == "complete"]
     rows = [line for line in note.splitlines() if line.startswith("| [")]
     assert [row.partition("]")[0] for row in rows] == [f"| [{trial.number}" for trial in best]
     assert all(children[trial.number].info.run_id in row for trial, row in zip(best, rows, strict=True))
@@ -202,7 +204,7 @@ def test_what_was_stopped_early_is_shown_as_killed(folder):
     split = config | {"race_after": 2, "race_level": 0.3}
     raced = tracked_study(folder, trials=14, objective="tests.toy_data:noisy", split=split)
     result = run(raced)
-    assert any(trial.state == "stopped" for trial in result.history)
+    assert any(trial.state == "stopped" for trial in result.verdict.history)
     assert_shows_the_record(raced)
 
 
@@ -210,8 +212,8 @@ def test_trials_that_halving_does_not_train_on_are_shown_as_killed(folder):
     study = tracked_study(folder, trials=7, strategy="successive_halving", objective="tests.toy:continued")
     result = run(study)
     _, children = runs_of(study)
-    longest = {trial.number for trial in result.history if trial.amount == 4}
-    continued = {trial.continues for trial in result.history}
+    longest = {trial.number for trial in result.verdict.history if trial.amount == 4}
+    continued = {trial.continues for trial in result.verdict.history}
     killed = {number for number, child in children.items() if child.info.status == "KILLED"}
     assert killed == set(children) - longest - continued
     assert len(killed) == 3

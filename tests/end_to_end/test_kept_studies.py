@@ -61,3 +61,14 @@ def test_its_test_part_is_opened(kept, capsys):
     kept("holdout")
     code, out, err = hpo(capsys, "test", "holdout")
     assert (code, "opened 1 time" in out) == (0, True), out + err
+
+
+def test_a_comparison_takes_their_own_winners(kept, capsys):
+    """With finalists that is not the trial of the best score, nor with halving one that was trained for less."""
+    names = ("holdout", "folds", "halving")
+    reports = [json.loads((kept(name) / "report.json").read_text()) for name in names]
+    code, out, err = hpo(capsys, "compare", *names)
+    assert code == 0, out + err
+    comparison = json.loads(Path("runs/compare-holdout-folds-halving/comparison.json").read_text())
+    assert [winner["trial"] for winner in comparison["winners"]] == [report["winner"]["number"] for report in reports]
+    assert reports[0]["winner"]["score"] < max(trial["score"] for trial in reports[0]["top"])

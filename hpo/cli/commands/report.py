@@ -39,17 +39,19 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _write(given: argparse.Namespace) -> int:
-    from hpo.report import write_checklist, write_latex, write_report
     from hpo.report.publish import publish
+    from hpo.report.write import write_checklist, write_latex, write_report
     from hpo.study.folder import shown
     from hpo.study.preparation import load_study
+    from hpo.study.winner.verdict import read_verdict
 
     study = load_study(given.study)
     if given.said:
         with study.folder.lock():
             study = replace(study, config=study.config.with_report(_said(given.said)))
             study.folder.freeze(study.config)
-    report = write_report(study, read_study(study))
+    record = read_study(study)
+    report = write_report(study, record, read_verdict(study, record))
     paths: list[Path] = list(report.paths)
     paths += [write_checklist(study)] if given.checklist else []
     paths += [write_latex(study)] if given.latex else []

@@ -9,7 +9,7 @@ from hpo.study.opening import read_study
 
 if TYPE_CHECKING:
     from hpo.engine.record.record import Record
-    from hpo.report import Report
+    from hpo.report.write import WrittenReport
     from hpo.study.study import Study
     from hpo.track.mlflow.contents import Contents
 
@@ -23,9 +23,11 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.cli.config.compose import compose_config
     from hpo.config.study_config import config_from_dict
-    from hpo.report import write_report
+    from hpo.report.write import write_report
     from hpo.study.folder import find_study
+    from hpo.study.notes import Notes
     from hpo.study.preparation import load_study
+    from hpo.study.winner.verdict import read_verdict
     from hpo.track import make_tracker, tracking_uri
     from hpo.track.mlflow.contents import read_contents
     from hpo.track.projection import close_in_tracker, open_in_tracker
@@ -38,17 +40,18 @@ def run(arguments: Sequence[str]) -> int:
         tracker = make_tracker(study.config, study.layout, study.folder.path)
         assert tracker is not None
         open_in_tracker(study, record, tracker)
-        report = write_report(study, record)
-        close_in_tracker(study, record, tracker, report)
+        verdict = read_verdict(study, record)
+        report = write_report(study, record, verdict)
+        close_in_tracker(study, record, tracker, verdict, report)
         # Whoever asks for it waits as long as anything arrives.
         is_sent = tracker.close(math.inf)
     if not is_sent:
         print(f"{len(record.history())} trials could not be sent to {study.config.track.uri}")
         return 1
-    return _tell(study, record, read_contents(tracking_uri(study.config), record.noted("id")), report)
+    return _tell(study, record, read_contents(tracking_uri(study.config), Notes(record).study_id or ""), report)
 
 
-def _tell(study: "Study", record: "Record", contents: "Contents", report: "Report") -> int:
+def _tell(study: "Study", record: "Record", contents: "Contents", report: "WrittenReport") -> int:
     """Say what MLflow has; return 1 where that is not what the record has."""
     uri, number = study.config.track.uri, len(record.history())
     missing = [path.name for path in report.paths if path.name not in contents.files]

@@ -5,23 +5,21 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.record.record import Record
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.fields import missing, reason_missing
 from hpo.study.folder import shown
+from hpo.study.notes import FinalModel
 from hpo.study.study import Study
-from hpo.study.winner.final_model import noted_final_model
 
 # Of the interval that stands beside a mean.
 _LEVEL = 0.95
 NO_WINNER = "no trial is complete, so there is no winner"
 
 
-def describe_winner(study: Study, record: Record, winner: Trial) -> dict[str, Any]:
+def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> dict[str, Any]:
     """Return the winner's point, how it scored on each task, and where its configuration and its model are."""
     metric = study.config.study.metric
     values = winner.values(metric)
-    model = noted_final_model(record)
     tasks = [study.layout.name(index) for index in sorted(winner.outcomes)]
     return {
         "number": winner.number,
@@ -84,18 +82,18 @@ def describe_overtuning(study: Study, winner: Mapping[str, Any] | None, test: An
     if winner is None or reason is not None:
         absent = missing(reason or NO_WINNER)
         return {"default_on_test": absent, "gap": absent}
-    metric, sign = study.config.study.metric, 1.0 if study.config.study.direction == "maximize" else -1.0
+    metric, direction = study.config.study.metric, study.config.study.direction
     default = test.get("default")
     return {
-        "gap": sign * (test["validation_score"] - test["metrics"][metric]),
-        "default_on_test": _against(default, test["metrics"][metric], metric, sign),
+        "gap": loss_of(test["metrics"][metric] - test["validation_score"], direction),
+        "default_on_test": _against(default, test["metrics"][metric], metric, direction),
     }
 
 
-def _against(default: Mapping[str, Any] | None, winner: float, metric: str, sign: float) -> dict[str, Any]:
+def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> dict[str, Any]:
     if not default:
         return missing("the default configuration was not scored in the same opening")
     if "error" in default:
         return missing(f"the default configuration has no score: {default['error']}")
     score = default["metrics"][metric]
-    return {"default": score, "winner": winner, "gain": sign * (winner - score)}
+    return {"default": score, "winner": winner, "gain": loss_of(score - winner, direction)}

@@ -4,14 +4,14 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.fields import missing
 from hpo.study.folder import shown
+from hpo.study.notes import Notes
 from hpo.study.study import Study
 
 
-def describe_study(study: Study, record: Record, trials: Sequence[Trial]) -> dict[str, Any]:
+def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> dict[str, Any]:
     """Return name, question, dates, seed, objective, budget and the command that runs it again."""
     config = study.config
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
@@ -23,7 +23,7 @@ def describe_study(study: Study, record: Record, trials: Sequence[Trial]) -> dic
     )
     return {
         "name": config.study.name,
-        "id": record.noted("id"),
+        "id": notes.study_id,
         "title": config.report.title or missing(f'say what it asks: hpo report {study.reference} report.title="..."'),
         "started": simulated or (not_trained if started is None else _date(started)),
         "ended": simulated or (not_trained if ended is None else _date(ended)),
@@ -31,7 +31,7 @@ def describe_study(study: Study, record: Record, trials: Sequence[Trial]) -> dic
         "objective": config.objective,
         "budget": {"trials": config.study.trials, "repeats": config.study.repeats, "hours": "not limited"},
         "intent": config.report.intent,
-        "allowed_changes": record.noted("allowed_changes") or [],
+        "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "rerun": rerun_command(study),
     }
 

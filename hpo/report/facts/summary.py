@@ -23,31 +23,32 @@ from hpo.report.facts.search import SEARCH_KEYS, describe_baselines, describe_se
 from hpo.report.facts.study import describe_environment, describe_study
 from hpo.report.facts.subject import Subject
 from hpo.report.part import Missing, part
+from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.finalists import choose_winner, describe_finalists
+from hpo.study.winner.finalists import describe_finalists
+from hpo.study.winner.verdict import Verdict
 
 # Rises with every change of report.json that a reader would notice.
 FORMAT = 2
 
 
-def summarise(study: Study, record: Record) -> dict[str, Any]:
+def summarise(study: Study, record: Record, verdict: Verdict) -> dict[str, Any]:
     """Return everything that is reported of a study, JSON-able; the same for the same record, on whatever day.
 
     What cannot be worked out stands there as missing, with the reason.
     """
     config = study.config
-    trials = record.trials()
-    winner = choose_winner(study, record)
+    trials, winner = verdict.trials, verdict.winner
     method = part(lambda: describe_method(study), no_method)
     comparison = _part(lambda: describe_comparison(study))
     test = describe_test(study)
-    described = _part(lambda: describe_winner(study, record, winner) if winner else missing(NO_WINNER))
+    described = _part(lambda: describe_winner(study, winner, verdict.model) if winner else missing(NO_WINNER))
     known_winner = described if reason_missing(described) is None else None
     scores = [trial.score for trial in trials if trial.state == "complete" and trial.score is not None]
-    search = _part(lambda: describe_search(study, trials, len(study.imported(record))))
+    search = _part(lambda: describe_search(study, trials, len(Notes(record).imports)))
     summary = {
         "format": FORMAT,
-        "study": describe_study(study, record, trials),
+        "study": describe_study(study, Notes(record), trials),
         "environment": describe_environment(study.environment()),
         "data": _part(lambda: describe_data(study)),
         "method": method,
@@ -56,7 +57,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         **(search if reason_missing(search) is None else dict.fromkeys(SEARCH_KEYS, search)),
         "baselines": _part(lambda: describe_baselines(study, trials, comparison)),
         "winner": described,
-        "top": [_short(trial) for trial in record.history().ranked(5) if trial.state == "complete"],
+        "top": [_short(trial) for trial in verdict.history.ranked(5) if trial.state == "complete"],
         "test": test,
         "best_so_far": _part(lambda: best_so_far(trials, winner.amount if winner else None)),
         "expected_performance": _part(
@@ -65,7 +66,7 @@ def summarise(study: Study, record: Record) -> dict[str, Any]:
         "curves": _part(lambda: describe_curves(study, winner)),
         "at_the_end": _part(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER)),
         "overtuning": _part(lambda: describe_overtuning(study, known_winner, test)),
-        "finalists": _part(lambda: describe_finalists(study, record))
+        "finalists": _part(lambda: describe_finalists(verdict.finalists, config.study.metric))
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
         "importance": _part(lambda: _importance(Subject.of(study, trials, winner))),

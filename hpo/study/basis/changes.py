@@ -3,19 +3,18 @@
 import datetime
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
-from hpo.engine.record.record import Record
+from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.source_code import Code
 
 # With any of these another study is meant: they decide which points there are, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
 _SHOWN = 5
-_ALLOWED = "allowed_changes"
 
 
 @dataclass(frozen=True)
@@ -32,24 +31,6 @@ class Basis:
     data: Mapping[str, Any] | None
     code: Code | None
 
-    @classmethod
-    def noted(cls, record: Record, frozen: StudyConfig) -> "Basis":
-        """Return what the study was started on, or was last allowed to go on with.
-
-        Args:
-            record: the study's.
-            frozen: the configuration in its folder, which is all that a study of an earlier version has.
-        """
-        code = record.noted("code")
-        config = record.noted("config") or frozen.to_dict()
-        return cls(config, record.noted("data"), None if code is None else Code.from_note(code))
-
-    def note(self, record: Record) -> None:
-        """Write it down."""
-        record.note("config", self.config)
-        record.note("data", self.data)
-        record.note("code", None if self.code is None else vars(self.code))
-
     def changes_to(self, now: "Basis") -> list[str]:
         """Return what is another in `now`, one line each."""
         changes = [f"config: {change}" for change in changed_config(self.config, now.config).values()]
@@ -61,6 +42,32 @@ class Basis:
         """Return which libraries, or Python, are of another version in `now`, one line each."""
         before, after = (basis.code.versions if basis.code else None for basis in (self, now))
         return [f"version: {change}" for change in _changed_names(before, after)]
+
+
+@dataclass(frozen=True)
+class AllowedChange:
+    """What had changed when a study went on all the same; JSON-able.
+
+    Attributes:
+        time: when it went on, ISO 8601.
+        changes: one line each.
+        trial: the objective's configuration that trials were given before.
+        threads: of a training, before.
+        trials: how many had been opened; None in studies of an early version.
+        unfinished: numbers of those that were not finished.
+    """
+
+    time: str
+    changes: Sequence[str]
+    trial: Mapping[str, Any] = field(default_factory=dict)
+    threads: int = 1
+    trials: int | None = None
+    unfinished: Sequence[int] = ()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `vars` of one was written as."""
+        return cls(**{name: value for name, value in values.items() if name in cls.__dataclass_fields__})
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
@@ -100,31 +107,24 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
         )
 
 
-def note_allowed(record: Record, before: Basis, now: Basis) -> None:
-    """Write down, with the time, that the study goes on although something has changed, and what it rests on now.
+def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
+    """Return what is written down when a study goes on although something has changed.
 
-    Noted as well is what `config_as_of` needs: what trainings were given before, how many trials had been opened, and
-    which of those were not finished.
+    Args:
+        before, now: what it rested on, and rests on now.
+        trials: of the study so far.
     """
-    trials = record.trials()
-    allowed = {
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "changes": [*before.changes_to(now), *before.other_versions(now)],
-        "trial": {name: branch for name, branch in before.config.items() if name not in SEARCH_SECTIONS},
-        "threads": before.config["dispatch"]["threads"],
-        "trials": len(trials),
-        "unfinished": [trial.number for trial in trials if trial.state == "running"],
-    }
-    record.note(_ALLOWED, [*allowed_changes(record), allowed])
-    now.note(record)
+    return AllowedChange(
+        time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        changes=[*before.changes_to(now), *before.other_versions(now)],
+        trial={name: branch for name, branch in before.config.items() if name not in SEARCH_SECTIONS},
+        threads=before.config["dispatch"]["threads"],
+        trials=len(trials),
+        unfinished=[trial.number for trial in trials if trial.state == "running"],
+    )
 
 
-def allowed_changes(record: Record) -> list[dict[str, Any]]:
-    """Return what `note_allowed` has noted, the earliest first."""
-    return record.noted(_ALLOWED) or []
-
-
-def config_as_of(config: StudyConfig, allowed: Sequence[Mapping[str, Any]], number: int) -> StudyConfig:
+def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
     """Return the configuration that a trial was trained with: without what was changed, and allowed, after it.
 
     Args:
@@ -133,11 +133,11 @@ def config_as_of(config: StudyConfig, allowed: Sequence[Mapping[str, Any]], numb
         number: the trial's. One that was not finished when something changed counts as trained after the change.
     """
     for change in allowed:
-        if number < change.get("trials", 0) and number not in change["unfinished"]:
+        if number < (change.trials or 0) and number not in change.unfinished:
             there = flatten(config.trial)
             # Where the data lie now: what they hold is told apart by fingerprints.
-            trial = replaced(change["trial"], {key: there[key] for key in DATA_SOURCES if key in there})
-            dispatch = config.dispatch.model_copy(update={"threads": change["threads"]})
+            trial = replaced(change.trial, {key: there[key] for key in DATA_SOURCES if key in there})
+            dispatch = config.dispatch.model_copy(update={"threads": change.threads})
             return config.model_copy(update={"trial": trial, "dispatch": dispatch})
     return config
 

@@ -7,25 +7,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.record.record import Record
 from hpo.engine.training.objective import Objective
 
 _log = logging.getLogger(__name__)
-_NOTE = "prepared"
 
 
 def prepare_data(
-    objective: Objective, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path, record: Record
-) -> None:
-    """Write the copy where there is none, or where its files are not those that were written."""
-    known = record.noted(_NOTE)
+    objective: Objective,
+    config: Mapping[str, Any],
+    indices: Sequence[int],
+    data_dir: Path,
+    known: Mapping[str, str] | None,
+) -> dict[str, str] | None:
+    """Write the copy where there is none, or where its files are not those that were written.
+
+    Args:
+        objective: which writes it.
+        config: the objective's.
+        indices: of the development examples.
+        data_dir: where it lies.
+        known: the hashes of the files that were written; None where nothing was, or it is not known.
+
+    Returns:
+        The hashes of the files; None where nothing was written.
+    """
     if data_dir.exists():
         if known is None or known.items() <= _hashes(data_dir).items():
-            return
+            return None
         _log.warning("%s: the workers' copy of the data was changed; it is written anew", data_dir)
         shutil.rmtree(data_dir)
-    if objective.write_development_data(config, indices, data_dir):
-        record.note(_NOTE, _hashes(data_dir))
+    return _hashes(data_dir) if objective.write_development_data(config, indices, data_dir) else None
 
 
 def _hashes(data_dir: Path) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.outcomes import outcomes
@@ -13,7 +12,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.table import Row, point_of
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
-from hpo.study.basis.changes import config_as_of
+from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import Study
@@ -77,7 +76,7 @@ def reproduce(
     return repetitions
 
 
-def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequence[Mapping[str, Any]]) -> list[Task]:
+def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequence[AllowedChange]) -> list[Task]:
     point = point_of(row, study.space)
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")

@@ -9,12 +9,13 @@ from typing import Any
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
 from hpo.engine.trials.table import Row, read_rows
-from hpo.engine.trials.trial import loss_of, rank
 from hpo.errors import StudyError
+from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import describe_environment
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.preparation import prepare_study
 from hpo.study.study import Study
+from hpo.study.winner.verdict import recorded_winner
 
 # What has to be the same for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
@@ -29,16 +30,16 @@ class Recorded:
         rows: of trials.csv.
         changes: what is not as it was, one line each; data first, then environment.
         is_same_machine: whether bit-identical scores can be asked for.
-        winner: number of the winner, as the report names it; None = the best row.
-        allowed: what had changed when the study went on all the same; see `hpo.study.basis.changes.note_allowed`.
+        winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
+        allowed: what had changed when the study went on all the same.
     """
 
     study: Study
     rows: Sequence[Row]
     changes: Sequence[str]
     is_same_machine: bool
-    winner: str | None = None
-    allowed: Sequence[Mapping[str, Any]] = ()
+    winner: Row | None = None
+    allowed: Sequence[AllowedChange] = ()
 
     def trials(self, which: str) -> Sequence[Row]:
         """Return the rows that `best`, a number or `all` stands for.
@@ -52,7 +53,7 @@ class Recorded:
         if which == "all":
             return complete
         if which == "best":
-            which = self.winner or self._best(complete)["number"]
+            return [self.winner] if self.winner else complete[:1]
         found = [row for row in complete if row["number"] == which]
         if not found:
             numbers = ", ".join(row["number"] for row in complete)
@@ -60,12 +61,6 @@ class Recorded:
                 f"--trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
             )
         return found
-
-    def _best(self, complete: Sequence[Row]) -> Row:
-        direction = self.study.config.study.direction
-        return min(
-            complete, key=lambda row: rank(amount_of(row), loss_of(float(row["score"]), direction), int(row["number"]))
-        )
 
 
 def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = None) -> Recorded:
@@ -90,11 +85,10 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
     rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *study.space.keys, *names))
     different, is_same_machine = changes_since(folder)
     data = list(_data_changes(report, study))
-    winner = _inner(report, "winner").get("number")
-    named = None if winner is None else str(winner)
+    winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so files that were changed are not noticed"]
     changes = [*missing, *data, *different]
-    return Recorded(study, rows, changes, is_same_machine and not data, named, _allowed(report))
+    return Recorded(study, rows, changes, is_same_machine and not data, winner, _allowed(report))
 
 
 def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
@@ -107,8 +101,8 @@ def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
     different = list(_environment_changes(environment, describe_environment()))
     is_same_machine = not any(change.startswith(_DECISIVE) for change in different)
     for change in _allowed(_report(folder)):
-        different += [f"allowed after {change.get('trials', 'some')} trials: {line}" for line in change["changes"]]
-        is_same_machine &= all(line.startswith("config:") for line in change["changes"])
+        different += [f"allowed after {change.trials or 'some'} trials: {line}" for line in change.changes]
+        is_same_machine &= all(line.startswith("config:") for line in change.changes)
     return different, is_same_machine
 
 
@@ -117,9 +111,10 @@ def _report(folder: StudyFolder) -> dict[str, Any]:
     return read_json(shown(path)) if path.exists() else {}
 
 
-def _allowed(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
     changes = _inner(report, "study").get("allowed_changes")
-    return [change for change in changes if _is_change(change)] if isinstance(changes, list) else []
+    known = [change for change in changes if _is_change(change)] if isinstance(changes, list) else []
+    return [AllowedChange.from_dict({"time": "", **change}) for change in known]
 
 
 def _is_change(value: Any) -> bool:
@@ -153,9 +148,9 @@ def refuse_tampered(folder: StudyFolder) -> None:
 def refuse_two_parts(folder: StudyFolder) -> None:
     """Raise StudyError where a search went on with another configuration: it cannot be run again as one."""
     for change in _allowed(_report(folder)):
-        if any(line.startswith("config:") for line in change["changes"]):
+        if any(line.startswith("config:") for line in change.changes):
             raise StudyError(
-                f"{folder}: its configuration was changed after {change.get('trials', 'some')} trials, so the "
+                f"{folder}: its configuration was changed after {change.trials or 'some'} trials, so the "
                 f"search cannot be run again as one; `hpo reproduce {folder} --trial all` trains its trials again"
             )
 

@@ -1,7 +1,7 @@
 """After the search: the winner's model, kept from its hold-out or trained once more on all folds together."""
 
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpo.engine.dispatch.outcomes import outcomes
 from hpo.engine.dispatch.protocol import Dispatcher
@@ -9,30 +9,12 @@ from hpo.engine.record.record import Record
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
+from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
-from hpo.study.winner.finalists import choose_winner
-
-_NOTE = "final"
+from hpo.study.winner.verdict import Verdict, lacks_model
 
 
-@dataclass(frozen=True)
-class FinalModel:
-    """The trained model of the winner.
-
-    Attributes:
-        trial: number of the winner.
-        checkpoint_dir: where its weights are, relative to the study's folder.
-        epochs: how many epochs it was trained for; None where the best checkpoint of a hold-out was kept.
-        seconds: wall time of the final training; 0 where there was none.
-    """
-
-    trial: int
-    checkpoint_dir: str
-    epochs: int | None
-    seconds: float
-
-
-def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winner: Trial) -> FinalModel | None:
+def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdict: Verdict) -> FinalModel | None:
     """Return the winner's model, trained where it has to be; None where the objective keeps no models.
 
     With folds, the winning configuration is trained once more on all of them together, for the mean of the
@@ -41,21 +23,21 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, winne
     Raises:
         StudyError: when the final training fails.
     """
-    if not study.keeps_models or study.plan is None:
-        return None
-    study = study.as_of(record, winner)
-    if study.num_folds == 1:
-        model = _kept_model(study, dispatcher, winner)
-    else:
-        if has_final_model(study, record):
-            return noted_final_model(record)
-        epochs = mean_best_epoch(winner)
-        ((_, outcome),) = outcomes(dispatcher, [study.task_builder().final_task(winner, epochs)])
-        if outcome.error:
-            raise StudyError(f"final training of trial {winner.number} failed: {outcome.error}")
-        model = FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
-    record.note(_NOTE, vars(model))
+    winner = verdict.winner
+    if winner is None or not lacks_model(study, verdict):
+        return verdict.model
+    study = study.as_of(Notes(record).allowed_changes, winner)
+    model = _kept_model(study, dispatcher, winner) if study.num_folds == 1 else _trained(study, dispatcher, winner)
+    Notes(record).write_final_model(model)
     return model
+
+
+def _trained(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
+    epochs = mean_best_epoch(winner)
+    ((_, outcome),) = outcomes(dispatcher, [study.task_builder().final_task(winner, epochs)])
+    if outcome.error:
+        raise StudyError(f"final training of trial {winner.number} failed: {outcome.error}")
+    return FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
 
 
 def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
@@ -67,25 +49,6 @@ def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalMod
     if outcome.error:
         raise StudyError(f"training the model of trial {winner.number} again failed: {outcome.error}")
     return FinalModel(winner.number, name, None, outcome.seconds)
-
-
-def has_final_model(study: Study, record: Record) -> bool:
-    """Return whether nothing is left to train for the final model."""
-    if not study.keeps_models or study.plan is None:
-        return True
-    winner, noted = choose_winner(study, record), noted_final_model(record)
-    if winner is None:
-        return True
-    if noted is None or noted.trial != winner.number or not study.folder.inside(noted.checkpoint_dir).exists():
-        return False
-    # Another model under its name is not the winner's.
-    return not study.folder.changed_files(noted.checkpoint_dir)
-
-
-def noted_final_model(record: Record) -> FinalModel | None:
-    """Return the final model that the record knows of, or None."""
-    noted = record.noted(_NOTE)
-    return FinalModel(**noted) if noted else None
 
 
 def mean_best_epoch(trial: Trial) -> int | None:

@@ -17,7 +17,8 @@ from hpo.engine.dispatch.protocol import Dispatcher
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.engine.trials.trial import Trial, finished
+from hpo.study.notes import Notes
 from hpo.study.study import Study
 
 
@@ -35,14 +36,14 @@ class Finalist:
     again: Trial
 
 
-def finalists(study: Study, record: Record) -> list[Finalist]:
+def read_finalists(study: Study, record: Record) -> list[Finalist]:
     """Return the finalists of the search as it stands, the best of the search first; empty where none are asked for."""
     config = study.config.study
-    found = []
+    found, notes = [], Notes(record)
     for trial in _candidates(record.history(), config.finalists):
         tasks = _tasks(study, record, trial)
-        noted = {task.index: record.noted(_name(task)) for task in tasks}
-        known = {index: Outcome.from_dict(values) for index, values in noted.items() if values is not None}
+        noted = {task.index: notes.finalist_outcome(task) for task in tasks}
+        known = {index: outcome for index, outcome in noted.items() if outcome is not None}
         again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
         if len(known) == len(tasks):
             again = finished(again, known, config.metric, config.direction)
@@ -54,37 +55,19 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
     """Train what is missing of the finalists; each outcome is in the record before the next is waited for."""
     missing = [
         task
-        for finalist in finalists(study, record)
+        for finalist in read_finalists(study, record)
         for task in _tasks(study, record, finalist.trial)
         if task.index not in finalist.again.outcomes
     ]
     for task, outcome in outcomes(dispatcher, missing):
-        record.note(_name(task), outcome.to_dict())
+        Notes(record).write_finalist_outcome(task, outcome)
 
 
-def choose_winner(study: Study, record: Record) -> Trial | None:
-    """Return the study's winner; None where no trial is complete.
-
-    Without finalists it is the best trial of the search. With them it is the one of the best mean on the fresh seeds;
-    ties go to the better one in the search. While finalists are missing there is the search's best.
-    """
-    known = finalists(study, record)
-    complete = [finalist for finalist in known if finalist.again.state == "complete"]
-    if not complete or any(finalist.again.state == "running" for finalist in known):
-        return record.history().best()
-    return min(complete, key=lambda finalist: finalist.again.loss).trial
-
-
-def are_finalists_done(study: Study, record: Record) -> bool:
-    """Return whether nothing is left to train of the finalists."""
-    return all(finalist.again.state != "running" for finalist in finalists(study, record))
-
-
-def describe_finalists(study: Study, record: Record) -> list[dict[str, Any]]:
-    """Return one JSON-able dict a finalist: its scores in the search and on fresh seeds, with their spread."""
+def describe_finalists(finalists: Sequence[Finalist], metric: str) -> list[dict[str, Any]]:
+    """Return one JSON-able dict per finalist: its scores in the search and on fresh seeds, with their spread."""
     described = []
-    for finalist in finalists(study, record):
-        values = finalist.again.values(study.config.study.metric)
+    for finalist in finalists:
+        values = finalist.again.values(metric)
         described.append(
             {
                 "number": finalist.trial.number,
@@ -106,10 +89,6 @@ def _candidates(history: History, count: int) -> Sequence[Trial]:
 
 
 def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:
-    config, builder = study.config.study, study.as_of(record, trial).task_builder()
+    config, builder = study.config.study, study.as_of(Notes(record).allowed_changes, trial).task_builder()
     repeats = range(config.repeats, config.repeats + config.finalist_repeats)
     return [task for repeat in repeats for task in builder.again(trial, repeat)]
-
-
-def _name(task: Task) -> str:
-    return f"finalist_{task.trial}_{task.index}"

@@ -15,10 +15,10 @@ from hpo.engine.training.worker import outcome_of, run_task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError, StudyError
 from hpo.study.folder import shown
+from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.study.winner.default_model import DEFAULT, DefaultModel, default_model
-from hpo.study.winner.final_model import has_final_model, noted_final_model
-from hpo.study.winner.finalists import are_finalists_done, choose_winner
+from hpo.study.winner.verdict import Verdict, lacks_model, read_verdict
 
 
 def open_test(study: Study, record: Record, again: bool, with_default: bool = True) -> dict[str, Any]:
@@ -30,7 +30,8 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
         StudyError: when the search is not finished, nothing can be scored, or the part was opened before and
             `again` is not set.
     """
-    winner = _winner(study, record)
+    verdict = read_verdict(study, record)
+    winner = _winner(study, record, verdict)
     # What the report needs afterwards: that it cannot be written must not be found out once the part is open.
     study.environment()
     if study.examples is None or study.plan is None:
@@ -50,14 +51,15 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
     opening = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "study": study.config.study.name,
-        "study_id": record.noted("id"),
+        "study_id": Notes(record).study_id,
         "trial": winner.number,
         "fingerprint": fingerprint,
     }
     with default_model(study) if with_default else nullcontext() as default:
         with ledger_path(study).open("a", encoding="utf-8") as ledger:
             ledger.write(json.dumps(opening) + "\n")
-        metrics = _score(study.as_of(record, winner), winner, _kept(study, record), list(test))
+        kept = str(study.folder.inside(verdict.model.checkpoint_dir)) if verdict.model else None
+        metrics = _score(study.as_of(Notes(record).allowed_changes, winner), winner, kept, list(test))
         of_default = None if default is None else _score_default(study, default, list(test))
     result = opening | {
         "metrics": dict(metrics),
@@ -95,30 +97,23 @@ def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
     return [known] if known.get("fingerprint") == fingerprint and {"study", "time"} <= known.keys() else []
 
 
-def _winner(study: Study, record: Record) -> Trial:
+def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
+    """Return the winner; raises StudyError where the search, or what comes after it, is not finished."""
     budget = study.config.study.trials
-    history = record.history()
-    if not is_over(study.strategy, record, budget, study.imported(record)):
+    if not is_over(study.strategy, record, budget, Notes(record).imports):
         raise StudyError(
-            f"test: the search is not finished ({len(history)} of {budget} trials); "
+            f"test: the search is not finished ({len(verdict.history)} of {budget} trials); "
             f"run `hpo resume {study.reference}` first"
         )
-    winner = choose_winner(study, record)
-    if not are_finalists_done(study, record):
+    if not verdict.are_finalists_trained:
         raise StudyError(f"test: the finalists are not trained; run `hpo resume {study.reference}` first")
-    if winner is None:
+    if verdict.winner is None:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
-    if not has_final_model(study, record):
+    if lacks_model(study, verdict):
         raise StudyError(
             f"test: the winner's model is missing, or another lies there; run `hpo resume {study.reference}` first"
         )
-    return winner
-
-
-def _kept(study: Study, record: Record) -> str | None:
-    """Return the folder of the winner's model; None where the objective keeps none."""
-    model = noted_final_model(record)
-    return str(study.folder.inside(model.checkpoint_dir)) if study.keeps_models and model else None
+    return verdict.winner
 
 
 def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:

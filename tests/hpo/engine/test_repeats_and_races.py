@@ -12,7 +12,7 @@ from hpo.engine.trials.history import History
 from hpo.errors import HpoError
 from hpo.run import run_study
 from hpo.study.opening import open_study, read_study
-from hpo.study.winner.finalists import choose_winner, finalists
+from hpo.study.winner.verdict import read_verdict
 from tests.studies import ORDERED, REPOSITORY, prepared, rows, run_toy, toy_config
 
 
@@ -84,7 +84,7 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
     study = prepared(tmp_path / "s", with_study(toy_config(trials=12), finalists=4, finalist_repeats=2))
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    known = finalists(study, record)
+    known = read_verdict(study, record).finalists
     assert [f.trial.number for f in known] == [t.number for t in record.history().ranked(4)]
     for finalist in known:
         # Repeats 1 and 2: the search itself had repeat 0.
@@ -92,13 +92,13 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
         fresh = [outcome.metrics["score"] for outcome in finalist.again.outcomes.values()]
         assert finalist.again.score == pytest.approx(statistics.fmean(fresh))
         assert finalist.trial.score not in fresh
-    winner = choose_winner(study, record)
+    winner = read_verdict(study, record).winner
     assert winner.number == max(known, key=lambda f: f.again.score).trial.number
     assert json.loads((tmp_path / "s" / "report.json").read_text())["winner"]["number"] == winner.number
     # A second run finds everything done.
     before = [f.again.outcomes for f in known]
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    assert [f.again.outcomes for f in finalists(study, record)] == before
+    assert [f.again.outcomes for f in read_verdict(study, record).finalists] == before
 
 
 def test_imported_trials_teach_the_strategy_and_cost_no_budget(tmp_path, monkeypatch):

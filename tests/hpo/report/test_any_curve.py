@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from hpo.engine.trials.reported import cleaned, numbers
 from hpo.engine.trials.trial import Outcome, finished
-from hpo.report import figures, write_report
+from hpo.report import figures
 from hpo.report.figures import Drawn
 from hpo.report.part import Missing
+from hpo.report.write import write_report
 from hpo.study.opening import read_study
+from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.made_up import subject, trial
 from tests.studies import prepared, run_toy, toy_config
 
@@ -64,7 +66,8 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
     rows = run_toy(tmp_path / "study", tree)
     assert {row["state"] for row in rows} == {"complete", "failed"}
     study = prepared(tmp_path / "study", tree)
-    write_report(study, read_study(study))
+    record = read_study(study)
+    write_report(study, record, read_verdict(study, record))
     text = (tmp_path / "study" / "report.json").read_text()
     summary = json.loads(text, parse_constant=pytest.fail)
     assert summary["curves"]["tasks"]["fold_0"] == [{"epoch": 1, "score": 0.5}, {"epoch": 2}, {"epoch": 3}]
@@ -82,7 +85,8 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
     monkeypatch.setattr(figures, "_FIGURES", (("timeline", 24, "Timeline of workers", fails), *figures._FIGURES[:-1]))
     for place in ("summary.describe_cost", "summary.describe_search", "markdown._data", "page._verdict"):
         monkeypatch.setattr(f"hpo.report.{place}", fails)
-    write_report(study, read_study(study))
+    record = read_study(study)
+    write_report(study, record, read_verdict(study, record))
     summary = json.loads((tmp_path / "study" / "report.json").read_text())
     reason = "could not be made: ZeroDivisionError: by nothing"
     assert summary["cost"] == summary["counts"] == {"missing": reason}

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.report import write_report
 from hpo.report.facts.schema import ReportJson
+from hpo.report.write import write_report
 from hpo.run import run_study
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.scoring import open_test
+from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.recomputed import (
     of_best_so_far,
     of_cost,
@@ -63,7 +64,7 @@ def folder(tmp_path_factory):
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     open_test(study, record, again=False)
-    write_report(study, record)
+    write_report(study, record, read_verdict(study, record))
     record.close()
     return path
 
@@ -139,7 +140,7 @@ def test_the_report_is_the_same_on_another_day(folder, monkeypatch):
     before = {name: (folder / name).read_bytes() for name in names}
     monkeypatch.setattr("time.time", lambda: 2e9)
     record = read_study(study)
-    write_report(study, record)
+    write_report(study, record, read_verdict(study, record))
     record.close()
     assert {name: (folder / name).read_bytes() for name in names} == before
 

@@ -12,12 +12,12 @@ from html.parser import HTMLParser
 import pytest
 
 from hpo.engine.trials.table import trials_table
-from hpo.report import write_report
 from hpo.report.facts.fields import FIELDS
 from hpo.report.pages.page import render_page
 from hpo.report.pages.values import plain_text, shown_value
+from hpo.report.write import write_report
 from hpo.study.opening import read_study
-from hpo.study.winner.finalists import choose_winner
+from hpo.study.winner.verdict import read_verdict
 from tests.studies import REPOSITORY, prepared, run_toy, toy_config
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -63,7 +63,7 @@ def report(folder, config):
     run_toy(folder, config)
     study = prepared(folder, config)
     record = read_study(study)
-    write_report(study, record)
+    write_report(study, record, read_verdict(study, record))
     record.close()
     return (folder / "report.html").read_text(encoding="utf-8"), json.loads((folder / "report.json").read_text())
 
@@ -148,10 +148,13 @@ def test_another_process_with_other_hashes_writes_the_same_page(tmp_path):
     text, _ = report(tmp_path / "toy", config)
     code = f"""
 from pathlib import Path
-from hpo.report import write_report
+from hpo.report.write import write_report
+from hpo.study.opening import read_study
+from hpo.study.winner.verdict import read_verdict
 from tests.studies import prepared
 study = prepared(Path({str(tmp_path / "toy")!r}), {config!r})
-write_report(study, read_study(study))
+record = read_study(study)
+write_report(study, record, read_verdict(study, record))
 """
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -197,9 +200,9 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
-    write_report(study, record, has_page=False)
+    write_report(study, record, read_verdict(study, record), has_page=False)
     summary = json.loads((tmp_path / "toy" / "report.json").read_text())
-    trials, winner = record.trials(), choose_winner(study, record)
+    trials, winner = record.trials(), read_verdict(study, record).winner
     text = render_page(summary, (), trials_table(trials, study.space.keys, "score", study.layout))
     record.close()
     table = text.partition("class='sortable'")[2].partition("</table>")[0]
@@ -216,7 +219,7 @@ def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):
     report(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
-    written = write_report(study, record, has_page=False)
+    written = write_report(study, record, read_verdict(study, record), has_page=False)
     record.close()
     assert not (tmp_path / "toy" / "report.html").exists()
     assert "report.html" not in {path.name for path in written.paths}

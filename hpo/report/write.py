@@ -1,0 +1,118 @@
+"""The report of a study: the table of trials, the figures, the page, and the winner's configuration."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import yaml_text
+from hpo.config.files import write_atomically
+from hpo.engine.record.record import Record
+from hpo.engine.trials.table import trials_table, write_trials
+from hpo.report.facts.summary import describe_fields, summarise
+from hpo.report.figures import draw_figures
+from hpo.report.pages.checklist import render_checklist
+from hpo.report.pages.latex import render_latex
+from hpo.report.pages.markdown import render
+from hpo.report.pages.page import render_page
+from hpo.study.imports import write_imports
+from hpo.study.notes import FinalModel, Notes
+from hpo.study.study import Study
+from hpo.study.winner.best_config import best_config
+from hpo.study.winner.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """What was written.
+
+    Attributes:
+        paths: the files, the text to read first.
+        summary: what report.json holds.
+        metrics: the numbers that a tracker shows.
+    """
+
+    paths: tuple[Path, ...]
+    summary: Mapping[str, Any]
+    metrics: Mapping[str, float]
+
+
+def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool = True) -> WrittenReport:
+    """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
+
+    Args:
+        study: whose report it is.
+        record: the study's, for its notes.
+        verdict: what the search has come to.
+        has_page: whether report.html is written, which takes seconds; else an older one, which would tell another
+            story, is removed.
+    """
+    folder = study.folder
+    trials, winner = verdict.trials, verdict.winner
+    table = trials_table(trials, study.space.keys, study.config.study.metric, study.layout)
+    write_trials(folder.trials_path, table)
+    if imported := Notes(record).imports:
+        write_imports(folder.imports_path, imported, study.space.keys)
+    if winner is not None:
+        text = yaml_text(best_config(study.as_of(Notes(record).allowed_changes, winner), winner))
+        write_atomically(folder.best_path, text)
+    summary = summarise(study, record, verdict) | {"files": _hashes(study, verdict.model)}
+    summary["fields"] = describe_fields(summary)
+    json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
+    folder.write_json(json_path, summary)
+    write_atomically(markdown_path, render(summary))
+    page_path = folder.path / "report.html"
+    if has_page:
+        write_atomically(page_path, render_page(summary, draw_figures(study, trials, winner), table))
+    else:
+        page_path.unlink(missing_ok=True)
+    paths = [
+        markdown_path,
+        *([page_path] if has_page else ()),
+        json_path,
+        folder.trials_path,
+        folder.config_path,
+        folder.environment_path,
+    ]
+    states = [trial.state for trial in trials]
+    metrics = {"trials_proposed": float(len(states))}
+    metrics |= {f"trials_{state}": float(states.count(state)) for state in ("complete", "failed")}
+    if winner is not None:
+        paths.append(folder.best_path)
+        assert winner.score is not None
+        metrics |= {"best_score": winner.score, "best_trial": float(winner.number)}
+    return WrittenReport(tuple(paths), summary, metrics)
+
+
+def write_checklist(study: Study) -> Path:
+    """Write checklist.md from report.json, and return its path."""
+    return _write_from_report(study, "checklist.md", render_checklist)
+
+
+def write_latex(study: Study) -> Path:
+    """Write tables.tex from report.json, and return its path."""
+    return _write_from_report(study, "tables.tex", render_latex)
+
+
+def _write_from_report(study: Study, name: str, render_text: Callable[[Mapping[str, Any]], str]) -> Path:
+    path = study.folder.path / name
+    write_atomically(path, render_text(json.loads((study.folder.path / "report.json").read_text(encoding="utf-8"))))
+    return path
+
+
+def _hashes(study: Study, model: FinalModel | None) -> dict[str, str]:
+    """Return the SHA-256 of what the report was written with, by the path within the study's folder.
+
+    So a reproduction sees a file that was changed. The report itself is not among them, nor what a publication leaves
+    out but for the winner's model.
+    """
+    folder = study.folder
+    paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
+    paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []
+    return {path.relative_to(folder.path).as_posix(): _sha256(path) for path in paths if path.is_file()}
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,97 @@
+"""The verdict: what a search has come to. Made once, and handed on to the report, the tracker and the commands."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpo.engine.record.record import Record
+from hpo.engine.trials.history import History
+from hpo.engine.trials.table import Row
+from hpo.engine.trials.trial import Direction, Trial, loss_of, rank
+from hpo.errors import StudyError
+from hpo.study.notes import FinalModel, Notes
+from hpo.study.study import Study
+from hpo.study.winner.finalists import Finalist, read_finalists
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a search has come to.
+
+    Attributes:
+        trials: all of them, in the order of their numbers, those that run included.
+        history: the finished ones.
+        finalists: the best of the search, trained again on fresh seeds; empty where none are asked for.
+        winner: None where no trial is complete.
+        model: the winner's trained model; None where it is missing, or the objective keeps none.
+    """
+
+    trials: tuple[Trial, ...]
+    history: History
+    finalists: tuple[Finalist, ...]
+    winner: Trial | None
+    model: FinalModel | None
+
+    @property
+    def are_finalists_trained(self) -> bool:
+        """Whether nothing is left to train of the finalists."""
+        return all(finalist.again.state != "running" for finalist in self.finalists)
+
+
+def read_verdict(study: Study, record: Record) -> Verdict:
+    """Return what the search has come to, as its record stands."""
+    history, finalists = record.history(), tuple(read_finalists(study, record))
+    winner = _winner(history, finalists)
+    return Verdict(tuple(record.trials()), history, finalists, winner, _model(study, record, winner))
+
+
+def lacks_model(study: Study, verdict: Verdict) -> bool:
+    """Return whether the winner's model is still to be trained."""
+    return study.keeps_models and study.plan is not None and verdict.winner is not None and verdict.model is None
+
+
+def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:
+    """Return the winner's row of a trials.csv: as its report names it, or else the best by rank.
+
+    Args:
+        rows: of trials.csv.
+        report: what report.json beside it holds; empty where there is none.
+        direction: which scores are better.
+
+    Raises:
+        StudyError: a row has no number where one belongs.
+    """
+    complete = [row for row in rows if row["state"] == "complete"]
+    named = report.get("winner")
+    if isinstance(named, Mapping) and (found := [row for row in complete if row["number"] == str(named.get("number"))]):
+        return found[0]
+    try:
+        ranks = {
+            rank(int(row.get("amount") or 0), loss_of(float(row["score"]), direction), int(row["number"])): row
+            for row in complete
+        }
+    except ValueError as error:
+        raise StudyError(f"trials.csv: {error}; put back what was there") from error
+    return ranks[min(ranks)] if ranks else None
+
+
+def _winner(history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
+    """Return the study's winner.
+
+    Without finalists it is the best trial of the search. With them it is the one of the best mean on the fresh seeds;
+    ties go to the better one in the search. While finalists are missing it is the search's best.
+    """
+    complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
+    if not complete or any(finalist.again.state == "running" for finalist in finalists):
+        return history.best()
+    return min(complete, key=lambda finalist: finalist.again.loss).trial
+
+
+def _model(study: Study, record: Record, winner: Trial | None) -> FinalModel | None:
+    """Return the winner's model as the record knows it, where it is still in the study's folder unchanged."""
+    noted = Notes(record).final_model
+    if winner is None or noted is None or noted.trial != winner.number or not study.keeps_models:
+        return None
+    if not study.folder.inside(noted.checkpoint_dir).exists() or study.folder.changed_files(noted.checkpoint_dir):
+        return None
+    return noted
