@@ -1,4 +1,4 @@
-"""What a case of benchmarks/dispatch.py cost: times, memory, and that its work was done."""
+"""The cost of a case of benchmarks/dispatch.py: times, memory, and a check that its work was done."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one case cost.
+    """The cost of one case.
 
     Attributes:
         trials: how many were timed.
@@ -37,12 +37,12 @@ class Measurement:
 
     @property
     def milliseconds(self) -> float:
-        """Wall time a trial, with what is done once a study: the report and its page."""
+        """Wall time per trial, including what is done once per study: the report and its page."""
         return 1000 * self.seconds / self.trials
 
     @property
     def search_milliseconds(self) -> float:
-        """Wall time a trial up to the last one; nan where it was not noted."""
+        """Wall time per trial up to the last one; nan where it was not recorded."""
         return statistics.fmean(self.tenths) if self.tenths else math.nan
 
 
@@ -59,11 +59,11 @@ class Clock:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Start the clocks again."""
         self._began = self._now()
 
     def read(self, trials: int, startup_seconds: float = 0.0) -> Measurement:
-        """Return what was used since then."""
+        """Return what was used since `restart`."""
         wall, driver, children = (now - then for now, then in zip(self._now(), self._began, strict=True))
         return Measurement(trials, wall, startup_seconds, driver, children)
 
@@ -85,17 +85,17 @@ class FinishTimes:
         self.times = [clock()]
 
     def trial_opened(self, trial: Any) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def reported(self, trial: Any, report: Any) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def trial_finished(self, trial: Any) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Note the time."""
         self.times.append(self._clock())
 
     def tenths(self) -> list[float]:
-        """Return the milliseconds a trial in each tenth of the trials, in the order of finishing."""
+        """Return the milliseconds per trial in each tenth of the trials, in the order of finishing."""
         last = len(self.times) - 1
         marks = [last * tenth // 10 for tenth in range(11)]
         return [
