@@ -1,4 +1,4 @@
-"""Speed: what a trial costs beyond its training, ours beside Ray Tune and Optuna, all measured in one run.
+"""Speed: what a trial costs beyond its training, compared with Ray Tune and Optuna, all measured in one run.
 
 Every case runs alone in a fresh process and a fresh folder, the cases take turns, and the fastest of `--repeats` turns
 counts: other work on the machine can only add time. The objective returns at once, so that only the cost of searching

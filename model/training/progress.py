@@ -35,7 +35,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Everything that changes from step to step, besides weights, optimizers and random numbers.
+    """Everything that changes from step to step, except weights, optimizers and random numbers.
 
     Attributes:
         step: updates made.
