@@ -1,4 +1,4 @@
-"""Functions that optimisers are compared on, of points in the unit cube, shape (..., width); lower is better.
+"""Test functions of optimizers, of points in the unit cube, shape (..., width); lower is better.
 
 Source: Surjanovic & Bingham, "Virtual Library of Simulation Experiments: Test Functions and Datasets". Scaled to the
 unit cube; Ackley and Rastrigin on a part of their usual domain, with a given optimum; Rosenbrock as log(1 + f).
@@ -29,7 +29,7 @@ _HARTMANN6_P = 1e-4 * np.array(
 
 
 def branin(u: Array) -> Array:
-    """Branin-Hoo, two dimensions: three optima of the same depth."""
+    """Return Branin-Hoo, two dimensions: three optima of the same depth."""
     x, y = u[..., 0] * 15 - 5, u[..., 1] * 15
     valley = (y - 5.1 / (4 * math.pi**2) * x**2 + 5 / math.pi * x - 6) ** 2
     losses: Array = valley + 10 * (1 - 1 / (8 * math.pi)) * np.cos(x) + 10
@@ -37,12 +37,12 @@ def branin(u: Array) -> Array:
 
 
 def hartmann3(u: Array) -> Array:
-    """Hartmann, three dimensions: four valleys."""
+    """Return Hartmann, three dimensions: four valleys."""
     return _hartmann(u, _HARTMANN3_A, _HARTMANN3_P)
 
 
 def hartmann6(u: Array) -> Array:
-    """Hartmann, six dimensions: four valleys."""
+    """Return Hartmann, six dimensions: four valleys."""
     return _hartmann(u, _HARTMANN6_A, _HARTMANN6_P)
 
 
@@ -52,7 +52,7 @@ def _hartmann(u: Array, a: Array, p: Array) -> Array:
 
 
 def rosenbrock(u: Array) -> Array:
-    """Rosenbrock on -1.5 to 1.5: a bent valley; the logarithm of 1 + f."""
+    """Return Rosenbrock on -1.5 to 1.5: a bent valley; the logarithm of 1 + f."""
     x = u * 3 - 1.5
     losses: Array = np.log1p((100 * (x[..., 1:] - x[..., :-1] ** 2) ** 2 + (1 - x[..., :-1]) ** 2).sum(-1))
     return losses
@@ -82,7 +82,7 @@ def rastrigin(optimum: Array) -> Callable[[Array], Array]:
 
 
 def levy(u: Array) -> Array:
-    """Levy on -6 to 6: waves on a slope."""
+    """Return Levy on -6 to 6: waves on a slope."""
     w = 1 + (u * 12 - 7) / 4
     first = np.sin(math.pi * w[..., 0]) ** 2
     middle = ((w[..., :-1] - 1) ** 2 * (1 + 10 * np.sin(math.pi * w[..., :-1] + 1) ** 2)).sum(-1)
@@ -91,14 +91,14 @@ def levy(u: Array) -> Array:
 
 
 def styblinski(u: Array) -> Array:
-    """Styblinski-Tang on -5 to 5: a local optimum in every corner."""
+    """Return Styblinski-Tang on -5 to 5: a local optimum in every corner."""
     x = u * 10 - 5
     losses: Array = (x**4 - 16 * x**2 + 5 * x).sum(-1) / 2
     return losses
 
 
 def michalewicz(u: Array) -> Array:
-    """Michalewicz on 0 to pi: flat, with narrow valleys."""
+    """Return Michalewicz on 0 to pi: flat, with narrow valleys."""
     x = u * math.pi
     losses: Array = -(np.sin(x) * np.sin(np.arange(1, x.shape[-1] + 1) * x**2 / math.pi) ** 10).sum(-1)
     return losses

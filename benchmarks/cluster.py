@@ -1,8 +1,8 @@
-"""A study of 100,000 trials on the simulated cluster: what a trial costs from first to last, and how much memory.
+"""A study of 100,000 trials on the simulated cluster: the cost of a trial from first to last, and the memory.
 
 The strategy searches through the loop, the record in memory, the table objective and the simulated dispatcher of
 `hpo search`. The table of 62,208 networks (../shared/data/tables) is too small for 100,000 different points, so the
-space has two more batch sizes and a learning rate besides: 108,864 points, of which those without a row fail.
+space has two more batch sizes and one more learning rate: 108,864 points, of which those without a row fail.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def measure(strategy: str, trials: int, workers: int) -> list[str]:
 
 
 def main() -> None:
-    """Run each study in a process of its own and print the table."""
+    """Run each study in its own process and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=100_000, help="trials a study; default 100,000")
     parser.add_argument("--workers", type=int, default=100, help="simulated workers; default 100")

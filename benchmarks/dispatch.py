@@ -1,9 +1,8 @@
-"""Speed: what a trial costs beyond its training, ours beside Ray Tune and Optuna, all measured in one run.
+"""Speed: what a trial costs beyond its training, compared with Ray Tune and Optuna, all measured in one run.
 
-Every case runs alone in a fresh process and a fresh folder, the cases take turns, and of `--repeats` turns the
-fastest counts: whatever else runs on the machine can only add time. The objective returns at once, so that what is
-left is the price of searching: proposing, dispatching, recording, tracking and reporting. See README.md beside this
-file for what each column means.
+Every case runs alone in a fresh process and a fresh folder, the cases take turns, and the fastest of `--repeats` turns
+counts: other work on the machine can only add time. The objective returns at once, so that only the cost of searching
+is measured: proposing, dispatching, recording, tracking and reporting. README.md beside this file explains the columns.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from rich.console import Console
 
 
 def run_case(name: str, trials: int) -> Measurement:
-    """Measure one case in this process, in a folder that is gone afterwards."""
+    """Measure one case in this process, in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="hpo-bench-") as folder:
         os.chdir(folder)
         Path("instant.py").write_text(OBJECTIVE)
@@ -39,7 +38,7 @@ def run_case(name: str, trials: int) -> Measurement:
 
 
 def measure_apart(name: str, trials: int) -> Measurement:
-    """Measure one case in a fresh process, so that its memory and its imports are its own."""
+    """Measure one case in a fresh process, so that it has its own memory and imports."""
     command = [sys.executable, __file__, "--case", name, "--trials", str(trials)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

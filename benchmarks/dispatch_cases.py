@@ -76,7 +76,7 @@ def study_tree(trials: int, dispatch: str, mlflow: bool) -> dict[str, Any]:
 
 
 def warm_up(dispatcher: Any, tasks: Any) -> None:
-    """Let every worker run one task, so that no process is being started when the clock is."""
+    """Let every worker run one task, so that no process starts while the clock runs."""
     from hpo.engine.trials.trial import Trial
 
     task = tasks.tasks_of(Trial(0, 0, dict.fromkeys((f"x.{key}" for key in KEYS), 0.5)))[0]
@@ -150,7 +150,7 @@ def measure_optuna(trials: int) -> Measurement:
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table: what it is called, how it is measured, and with what share of `--trials`."""
+    """A row of the table: its name, how it is measured, and its share of `--trials`."""
 
     title: str
     measure: Callable[[int], Measurement]

@@ -1,4 +1,4 @@
-"""What a case of benchmarks/dispatch.py cost: times, memory, and that its work was done."""
+"""The cost of a case of benchmarks/dispatch.py: times, memory, and a check that its work was done."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from hpo.engine.observer import Observer
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one case cost.
+    """The cost of one case.
 
     Attributes:
         trials: how many were timed.
@@ -39,12 +39,12 @@ class Measurement:
 
     @property
     def milliseconds(self) -> float:
-        """Wall time a trial, with what is done once a study: the report and its page."""
+        """Wall time per trial, including what is done once per study: the report and its page."""
         return 1000 * self.seconds / self.trials
 
     @property
     def search_milliseconds(self) -> float:
-        """Wall time a trial up to the last one; nan where it was not noted."""
+        """Wall time per trial up to the last one; nan where it was not recorded."""
         return statistics.fmean(self.tenths) if self.tenths else math.nan
 
 
@@ -61,11 +61,11 @@ class Clock:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Start the clocks again."""
         self._began = self._now()
 
     def read(self, trials: int, startup_seconds: float = 0.0) -> Measurement:
-        """Return what was used since then."""
+        """Return what was used since `restart`."""
         wall, driver, children = (now - then for now, then in zip(self._now(), self._began, strict=True))
         return Measurement(trials, wall, startup_seconds, driver, children)
 
@@ -91,7 +91,7 @@ class FinishTimes(Observer):
         self.times.append(self._clock())
 
     def tenths(self) -> list[float]:
-        """Return the milliseconds a trial in each tenth of the trials, in the order of finishing."""
+        """Return the milliseconds per trial in each tenth of the trials, in the order of finishing."""
         last = len(self.times) - 1
         marks = [last * tenth // 10 for tenth in range(11)]
         return [

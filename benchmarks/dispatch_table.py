@@ -42,7 +42,7 @@ def table(measured: Mapping[str, Sequence[Measurement]]) -> Table:
 
 
 def targets(measured: Mapping[str, Sequence[Measurement]]) -> list[str]:
-    """Return one line a target: what is asked, what was measured, and whether it holds."""
+    """Return one line per target: what is required, what was measured, and whether it is met."""
     milliseconds = {name: fastest(several).milliseconds for name, several in measured.items()}
     alone, tracked = milliseconds[REFERENCE], milliseconds["ray-mlflow"]
     peak = max(fastest(several).peak_bytes for name, several in measured.items() if name.startswith("ray")) / 1e6
@@ -56,7 +56,7 @@ def targets(measured: Mapping[str, Sequence[Measurement]]) -> list[str]:
         ("the driver's memory on Ray: under 500 MB", f"{peak:.0f} MB", peak < 500),
     ]
     if LONG in measured:
-        # Of the search alone: what is done once a study would hide a search that slows down.
+        # Of the search alone: work done once per study would hide a search that slows down.
         growth = fastest(measured[LONG]).search_milliseconds / fastest(measured[REFERENCE]).search_milliseconds
         rows.append(("10 x the trials: a trial at most 1.2 x dearer", f"{growth:.2f} x", growth <= 1.2))
     return [f"{'holds ' if holds else 'MISSED'}  {asked}: {found}" for asked, found, holds in rows]

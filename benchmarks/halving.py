@@ -1,6 +1,6 @@
 """Successive halving and Hyperband on real learning curves, against random search at equal cost.
 
-The curves are the development perplexities of Transformer translation systems, written down every 2,000 updates
+The curves are the development perplexities of Transformer translation systems, recorded every 2,000 updates
 (../shared/data/tables; lower is better). Cost is counted in these checkpoints. Every search goes through the same loop,
 strategies and table objective as `hpo search`. Regret = the best perplexity that a search has seen, minus the best in
 the curves of the pair. For each seed random search trains configurations to their ends until it has spent what

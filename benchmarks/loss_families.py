@@ -1,4 +1,4 @@
-"""Families of random losses on a grid: what made-up tables hold. Lower is better."""
+"""Families of random losses on a grid, for synthetic tables. Lower is better."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ Dimensions = tuple[Dimension, ...]
 
 
 def interacting(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, cliff: bool = True) -> Array:
-    """Main effects (random walks along ordered values), some pairs' interactions, noise, and a corner that diverges."""
+    """Return losses: main effects (random walks along ordered values), some interactions, noise, a diverging corner."""
     count = len(cells)
     losses = np.zeros(count)
     for place, d in enumerate(dimensions):
@@ -38,7 +38,7 @@ def interacting(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, clif
 
 
 def network(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, is_heavy: bool = False) -> Array:
-    """A random network of the values plus a quadratic with an inner optimum; `is_heavy` = with a long tail."""
+    """Return a random network of the values plus a quadratic with an inner optimum; `is_heavy`: with a long tail."""
     columns = []
     for place, d in enumerate(dimensions):
         if d.ordered:
@@ -58,7 +58,7 @@ def network(cells: Any, dimensions: Dimensions, rng: Rng, noise: float, is_heavy
 
 
 def forest(cells: Any, dimensions: Dimensions, rng: Rng) -> Array:
-    """A random forest that was fitted to a random network: plateaus."""
+    """Return a random forest that was fitted to a random network: plateaus."""
     from sklearn.ensemble import RandomForestRegressor
 
     losses = network(cells, dimensions, rng, noise=0.3)

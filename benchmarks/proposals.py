@@ -1,9 +1,9 @@
-"""Time that our strategies take for a proposed point, when 10,000 trials are finished.
+"""Time of our strategies per proposed point, when 10,000 trials are finished.
 
 Each strategy searches the table of 62,208 networks (../shared/data/tables) until it has 10,000 trials; then its next
-round is asked for again and again, each time of a strategy made anew, and the shortest time divided by the number of
-points in the round is printed, with the goal of 1 ms beside it. It is CPU time: other work
-on the machine does not count.
+round is requested repeatedly, each time from a new strategy object, and the shortest time divided by the number of
+points in the round is printed, with the goal of 1 ms beside it. It is CPU time: other work on the machine does not
+count.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def new_strategy(name: str) -> Any:
 
 
 def searched(name: str, trials: int) -> History:
-    """Return the history of a search that was cut off after so many trials."""
+    """Return the history of a search that was stopped after this many trials."""
     table, strategy = load("protein"), new_strategy(name)
     history = History()
     number = 0
@@ -59,7 +59,7 @@ def searched(name: str, trials: int) -> History:
 
 
 def finished(table: Measured, place: int, number: int, proposal: Any) -> Trial:
-    """Return the trial of a proposal, its loss taken from the table whatever its amount of training."""
+    """Return the trial of a proposal; its loss is from the table, for any amount of training."""
     given = proposal if isinstance(proposal, Proposal) else Proposal(proposal)
     loss = table.losses[tuple(values.index(given.point[key]) for key, values in table.values.items())]
     return Trial(

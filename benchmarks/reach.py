@@ -1,11 +1,11 @@
-"""What a model reaches on given data: trains one configuration of conf/ with one seed and scores the test part.
+"""The score of a model on given data: trains one configuration of conf/ with one seed and scores the test part.
 
     python benchmarks/reach.py MODEL DATA SEED METRIC DIRECTION [group.key=value ...]
 
 MODEL and DATA are files of conf/model and conf/data, and `training` is conf/training/default.yaml; each
-`group.key=value` is put over them. The checkpoint that is best by METRIC on the validation part is scored. Data without
-parts of their own are divided at random, seed 0, 80/10/10. Prints the learning curve and every metric; for taggers
-also what each word's most frequent tag would reach. The tables of results.md beside this file were made with it.
+`group.key=value` overrides a value. The checkpoint that is best by METRIC on the validation part is scored. Data
+without predefined parts are divided at random, seed 0, 80/10/10. Prints the learning curve and every metric; for
+taggers also the accuracy of each word's most frequent tag. It made the tables of results.md beside this file.
 """
 
 import random
@@ -27,7 +27,7 @@ PARTS = ("train", "validation", "test")
 
 
 def main() -> None:
-    """Trains and scores."""
+    """Train and score."""
     if len(sys.argv) < 6:
         sys.exit(__doc__)
     model, data, seed, metric, direction, *overrides = sys.argv[1:]
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def read_configuration(model: str, data: str, overrides: list[str]) -> dict[str, Any]:
-    """The files' values with the overrides put over them."""
+    """Return the files' values, replaced by the overrides."""
     names = {"model": model, "data": data, "training": "default"}
     config = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in names.items()}
     for override in overrides:
@@ -67,7 +67,7 @@ def read_configuration(model: str, data: str, overrides: list[str]) -> dict[str,
 
 
 def divide(described: dict[str, Any]) -> dict[str, list[int]]:
-    """The examples of each part."""
+    """Return the examples of each part."""
     order, sizes = list(range(described["size"])), described["parts"]
     if sizes is None:
         random.Random(0).shuffle(order)
@@ -82,7 +82,7 @@ def divide(described: dict[str, Any]) -> dict[str, list[int]]:
 
 
 def most_frequent_tag(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> float:
-    """Accuracy on `test` of giving each word the tag it has most often in `train`, and unknown words NOUN."""
+    """Return the accuracy on `test` of each word's most frequent tag in `train`, and NOUN for unknown words."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for item in train:
         for word, tag in zip(item["words"], item["tags"], strict=True):

@@ -1,7 +1,7 @@
-"""Load and endurance of the real command: many workers, workers killed without end, and half an hour without a leak.
+"""Load and endurance of the real command: many workers, workers killed repeatedly, and half an hour without a leak.
 
-Each case is a study in a folder of its own, run by `hpo search` in a process of its own and looked at from outside
-every second. See README.md beside this file.
+Each case is a study in its own folder, run by `hpo search` in its own process and observed from outside every second.
+See README.md beside this file.
 """
 
 import argparse
@@ -40,7 +40,7 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Case:
-    """A study and what is done to it.
+    """A study and the faults applied to it.
 
     Attributes:
         workers: how many run at once.
@@ -70,7 +70,7 @@ CASES = {
 
 @dataclass
 class Watch:
-    """What the driver held, once a second: resident MiB, file descriptors, threads."""
+    """The driver's resident MiB, file descriptors and threads, once per second."""
 
     memory: list[float] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Watch:
     num_killed: int = 0
 
     def look(self, driver: psutil.Process) -> None:
-        """Note what it holds now; one that has ended and was not waited for yet holds nothing."""
+        """Record the driver's current figures; a process that has ended but was not waited for yet has none."""
         if driver.status() == psutil.STATUS_ZOMBIE:
             return
         with driver.oneshot():
@@ -146,7 +146,7 @@ def _command(process: psutil.Process) -> Sequence[str]:
 
 
 def of_record(folder: Path) -> tuple[Counter[str], int, int]:
-    """Return how many trials ended how, how many numbers were used, and how many tasks took more than one attempt."""
+    """Return the number of trials per final state, of numbers used, and of tasks with more than one attempt."""
     with closing(sqlite3.connect(folder / "runs" / "load" / "study.db")) as connection:
         states = Counter(dict(connection.execute("SELECT state, count(*) FROM trials GROUP BY state").fetchall()))
         (numbers,) = connection.execute("SELECT count(DISTINCT number) FROM trials").fetchone()
@@ -164,7 +164,7 @@ def expect(what: str, found: object, expected: object) -> None:
 
 
 def drift(values: Sequence[float]) -> str:
-    """Return the median of a series in its second tenth and in its last: what comes first is start-up."""
+    """Return the median of a series in its second tenth and in its last: the first tenth is start-up."""
     tenth = max(1, len(values) // 10)
     return f"{statistics.median(values[tenth : 2 * tenth]):,.0f} to {statistics.median(values[-tenth:]):,.0f}"
 
@@ -196,7 +196,7 @@ def measure(name: str) -> list[str]:
 
 
 def main() -> None:
-    """Run the cases that are asked for and print the table."""
+    """Run the selected cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cases", nargs="*", default=list(CASES), help=f"of {', '.join(CASES)}; default all")
     given = parser.parse_args()

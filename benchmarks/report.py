@@ -5,8 +5,8 @@
 
 The study is made by `hpo search` with an objective that returns at once: seven hyperparameters (ranges, values,
 choices, one that is conditional), three folds, learning curves of twenty epochs, one trial in fifty failed, and sixteen
-simulated workers. Then `hpo report` is run by itself, start of Python included, and of its turns the fastest counts,
-since whatever else runs on the machine can only add time.
+simulated workers. Then `hpo report` is run alone, start of Python included, and the fastest of its turns counts,
+since other work on the machine can only add time.
 """
 
 import argparse
@@ -65,7 +65,7 @@ study: {name: large, metric: accuracy, direction: maximize}
 
 
 def main() -> None:
-    """Measures, and prints one table."""
+    """Measure, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, nargs="*", default=list(GOALS))
     parser.add_argument("--turns", type=int, default=3)
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def measure(folder: Path, trials: int, turns: int) -> tuple[list[float], float]:
-    """Make the study in the folder; return the seconds of each turn of reporting it, and the most megabytes held."""
+    """Make the study in the folder; return the seconds of each report, and the peak memory in megabytes."""
     (folder / "instant.py").write_text(OBJECTIVE)
     (folder / "conf/study").mkdir(parents=True)
     (folder / "conf/study/large.yaml").write_text(STUDY)
@@ -98,7 +98,7 @@ def measure(folder: Path, trials: int, turns: int) -> tuple[list[float], float]:
 
 
 def run(folder: Path, *arguments: str) -> tuple[float, float]:
-    """Run hpo in the folder, with one thread; return its seconds, and the most megabytes that it held."""
+    """Run hpo in the folder, with one thread; return its seconds and its peak memory in megabytes."""
     command = [sys.executable, "-c", "import sys; from hpo.cli.main import main; sys.exit(main(sys.argv[1:]))"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with (folder / "said.txt").open("w+") as said:

@@ -2,17 +2,17 @@
 
 The tables are those of ../shared/data/tables: four grids of Transformer translation systems (six ordered
 hyperparameters, BLEU to be maximised, some cells absent) and one of 62,208 feed-forward networks (nine
-hyperparameters, three of them unordered; the mean error of four seeds to be minimised). Regret is normalised a table,
+hyperparameters, three of them unordered; the mean error of four seeds to be minimised). Regret is normalised per table,
 (best found - optimum) / (median of the table - optimum), and averaged over the tables; lower is better.
 
-Ours search the rows that exist: absent cells are a constraint of the space. Optuna's samplers know no constraint
-of that kind and repeat points, so they are helped: they are asked and told one trial at a time, in a study of
+Ours search the rows that exist: absent cells are a constraint of the space. Optuna's samplers do not support this
+constraint and repeat points, so they are helped: they are asked and told one trial at a time, in a study of
 rank-encoded integers (ordered) and categories (unordered); a repeated point is told its known value and not
-counted; an absent cell is told the worst value seen so far (failed, while none is) and not counted; after 20 uncounted
-asks in a row (5 for the Gaussian process) a row drawn at random from the untried ones is told and counted. A search
-stops early once it has found the optimum, from where on its regret is 0.
+counted; an absent cell is told the worst value seen so far (failed, while there is none) and not counted; after 20
+uncounted asks in a row (5 for the Gaussian process) a row drawn at random from the untried ones is told and counted.
+A search stops early once it has found the optimum; from then on its regret is 0.
 
-Every finished search is a row of the file `--results`, so that a stopped run goes on where it was. See README.md
+Every finished search is a row of the file `--results`, so that a stopped run continues where it stopped. See README.md
 beside this file.
 """
 
@@ -34,8 +34,8 @@ from search_report import BUDGETS, report
 from search_tables import TABLES, Measured, Ranks, load
 
 CONF = Path(__file__).parents[1] / "conf" / "strategy"
-# Asks in a row that may bring nothing new before a peer is given a new row. Fewer for the Gaussian process, whose time
-# for an ask grows with every point that it is told again.
+# Asks in a row without a new point before a peer is given a new row. Fewer for the Gaussian process, whose time per ask
+# grows with every repeated point that it is told.
 PATIENCE = 20
 GP_PATIENCE = 5
 
@@ -115,12 +115,12 @@ def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: 
 
 
 def ours(config: str, **overrides: Any) -> Search:
-    """Return the search by a strategy of ours, with the settings of a file in conf/strategy but for these."""
+    """Return the search by a strategy of ours, with the settings of a file in conf/strategy except for these."""
     return partial(with_ours, config, overrides)
 
 
 def optuna_search(name: str, patience: int = PATIENCE, **settings: Any) -> Search:
-    """Return the search by one of Optuna's samplers, with its defaults but for the settings."""
+    """Return the search by one of Optuna's samplers, with its defaults except for the settings."""
 
     def sampler(seed: int) -> Any:
         import optuna
@@ -161,7 +161,7 @@ def run_search(method: str, name: str, seed: int) -> dict[str, Any]:
 
 
 def run_missing(path: Path, methods: Sequence[str], repeats: int, jobs: int) -> None:
-    """Run every search that the results lack, all methods and tables of one seed before the next seed."""
+    """Run every search that is missing in the results: all methods and tables of one seed before the next seed."""
     done = {(row["method"], row["table"], int(row["seed"])) for row in read(path)}
     wanted = ((method, name, seed) for seed in range(repeats) for method in methods for name in TABLES)
     missing = [search for search in wanted if search not in done]
@@ -187,7 +187,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    """Run what is missing and print what all results add up to."""
+    """Run what is missing and print the summary of all results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")

@@ -1,4 +1,4 @@
-"""What the searches of search_quality.py add up to: tables in Markdown, and which of the goals hold."""
+"""The summary of the searches of search_quality.py: tables in Markdown, and which of the goals hold."""
 
 import itertools
 import os
@@ -32,7 +32,7 @@ class Results:
     """
 
     def __init__(self, rows: Rows) -> None:
-        """Read the rows of search_quality.py; a method's seeds count as far as all five tables have them."""
+        """Read the rows of search_quality.py; a method's seeds count only if all five tables have them."""
         by_seed: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(dict)
         self._seconds: dict[str, list[float]] = defaultdict(list)
         for row in rows:
@@ -83,7 +83,7 @@ def with_interval(values: Array) -> str:
 
 
 def conditions() -> str:
-    """Return hardware, versions, date and load, as the reports of benchmarks begin."""
+    """Return hardware, versions, date and load: the header of a benchmark report."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("optuna", "torch", "numpy", "hpo-transformer"))
     load_average = "/".join(f"{x:.1f}" for x in os.getloadavg())
     return "\n".join(
@@ -174,7 +174,7 @@ def _on_translation(results: Results) -> Iterator[list[str]]:
 
 
 def losses(results: Results) -> str:
-    """Return where the defaults of ours are behind on a table at 30 or 100 trials, and whether that is sure."""
+    """Return where our defaults are worse on a table at 30 or 100 trials, and whether that is significant."""
     rows: list[list[str]] = []
     for ours, name, budget in itertools.product(("shifting_window", "evolutionary"), TABLES, (30, 100)):
         for peer in ("random", "optuna_tpe", "optuna_gp"):
@@ -202,7 +202,7 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def report(rows: Rows, labels: Mapping[str, str]) -> str:
-    """Return the whole report; `labels` gives the methods, in order, and what each is called."""
+    """Return the complete report; `labels` gives the methods, in order, and their names."""
     results = Results(rows)
     parts = [
         conditions(),

@@ -1,4 +1,4 @@
-"""The tables of measured configurations on which searches are compared, and what random search gets on them."""
+"""The tables of measured configurations on which searches are compared, and random search's expectation on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

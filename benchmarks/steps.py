@@ -1,4 +1,4 @@
-"""One training step of ours and of its peers, torch.nn and x-transformers, with the same sizes on generated texts."""
+"""One training step of ours and of the peers, torch.nn and x-transformers, with the same sizes on generated texts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ TASKS = {"encoder": Classification, "decoder": LanguageModelling, "encoder_decod
 
 @dataclass(frozen=True)
 class Size:
-    """How large network and batches are; texts hold so many different words."""
+    """The sizes of network and batches, and the number of different words in the texts."""
 
     width: int
     layers: int
@@ -44,7 +44,7 @@ class Size:
 def configure(
     shape: str, size: Size, data: dict[str, Any] | None = None, training: dict[str, Any] | None = None
 ) -> Config[Any, Any]:
-    """The published configuration, with the benchmark's sizes, and with these settings put over it."""
+    """Return the published configuration, with the benchmark's sizes and these settings in it."""
     groups = {"model": shape, "data": DATA[shape], "training": "default"}
     values = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
     widths = {"d_model": size.width, "num_layers": size.layers, "num_heads": size.heads, "dropout": 0.0}
@@ -57,12 +57,12 @@ def configure(
 
 
 def learn(shape: str, config: Config[Any, Any], size: Size) -> Any:
-    """The task of generated texts."""
+    """Return the task of generated texts."""
     return TASKS[shape].learn(config, items := make_items(shape, size), range(len(items)))
 
 
 def make_items(shape: str, size: Size) -> list[dict[str, str]]:
-    """Texts of `size.time` words; the first ones together hold every word."""
+    """Return texts of `size.time` words; the first ones together hold every word."""
     generator, count = torch.Generator().manual_seed(0), max(4 * size.batch, size.symbols // size.time + 1)
     numbers = torch.randint(size.symbols, (count, size.time), generator=generator)
     numbers.view(-1)[: size.symbols] = torch.arange(size.symbols)
@@ -75,7 +75,7 @@ def make_items(shape: str, size: Size) -> list[dict[str, str]]:
 
 
 def new_update(task: Any, config: Config[Any, Any], data: Any, device: torch.device = CPU) -> Update:
-    """Our trainer's step, on a fresh network."""
+    """Return our trainer's step, on a fresh network."""
     torch.manual_seed(0)
     network = task.build(config).to(device)
     network.train()
@@ -85,7 +85,7 @@ def new_update(task: Any, config: Config[Any, Any], data: Any, device: torch.dev
 
 
 def our_step(shape: str, size: Size) -> Step:
-    """A step as `model.training.train` makes it: gathering the batch and watching the loss included."""
+    """Return a step as in `model.training.train`, including gathering the batch and checking the loss."""
     config = configure(shape, size)
     task = learn(shape, config, size)
     update = new_update(task, config, task.encode(make_items(shape, size)))
@@ -94,7 +94,7 @@ def our_step(shape: str, size: Size) -> Step:
 
 
 def bare_step(shape: str, size: Size) -> Step:
-    """Forward, backward and update of our network, and nothing else."""
+    """Return a step of forward, backward and update of our network alone."""
     config = configure(shape, size)
     task = learn(shape, config, size)
     update = new_update(task, config, task.encode(make_items(shape, size)))
@@ -110,7 +110,7 @@ def bare_step(shape: str, size: Size) -> Step:
 
 
 class TorchNetwork(nn.Module):
-    """What one would write with torch.nn: embedding, positions, torch's own Transformer, linear layer."""
+    """A plain torch.nn network: embedding, positions, torch's own Transformer, linear layer."""
 
     def __init__(self, shape: str, size: Size) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class TorchNetwork(nn.Module):
         self.register_buffer("causal", nn.Transformer.generate_square_subsequent_mask(size.time))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, time) -> (batch, 10), or (batch, time, symbols)."""
+        """Return the logits: (batch, time) -> (batch, 10), or (batch, time, symbols)."""
         x = self.embedding(tokens) + self.positions
         if self.shape == "encoder":
             return self.head(self.encoder(x).mean(1))
@@ -140,12 +140,12 @@ class TorchNetwork(nn.Module):
 
 
 def torch_step(shape: str, size: Size) -> Step:
-    """A plain loop's step with torch.nn."""
+    """Return a plain loop's step with torch.nn."""
     return plain_step(TorchNetwork(shape, size), shape, size)
 
 
 def x_step(shape: str, size: Size) -> Step:
-    """A plain loop's step with x-transformers."""
+    """Return a plain loop's step with x-transformers."""
     layers = {"dim": size.width, "depth": size.layers, "heads": size.heads, "attn_dim_head": size.width // size.heads}
     wrapper, flash = x_transformers.TransformerWrapper, {"attn_flash": True}
     sizes = {"num_tokens": size.symbols, "max_seq_len": size.time}
@@ -167,7 +167,7 @@ def x_step(shape: str, size: Size) -> Step:
 
 
 def plain_step(network: nn.Module, shape: str, size: Size, forward: Callable[[Tensor], Tensor] | None = None) -> Step:
-    """Forward, cross-entropy, backward, fused AdamW."""
+    """Return a step of forward, cross-entropy, backward and fused AdamW."""
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
     tokens = torch.randint(size.symbols, (size.batch, size.time))
     target = torch.randint(10, (size.batch,)) if shape == "encoder" else tokens.flatten()

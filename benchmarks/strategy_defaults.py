@@ -2,11 +2,11 @@
 
 Each variant searches the measured tables (../shared/data/tables) and two halves of made-up problems
 (synthetic_tables.py). Defaults were chosen on the measured tables and the choosing half; the held-out half says whether
-they are good elsewhere. Regret is normalised a problem, (best found - optimum) / (median - optimum), at 10, 30 and 100
-trials, and averaged over the problems; lower is better. What it says, and what was learned from it, stands in
+they are good elsewhere. Regret is normalised per problem, (best found - optimum) / (median - optimum), at 10, 30 and
+100 trials, and averaged over the problems; lower is better. The results and conclusions are in
 studies/strategy_defaults.md.
 
-Every finished search is a row of the file `--results`, so that a stopped run goes on where it was.
+Every finished search is a row of the file `--results`, so that a stopped run continues where it stopped.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 SUITES = ("shared", "choosing", "held-out")
-# Searches of a measured table for each of a made-up problem: there are five of these, and eighteen of those.
+# Searches of a measured table for each of a synthetic problem: there are five measured tables and eighteen problems.
 SHARED_FACTOR = 4
 
 Settings = dict[str, Any]
@@ -110,7 +110,7 @@ def regrets(problem: Problem, variant: str, seed: int) -> list[float]:
 
 
 def run_missing(path: Path, variants: list[str], repeats: int) -> None:
-    """Run every search that the results lack: all variants on all problems with a seed before the next seed."""
+    """Run every search that is missing in the results: all variants on all problems of a seed before the next seed."""
     done = {(row["variant"], row["suite"], row["problem"], int(row["seed"])) for row in read(path)}
     is_new = not path.exists()
     with path.open("a", newline="") as file:
@@ -134,7 +134,7 @@ def read(path: Path) -> list[Mapping[str, str]]:
 
 
 def report(rows: list[Mapping[str, str]]) -> str:
-    """Return the table: a line a variant, a column a suite, each with the mean regrets at the budgets."""
+    """Return the table: one line per variant, one column per suite, each with the mean regrets at the budgets."""
     of_problem: dict[tuple[str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found = [float(row[f"regret_{budget}"]) for budget in BUDGETS]
@@ -144,7 +144,7 @@ def report(rows: list[Mapping[str, str]]) -> str:
 
 
 def _cells(of_problem: Mapping[Any, Mapping[str, list[list[float]]]], variant: str) -> Iterator[str]:
-    """Yield, a suite, the means and half the 95 % interval: the problems are given, the searches are the sample."""
+    """Yield per suite the means and half the 95 % interval: the problems are fixed, the searches are the sample."""
     for suite in SUITES:
         problem_rows = [np.array(found) for found in of_problem.get((variant, suite), {}).values()]
         if not problem_rows:
@@ -158,7 +158,7 @@ def _cells(of_problem: Mapping[Any, Mapping[str, list[list[float]]]], variant: s
 
 
 def main() -> None:
-    """Run what is missing and print what all results add up to."""
+    """Run what is missing and print the summary of all results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")

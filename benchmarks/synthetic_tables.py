@@ -1,8 +1,8 @@
-"""Made-up problems on which the defaults of strategies are chosen (one half), and then verified (the other half).
+"""Synthetic problems on which the defaults of strategies are chosen (one half), and then verified (the other half).
 
-18 problems a half, of the same families, no two alike: grids with absent cells like those of translation systems,
+18 problems per half, of the same families, no two alike: grids with absent cells like those of translation systems,
 grids with choices like those of small networks, random forests (plateaus), choices alone, long ranges, the
-functions that optimisers are compared on (as grids and as continuous ranges), and choices beside continuous ranges.
+test functions of optimizers (as grids and as continuous ranges), and choices beside continuous ranges.
 Losses: lower is better. Everything is drawn from fixed seeds, so that every run has the same problems.
 """
 
@@ -36,7 +36,7 @@ OF_HALF = {"choosing": 1, "held-out": 2}
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is searched.
+    """A problem to search.
 
     Attributes:
         name: of the problem.
@@ -74,7 +74,7 @@ def _measured(name: str) -> Problem:
 
 
 def _dimensions(ordered: Sequence[int] = (), choices: Sequence[int] = (), ranges: int = 0) -> Dimensions:
-    """Return ranges, then ordered values, then choices, of so many values."""
+    """Return ranges, then ordered values, then choices, with the given number of values."""
     kinds = [*itertools.repeat(None, ranges), *((Values, k) for k in ordered), *((Choices, k) for k in choices)]
     return tuple(
         Range(f"x{place}", 0.0, 1.0) if kind is None else kind[0](f"x{place}", tuple(range(kind[1])))
@@ -108,7 +108,7 @@ def _table(name: str, dimensions: Dimensions, losses: Callable[..., Array], rng:
 
 
 def _tables(seeds: Callable[[int], Rng]) -> list[Problem]:
-    """Return what both halves have in common but for its seeds."""
+    """Return what both halves share except for their seeds."""
     translation = _dimensions([3, 2, 3, 2, 2, 3])
     small = _in_order([2, 2], [4, 3, 3, 6], [2], [6, 6])
     mixed = _dimensions([5, 4, 6, 3, 7], [3, 4])
@@ -124,7 +124,7 @@ def _tables(seeds: Callable[[int], Rng]) -> list[Problem]:
 
 
 def _in_order(*groups: Sequence[int]) -> Dimensions:
-    """Return choices and ordered values in turns, beginning with choices."""
+    """Return choices and ordered values alternately, beginning with choices."""
     sizes = [((Choices, Values)[turn % 2], size) for turn, group in enumerate(groups) for size in group]
     return tuple(kind(f"x{place}", tuple(range(size))) for place, (kind, size) in enumerate(sizes))
 
@@ -168,12 +168,12 @@ def _grid(name: str, function: Callable[[Array], Array], sizes: Sequence[int]) -
 
 
 def _continuous(name: str, function: Callable[[Array], Array], width: int, rng: Rng) -> Problem:
-    """Return a function of the unit cube itself; its optimum is sought from the best of 200,000 random points."""
+    """Return a function of the unit cube itself; its optimum is searched from the best of 200,000 random points."""
     from scipy import optimize
 
     sample = rng.random((200_000, width))
     losses = function(sample)
-    minimize: Any = optimize.minimize  # Its stubs know no Nelder-Mead with options.
+    minimize: Any = optimize.minimize  # Its stubs lack Nelder-Mead with options.
     options = {"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-9}
     found = [
         minimize(lambda x: float(function(np.clip(x, 0, 1))), sample[i], method="Nelder-Mead", options=options).fun

@@ -3,10 +3,10 @@
     python benchmarks/training.py [--rounds 7] [--threads 1] [--multi30k ../shared/data/multi30k/train]
 
 One step is forward, backward and update, without dropout and clipping, with the same sizes, batches and optimizer
-(fused AdamW) on every side. Counted is processor time, which other programs on the machine disturb less than time by
-the clock, and the sides take turns; each figure is the median over the rounds, of ratios where it is a ratio.
-x-transformers is left out where it is not installed
-(`pip install x-transformers`); it runs with `attn_flash=True`, its fastest setting here.
+(fused AdamW) on every side. Processor time is measured, which other programs on the machine disturb less than wall
+time, and the sides take turns; each figure is the median over the rounds, of ratios where it is a ratio.
+x-transformers is omitted where it is not installed (`pip install x-transformers`); it runs with `attn_flash=True`, its
+fastest setting here.
 """
 
 import argparse
@@ -41,7 +41,7 @@ SIZES = (Size(64, 2, 4, 64, 32), Size(256, 4, 8, 16, 64), Size(512, 4, 8, 8, 64)
 
 
 def main() -> None:
-    """Prints every table."""
+    """Print every table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def compare_libraries(rounds: int) -> None:
-    """Steps per second of the three sides, for each shape and size."""
+    """Return the steps per second of the three sides, for each shape and size."""
     print("| shape | width | ours, steps/s | / torch.nn | / x-transformers |\n|---|---|---|---|---|")
     for shape in DATA:
         for size in SIZES:
@@ -73,7 +73,7 @@ def compare_libraries(rounds: int) -> None:
 
 
 def measure_overhead(rounds: int) -> None:
-    """What the trainer adds to forward, backward and update, at width 256."""
+    """Return what the trainer adds to forward, backward and update, at width 256."""
     print("| shape | trainer's own share of a step, width 256 |\n|---|---|")
     for shape in DATA:
         sides = {"ours": our_step(shape, SIZES[1]), "bare": bare_step(shape, SIZES[1])}
@@ -84,7 +84,7 @@ def measure_overhead(rounds: int) -> None:
 
 
 def compare_batching(prefix: str, rounds: int, batch_size: int = 64, batches_per_round: int = 6) -> None:
-    """Examples per second with like lengths together, against batches in random order padded to their longest."""
+    """Return the examples per second with similar lengths together, and in random order padded to the longest."""
     config = configure(
         "encoder_decoder", Size(64, 2, 4, batch_size, 100),
         {"path": prefix, "format": "aligned", "source_ending": ".de.gz", "target_ending": ".en.gz"},
@@ -108,7 +108,7 @@ def compare_batching(prefix: str, rounds: int, batch_size: int = 64, batches_per
 
         return step
 
-    # Every batch of both plans is used equally often: a plan's cost is that of all its lengths.
+    # Every batch of both plans is used equally often, so that a plan's cost covers all its lengths.
     turns = max(rounds, -(-len(plans["shuffled"]) // batches_per_round))
     seconds = take_turns({name: part(plan) for name, plan in plans.items()}, turns)
     speed = {name: batches_per_round * batch_size * len(each) / sum(each) for name, each in seconds.items()}
@@ -120,7 +120,7 @@ def compare_batching(prefix: str, rounds: int, batch_size: int = 64, batches_per
 
 @torch.no_grad()
 def compare_decoding(rounds: int, length: int = 128) -> None:
-    """Seconds for 128 tokens with the key/value cache and without it."""
+    """Return the seconds for 128 tokens with and without the key/value cache."""
     config = configure("encoder_decoder", SIZES[1])
     task = learn("encoder_decoder", config, SIZES[1])
     network, source = task.build(config).eval(), torch.randint(4, 50, (8, 32))
@@ -140,7 +140,7 @@ def compare_decoding(rounds: int, length: int = 128) -> None:
 
 
 def take_turns(sides: dict[str, Step], rounds: int, warm_up: int = 3) -> dict[str, list[float]]:
-    """Processor seconds of each side's step, round by round; the order of the sides turns from round to round."""
+    """Return the processor seconds of each side's step, round by round; the order of the sides rotates."""
     for step in sides.values():
         for _ in range(warm_up):
             step()
@@ -155,7 +155,7 @@ def take_turns(sides: dict[str, Step], rounds: int, warm_up: int = 3) -> dict[st
 
 
 def ratio(one: list[float], other: list[float]) -> list[float]:
-    """Round by round, how many times as long `one` took."""
+    """Return, round by round, how many times as long `one` took."""
     return [a / b for a, b in zip(one, other, strict=True)]
 
 

@@ -3,13 +3,13 @@
     PYTHONPATH=. python benchmarks/training_gpu.py [--width 512] [--batch 128] [--time 256] [--quick]
 
 Needs an NVIDIA GPU, this repository's model/, conf/ and benchmarks/, and of the dependencies torch, numpy, pydantic,
-pyyaml, safetensors, tokenizers and sacrebleu; neither ray nor mlflow. `--quick` runs tiny sizes anywhere, only to see
-that everything runs.
+pyyaml, safetensors, tokenizers and sacrebleu; neither ray nor mlflow. `--quick` runs tiny sizes on any machine, only to
+check that everything runs.
 
-One step is what `model.training.train` does for an update: gathering the batch, forward, backward, update, watching
+One step is what `model.training.train` does for an update: gathering the batch, forward, backward, update, checking
 the loss, in bfloat16 (autocast), compiled. Its floating-point operations are those of its matrix products and
-attentions, counted by torch's FlopCounterMode on an uncompiled step; the card's rate is measured beside it, on
-products of 8192 x 8192 matrices of random bfloat16 numbers. Times are by the clock, with the device waited for.
+attentions, counted by torch's FlopCounterMode on an uncompiled step; the card's rate is measured in the same run, on
+products of 8192 x 8192 matrices of random bfloat16 numbers. Times are wall time, after waiting for the device.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from model.training.update import Losses
 
 @dataclass(frozen=True)
 class Speed:
-    """Of one shape: seconds and floating-point operations a step, and tokens in its batch, padding not counted."""
+    """One shape's seconds and floating-point operations per step, and tokens per batch, padding not counted."""
 
     seconds: float
     operations: float
@@ -35,7 +35,7 @@ class Speed:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=6)
@@ -68,13 +68,13 @@ def main() -> None:
 
 
 def matrix_rate(side: int, device: torch.device, repeats: int = 20) -> float:
-    """Operations per second of products of two side x side matrices, 2 * side^3 each."""
+    """Return the operations per second of products of two side x side matrices, 2 * side^3 each."""
     one, other = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
     return 2 * side**3 / seconds_of(lambda: one @ other, repeats, device)
 
 
 def measure(shape: str, size: Size, device: torch.device, steps: int) -> Speed:
-    """One shape's trainer on full batches."""
+    """Return the measurement of one shape's trainer on full batches."""
     items = make_items(shape, size)
     training = {"precision": "bfloat16", "device": device.type}
     config = configure(shape, size, {"max_length": size.time} if shape != "decoder" else None, training)
@@ -87,13 +87,13 @@ def measure(shape: str, size: Size, device: torch.device, steps: int) -> Speed:
     compiled = config.model_copy(update={"training": config.training.model_copy(update={"compile": True})})
     update, losses = new_update(task, compiled, data, device), Losses(0, device)
     seconds = seconds_of(lambda: losses.add(*update([indices], lr=1e-4)), steps, device)
-    # Of an encoder-decoder both sides are read.
+    # An encoder-decoder reads both sides.
     tokens = int(data.lengths[indices].sum()) * (2 if shape == "encoder_decoder" else 1)
     return Speed(seconds, counter.get_total_flops(), tokens)
 
 
 def seconds_of(step: Step, repeats: int, device: torch.device, warm_up: int = 5) -> float:
-    """Seconds by the clock of one call, the mean of `repeats` after a warm-up."""
+    """Return the wall seconds of one call, the mean of `repeats` after a warm-up."""
     for _ in range(warm_up):
         step()
     wait_for(device)
@@ -105,7 +105,7 @@ def seconds_of(step: Step, repeats: int, device: torch.device, warm_up: int = 5)
 
 
 def wait_for(device: torch.device) -> None:
-    """Until all work on the device is done."""
+    """Wait until all work on the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize()
 

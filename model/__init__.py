@@ -1,1 +1,1 @@
-"""The network and its trainer: a Transformer, its data, optimisation and checkpoints. Knows nothing of hpo."""
+"""The network and its trainer: a Transformer, its data, optimisation and checkpoints. Imports nothing of hpo."""

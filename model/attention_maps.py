@@ -1,4 +1,4 @@
-"""What each head attends to while a trained network reads one input."""
+"""Attention maps: what each head attends to while a trained network reads one input."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 @torch.no_grad()
 def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[dict[str, Any]]:
-    """See `model.objective.attention`."""
+    """Return the attention maps of one input; see `model.objective.attention`."""
     checkpoint = load_checkpoint(checkpoint_dir)
     refuse_rows(checkpoint)
     if not text.strip():
@@ -40,7 +40,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
 
 @contextmanager
 def keep_weights(network: nn.Module) -> Iterator[None]:
-    """While it lasts, every attention of the network keeps its weights in `kept_weights`, one per call."""
+    """Make every attention of the network keep its weights in `kept_weights`, one per call, inside the context."""
     attentions = [module for module in network.modules() if isinstance(module, MultiHeadAttention)]
     for module in attentions:
         module.kept_weights = []
@@ -52,7 +52,7 @@ def keep_weights(network: nn.Module) -> Iterator[None]:
 
 
 def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
-    """Runs the network on the input; per kind of attention the tokens that attend, and those attended to."""
+    """Run the network on the input; return per kind of attention the tokens that attend and those attended to."""
     task, network = checkpoint.task, checkpoint.network
     if isinstance(task, Classification):
         assert task.vocabulary is not None
@@ -81,7 +81,7 @@ def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
 
 
 def _maps(network: nn.Module, axes: Axes) -> Iterator[dict[str, Any]]:
-    """The kept weights of one input, layer by layer: first the encoder's, then the decoder's, then across."""
+    """Yield the kept weights of one input, layer by layer: first encoder, then decoder, then cross-attention."""
     for kind, (rows, columns) in axes.items():
         stack = network.get_submodule("encoder" if kind == "encoder" else "decoder")
         for place, layer in enumerate(stack.get_submodule("layers").children()):
@@ -93,6 +93,6 @@ def _maps(network: nn.Module, axes: Axes) -> Iterator[dict[str, Any]]:
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:
-    """(1, heads, time, keys) as lists, in double precision so that rounding to JSON keeps each row's sum."""
+    """Return (1, heads, time, keys) as lists, in double precision so that rounding to JSON keeps each row's sum."""
     heads: list[list[list[float]]] = weights[0].double().tolist()
     return heads

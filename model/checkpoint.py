@@ -1,4 +1,4 @@
-"""A trained network on disk: everything needed to predict, nothing that could run code."""
+"""A trained network on disk: everything needed to predict, and nothing that can run code."""
 
 import json
 import tempfile
@@ -30,7 +30,7 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
-    """Writes weights.safetensors, config.json, task.json and their hashes; the folder appears whole or not at all."""
+    """Write weights.safetensors, config.json, task.json and their hashes; the folder appears complete or not at all."""
     target = Path(checkpoint_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -42,10 +42,10 @@ def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, w
 
 
 def load_checkpoint(checkpoint_dir: str) -> Checkpoint:
-    """The network with its weights, on the CPU, in evaluation mode.
+    """Return the network with its weights, on the CPU, in evaluation mode.
 
     Raises:
-        CheckpointError: the folder is missing or incomplete, a file was changed, or they do not fit together.
+        CheckpointError: the folder is missing or incomplete, a file was changed, or the files do not match.
     """
     folder = Path(checkpoint_dir)
     try:

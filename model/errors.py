@@ -1,20 +1,20 @@
-"""The faults that the model and its trainer can name."""
+"""The errors that the model and its trainer raise."""
 
 
 class ModelError(Exception):
-    """Root of this package's errors."""
+    """The root of this package's errors."""
 
 
 class DataError(ModelError, ValueError):
-    """The user's data cannot be used as it is; the message is one line that says where and what to do."""
+    """The user's data cannot be used; the message is one line that says where the fault is and what to do."""
 
 
-class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- the name that searches know
+class Diverged(ModelError, ArithmeticError):  # noqa: N818 -- searches recognise this name
     """The training loss became NaN or infinite."""
 
 
 class OutOfMemoryError(ModelError, MemoryError):
-    """The GPU's memory did not suffice for one update."""
+    """There was not enough memory for one update."""
 
 
 class SequenceTooLongError(ModelError, ValueError):

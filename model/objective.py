@@ -1,6 +1,6 @@
-"""The one seam between a search and this package: plain dicts in, plain dicts out.
+"""The only interface between a search and this package: plain dicts in, plain dicts out.
 
-Importing this module, and reading data with it, loads no torch: the driver of a search must not pay for it.
+Importing this module, and reading data with it, loads no torch: the driver of a search does not need it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -12,12 +12,12 @@ from model.data.readers.source import read_examples
 from model.data.store import write_store
 from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
-# A training can be stopped after some epochs and continued later, from the state in `resume_dir`.
+# A training can be stopped after some epochs and continued from the state in `resume_dir`.
 CONTINUES = True
 
 
 def check(config: dict[str, Any]) -> None:
-    """Refuses a configuration that cannot be trained.
+    """Refuse a configuration that cannot be trained.
 
     Args:
         config: a plain dict with `model`, `data` and `training`.
@@ -30,16 +30,15 @@ def check(config: dict[str, Any]) -> None:
 
 
 def describe_data(config: dict[str, Any]) -> dict[str, Any]:
-    """Reads all of the data and says what it is.
+    """Read all of the data and return its description.
 
     Returns:
         `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`,
         `labels` (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined
-        parts).
-        Examples are numbered train first, then validation, then test.
+        parts). Examples are numbered train first, then validation, then test.
 
     Raises:
-        DataError: the data cannot be used; one line that says where and what to do.
+        DataError: the data cannot be used; the message is one line that says where and what to do.
     """
     data = parse(config, source_required=True).data
     examples = read_examples(data)
@@ -57,27 +56,27 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:
-    """What a report says of every training of a configuration: see `model.tasks.method.describe_method`."""
+    """Return what a report states about every training of a configuration: see `model.tasks.method.describe_method`."""
     from model.tasks.method import describe_method as describe  # here: sacrebleu takes a while to load
 
     return describe(parse(config, source_required=True))
 
 
 def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> None:
-    """Writes just these examples, in this order, into the folder `data_dir`; it holds no way to the others."""
+    """Write exactly these examples, in this order, into the folder `data_dir`, which gives no access to the others."""
     items = read_examples(parse(config, source_required=True).data).items
     write_store([items[index] for index in indices], data_dir)
 
 
 def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str, float]]:
-    """Trains one configuration on one fold.
+    """Train one configuration on one fold.
 
     Args:
         task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
-            last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after so
-            many although the schedule is laid out for training.epochs; None = all), `checkpoint_dir` (or None),
-            `seed`, `threads`; and if wanted `resume_dir`, a folder in which the state is kept after every evaluation: a
-            task stopped at any moment, or run with fewer `epochs`, goes on from there and ends with the same bits.
+            last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after this
+            many although the schedule covers training.epochs; None = all), `checkpoint_dir` (or None), `seed`,
+            `threads`; optionally `resume_dir`, a folder in which the state is saved after every evaluation: a task
+            stopped at any moment, or run with fewer `epochs`, continues from there and ends with the same bits.
 
     Yields:
         One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`.
@@ -88,7 +87,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
     Raises:
         Diverged: the loss became NaN or infinite.
-        OutOfMemoryError: the GPU's memory did not suffice.
+        OutOfMemoryError: there was not enough memory.
         ValueError: the metric is unknown.
     """
     # Here, not at the top: torch takes seconds to load, and only a worker needs it.
@@ -98,7 +97,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 
 
 def run_test(task: dict[str, Any]) -> dict[str, float]:
-    """Scores a checkpoint on the examples `test`, numbered as in `describe_data`.
+    """Return the scores of a checkpoint on the examples `test`, numbered as in `describe_data`.
 
     Args:
         task: `config` (with its real paths), `checkpoint_dir`, `test`, `threads`.
@@ -112,7 +111,7 @@ def run_test(task: dict[str, Any]) -> dict[str, float]:
 
 
 def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
-    """What `predict` reads of a configuration's model.
+    """Return what `predict` reads with a configuration's model.
 
     Returns:
         `inputs`: "text", or "rows" for models of numbers; `options`: `{"type", "default"}` by name.
@@ -123,20 +122,20 @@ def describe_prediction(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """What a trained network makes of each input, in batches.
+    """Return a trained network's prediction for each input, computed in batches.
 
     Args:
-        checkpoint_dir: what a training kept.
-        inputs: one text each; for a model of numbers, one example each, as nested rows or all numbers in a row.
+        checkpoint_dir: the folder of a trained network.
+        inputs: one text each; for a model of numbers, one example each, as nested rows or as one flat list.
         options: for language models the fields of `model.decoding.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
             `max_tokens`, `seed`; for all others, none.
 
     Returns:
-        Per input: the label (classification); a tag per word, with blanks between (tagging); the target text
+        Per input: the label (classification); one tag per word, separated by blanks (tagging); the target text
         (translation, generated); the continuation, without the input (language modelling).
 
     Raises:
-        ValueError: an input or option cannot be used, or the checkpoint; one line that says which and why.
+        ValueError: an input, an option or the checkpoint cannot be used; one line that says which and why.
     """
     from model.predict import predict_inputs  # here for the same reason as in run_fold
 
@@ -144,10 +143,10 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
 
 
 def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, Any]:
-    """What each head of a trained network attends to while it reads one input.
+    """Return what each head of a trained network attends to while it reads one input.
 
     Args:
-        checkpoint_dir: what a training kept.
+        checkpoint_dir: the folder of a trained network.
         text: the input; for an encoder-decoder, the source.
         target: for an encoder-decoder, what the decoder reads; None = what it predicts. For all others, None.
 

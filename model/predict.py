@@ -1,4 +1,4 @@
-"""What a trained network makes of texts that no one has labelled."""
+"""Predictions of a trained network for unlabelled inputs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 
 @torch.no_grad()
 def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """See `model.objective.predict`."""
+    """Return one prediction per input; see `model.objective.predict`."""
     checkpoint = load_checkpoint(checkpoint_dir)
     task = type(checkpoint.task)
     if any(not isinstance(given, str) for given in inputs):
@@ -36,7 +36,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
             there_are = f"allowed are {', '.join(sorted(known))}" if known else "it is for language models"
             raise ValueError(f"{name}: has no effect on a model of '{checkpoint.config.data.name}'; {there_are}")
     for number, text in enumerate(inputs, start=1):
-        # To a language model white space is text, as long as there is any.
+        # For a language model, white space is text.
         if not (text if task is LanguageModelling else text.strip()):
             raise ValueError(f"input {number}: is empty; every input must hold some text")
     if not inputs:
@@ -45,7 +45,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
 
 
 def refuse_rows(checkpoint: Checkpoint) -> None:
-    """Raises ValueError for a network that reads something other than text."""
+    """Raise ValueError for a network that reads something other than text."""
     if isinstance(checkpoint.task, Classification) and checkpoint.task.vocabulary is None:
         raise ValueError(
             f"a model of '{checkpoint.config.data.name}' reads rows of numbers, and only text can be given"
@@ -59,7 +59,7 @@ def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str
 
 
 def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """The label of each input that is numbers: `max_length` rows of `features`, nested or one after the other."""
+    """Return the label of each input that is numbers: `max_length` rows of `features`, nested or flat."""
     task = checkpoint.task
     if not isinstance(task, Classification) or task.features is None:
         raise ValueError(f"a model of '{checkpoint.config.data.name}' reads texts; numbers cannot be given")
@@ -100,7 +100,7 @@ def _tags(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str, 
         lengths = encoded.lengths[indices].tolist()
         return [[task.tags[n] for n in row[:length]] for row, length in zip(rows, lengths, strict=True)]
 
-    # A long sentence was encoded in pieces, one after the other: its words take the next tags there are.
+    # A long sentence was encoded in consecutive pieces: its words take the next tags in order.
     tags = iter([tag for piece in _in_batches(encoded.lengths, predict) for tag in piece])
     return [" ".join(next(tags) for _ in words) for words in sentences]
 
@@ -135,7 +135,7 @@ def _continuations(checkpoint: Checkpoint, inputs: Sequence[str], options: Mappi
 
 
 def _in_batches(lengths: Tensor, predict: Callable[[Tensor], Iterable[Any]]) -> list[Any]:
-    """What `predict` gives for batches of like length, in the inputs' order."""
+    """Return what `predict` returns for batches of similar length, in the inputs' order."""
     results: list[Any] = [None] * len(lengths)
     for indices in batches_by_length(lengths, BATCH_SIZE):
         for index, result in zip(indices.tolist(), predict(indices), strict=True):

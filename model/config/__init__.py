@@ -1,1 +1,1 @@
-"""The configuration of one training: every rule, and no values (those stand in conf/)."""
+"""The configuration of one training: every rule, and no values (they are in conf/)."""

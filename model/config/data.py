@@ -1,6 +1,6 @@
-"""The configuration of texts, tags and numbers to read: every rule, and no values (those stand in conf/data).
+"""The configuration of texts, tags and numbers to read: every rule, and no values (they are in conf/data).
 
-A default here only lets configurations be read that were frozen before the key existed, or without paths.
+A default here exists only to read configurations that were frozen before the key existed, or without paths.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -14,7 +14,7 @@ Path = Annotated[str, Field(min_length=1)]
 
 
 class DataConfig(Section):
-    """What all data have in common. A worker gets the paths as null: it cannot reach the source."""
+    """The settings that all data have. A worker gets the paths as null: it cannot reach the source."""
 
     name: str
     path: Path | None = None
@@ -24,7 +24,7 @@ class DataConfig(Section):
 
 
 class DigitsConfig(DataConfig):
-    """scikit-learn's handwritten digits; reads no file of the user's."""
+    """scikit-learn's handwritten digits; reads no user file."""
 
     name: Literal["digits"]
     path: None = None
@@ -34,12 +34,12 @@ class DigitsConfig(DataConfig):
 
 
 class FilesConfig(DataConfig):
-    """Data of the user's, in files or on the Hugging Face hub: in one piece, or one a part."""
+    """The user's data, in files or on the Hugging Face hub: one file, or one per part."""
 
     format: str
     subset: Path | None = None
 
-    for_the_hub: ClassVar[tuple[str, ...]] = ("subset",)  # settings that files have no use for
+    for_the_hub: ClassVar[tuple[str, ...]] = ("subset",)  # settings that have no effect on files
 
     @model_validator(mode="after")
     def _hub_settings_have_an_effect(self) -> Self:

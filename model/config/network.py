@@ -1,4 +1,4 @@
-"""The configuration of the network: every rule, and no values (those stand in conf/model)."""
+"""The configuration of the network: every rule, and no values (they are in conf/model)."""
 
 from typing import Annotated, Literal, Self
 
@@ -57,20 +57,20 @@ class ModelConfig(Section):
 
 
 class EncoderConfig(ModelConfig):
-    """Reads a sequence in both directions: classification, tagging."""
+    """A network that reads a sequence in both directions: classification, tagging."""
 
     shape: Literal["encoder"]
 
 
 class DecoderConfig(ModelConfig):
-    """Predicts each next token: language modelling."""
+    """A network that predicts each next token: language modelling."""
 
     shape: Literal["decoder"]
     tied_embeddings: bool
 
 
 class EncoderDecoderConfig(ModelConfig):
-    """Turns one sequence into another: translation and the like."""
+    """A network that turns one sequence into another, as in translation."""
 
     shape: Literal["encoder_decoder"]
     num_decoder_layers: Annotated[int, Field(ge=1, le=1000)] | None

@@ -1,4 +1,4 @@
-"""The configuration of pairs of sequences: every rule, and no values (those stand in conf/data)."""
+"""The configuration of pairs of sequences: every rule, and no values (they are in conf/data)."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -7,12 +7,12 @@ from pydantic import Field, model_validator
 from model.config.data import Column, DataConfig, FilesConfig, Path
 from model.config.section import Section, refuse
 
-# Of all generated sources together, which are kept in memory: some 10 GB of Python's numbers.
+# Of all generated sources together, which are kept in memory: about 10 GB of Python integers.
 MOST_NUMBERS = 100_000_000
 
 
 class SearchedTargets(Section):
-    """How a target is searched when a network decodes."""
+    """The search for a target when a network decodes."""
 
     beam_size: Annotated[int, Field(ge=1, le=1000)]
     length_penalty: Annotated[float, Field(ge=0, le=10)]
@@ -93,7 +93,7 @@ class GeneratedConfig(DataConfig, SearchedTargets):
             )
         return self
 
-    # What SequenceToSequence asks of every pair of sequences; here there is nothing to choose.
+    # SequenceToSequence reads these settings of every pair of sequences; here they are fixed.
     tokens: ClassVar[str] = "blanks"
     target_tokens: ClassVar[None] = None
     shared_vocabulary: ClassVar[bool] = True

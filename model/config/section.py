@@ -1,4 +1,4 @@
-"""What every part of the configuration has in common."""
+"""The base class and the errors of every part of the configuration."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 def refuse(message: str, *keys: str) -> PydanticCustomError:
-    """The error of a rule between several keys; `keys` are their full dotted names."""
+    """Return the error of a rule between several keys; `keys` are their full dotted names."""
     return PydanticCustomError("cross_field", "{message}", {"message": message, "keys": list(keys)})
 
 

@@ -1,4 +1,4 @@
-"""The configuration of the training: every rule, and no values (those stand in conf/training)."""
+"""The configuration of the training: every rule, and no values (they are in conf/training)."""
 
 from typing import Annotated, Literal, Self
 

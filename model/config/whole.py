@@ -1,4 +1,4 @@
-"""The whole configuration of one training, and how a plain dict becomes one."""
+"""The complete configuration of one training, parsed from a plain dict."""
 
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -40,14 +40,14 @@ SHAPE_OF_DATA = {
 
 
 class UnknownShape(ModelConfig):
-    """Stands in when model.shape is none of the known ones, so that the error names that key and the choices."""
+    """A placeholder for an unknown model.shape, so that the error names that key and the choices."""
 
     model_config = ConfigDict(extra="allow")
     shape: Literal["encoder", "decoder", "encoder_decoder"]
 
 
 class UnknownData(DataConfig):
-    """Stands in when data.name is none of the known names, so that the error names that key and the choices."""
+    """A placeholder for an unknown data.name, so that the error names that key and the choices."""
 
     model_config = ConfigDict(extra="allow")
     name: Literal["digits", "text_classification", "tagging", "language_modelling", "translation", "generated"]
@@ -58,7 +58,7 @@ Data = TypeVar("Data", bound=DataConfig)
 
 
 class Config(Section, Generic[Model, Data]):
-    """The whole configuration of one training."""
+    """The complete configuration of one training."""
 
     model: Model
     data: Data
@@ -78,10 +78,10 @@ class Config(Section, Generic[Model, Data]):
 
 
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
-    """The configuration as frozen, checked values.
+    """Return the configuration as frozen, checked values.
 
     Args:
-        config: a plain dict with `model`, `data` and `training`; other keys are not looked at.
+        config: a plain dict with `model`, `data` and `training`; other keys are ignored.
         source_required: whether data from files must say which files (false in a worker).
 
     Raises:
@@ -91,7 +91,7 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in ("model", "data", "training") if key in config}
     context = {"source_required": source_required}
-    # pydantic makes the class at run time from these two; a type checker knows only classes that are written out.
+    # pydantic makes the class at run time from these two; a type checker knows only classes in the source.
     return Config[shape, data].model_validate(known, context=context)  # type: ignore[valid-type]
 
 

@@ -1,1 +1,1 @@
-"""Reading data, keeping just the examples that a worker may see, and turning them into batches."""
+"""Data: reading it, keeping only the examples that a worker may see, and making batches of them."""

@@ -1,4 +1,4 @@
-"""Sequences of different lengths, and the batches they make."""
+"""Sequences of different lengths, and batches of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences laid end to end, so that a batch is gathered by one index instead of a loop.
+    """Sequences stored one after the other, so that one index gathers a batch instead of a loop.
 
     Attributes:
         flat: (all tokens,) or (all tokens, features).
@@ -23,14 +23,14 @@ class Ragged:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "Ragged":
-        """From lists of token numbers, none of them empty."""
+        """Return the sequences from lists of token numbers, none of them empty."""
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         flat = torch.tensor([token for sequence in sequences for token in sequence])
         return cls(flat, lengths.cumsum(0) - lengths, lengths)
 
     @classmethod
     def of_rows(cls, rows: Tensor) -> "Ragged":
-        """From (sequences, time, features): all of one length."""
+        """Return the sequences from (sequences, time, features): all of one length."""
         count, time, _ = rows.shape
         return cls(rows.flatten(0, 1), torch.arange(count) * time, torch.full((count,), time))
 
@@ -38,7 +38,7 @@ class Ragged:
         return len(self.lengths)
 
     def gather(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The chosen sequences, padded at their end with 0 to the longest of them.
+        """Return the chosen sequences, padded at their end with 0 to the longest of them.
 
         Returns:
             (batch, time) or (batch, time, features); and (batch, time) boolean, True = a token, False = padding,
@@ -56,23 +56,23 @@ class Ragged:
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Every position 0 .. count - 1 once, in a fresh random order; the last batch may be smaller."""
+    """Return every position 0 .. count - 1 once, in a fresh random order; the last batch may be smaller."""
     return list(torch.split(torch.randperm(count, generator=generator), batch_size))
 
 
 def batches_by_length(
     lengths: Tensor, batch_size: int, batch_tokens: int | None = None, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Every position once, sequences of like length together: least padding.
+    """Return batches that hold every position once, with sequences of similar length together for the least padding.
 
     Args:
         lengths: (examples,), tokens in each.
-        batch_size: examples in a batch, at most.
-        batch_tokens: tokens in a batch, padding counted, at most (but one example at least); None = no limit.
-        generator: with it, examples of equal length and the batches come in random order; without, shortest first.
+        batch_size: maximum of examples in a batch.
+        batch_tokens: maximum of tokens in a batch, padding counted (but at least one example); None = no limit.
+        generator: with it, examples of equal length and the batches are in random order; without, shortest first.
 
     Returns:
-        As many batches whatever the generator: their sizes depend on the sorted lengths alone.
+        The same number of batches for any generator: their sizes depend on the sorted lengths alone.
     """
     if generator is None:
         order = torch.argsort(lengths, stable=True)
@@ -91,7 +91,7 @@ def batches_by_length(
 def _sizes(rising_lengths: list[int], batch_size: int, batch_tokens: int) -> list[int]:
     sizes: list[int] = []
     size = 0
-    for length in rising_lengths:  # the longest so far, hence the width of the batch
+    for length in rising_lengths:  # the longest so far, so the width of the batch
         if size and (size == batch_size or (size + 1) * length > batch_tokens):
             sizes.append(size)
             size = 0

@@ -19,7 +19,7 @@ PLAIN = "plain.json"
 
 
 def cache_folder(data_dir: str, settings: dict[str, Any]) -> Path:
-    """Where the encoding of this prepared data under these settings belongs; its name is a hash of both."""
+    """Return the folder for this prepared data encoded with these settings; its name is a hash of both."""
     key = json.dumps([store_digest(data_dir), settings], sort_keys=True)
     return Path(data_dir) / "encoded" / hashlib.sha256(key.encode()).hexdigest()[:32]
 
@@ -27,21 +27,21 @@ def cache_folder(data_dir: str, settings: dict[str, Any]) -> Path:
 def encode_once(
     folder: Path, kinds: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `build` gives, from disk where it has been built before.
+    """Return what `build` returns, read from disk where it was built before.
 
     Args:
         folder: see `cache_folder`.
         kinds: the name of each part and its dataclass, made of tensors, JSON-able values and such dataclasses.
-        build: gives a JSON-able dict, and the parts by name. Called at most once.
+        build: returns a JSON-able dict, and the parts by name. Called at most once.
 
     Returns:
-        The same; the parts' tensors are memory-mapped, and writing to them changes no file.
+        The same; the parts' tensors are memory-mapped, and writing to them does not change a file.
     """
     if not folder.exists():
         values, parts = build()
         try:
             _write(folder, values, parts)
-        except OSError:  # a full or read-only disk must not stop a training: it has what it needs
+        except OSError:  # a full or read-only disk must not stop a training, which needs only the values
             return values, parts
     plain = json.loads((folder / PLAIN).read_text(encoding="utf-8"))
     return plain["values"], {name: _load(kind, name, folder, plain["fields"]) for name, kind in kinds.items()}
@@ -76,7 +76,7 @@ def _save(value: Any, name: str, folder: Path, plain: dict[str, Any]) -> None:
 
 def _load(kind: Any, name: str, folder: Path, plain: dict[str, Any]) -> Any:
     if kind is Tensor:
-        # Copy-on-write: read lazily and shared between workers, yet writable, as torch asks of its arrays.
+        # Copy-on-write: read lazily and shared between workers, yet writable, as torch requires of its arrays.
         return torch.from_numpy(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
     if is_dataclass(kind):
         assert isinstance(kind, type)  # a dataclass, not one of its instances

@@ -20,7 +20,7 @@ class File:
 
     @classmethod
     def of(cls, path: str, content: bytes) -> "File":
-        """The fingerprint of a file whose content (as stored, not unpacked) has been read already."""
+        """Return the fingerprint of a file whose content (as stored, not unpacked) has already been read."""
         return cls(path, hashlib.sha256(content).hexdigest(), len(content))
 
 
@@ -29,9 +29,9 @@ class Examples:
     """Everything that was read: examples numbered train first, then validation, then test.
 
     Attributes:
-        items: one JSON-able dict per example; what its keys mean is between the reader and the task.
+        items: one JSON-able dict per example; the reader and the task agree on its keys.
         labels: one label per example for stratified splits, or None where examples have none.
-        version: of the data, where they have one.
+        version: of the data, where there is one.
         parts: number of examples in each predefined part, in the order train, validation, test; None without.
     """
 
@@ -45,13 +45,13 @@ class Examples:
 
 
 def digest(item: dict[str, Any]) -> str:
-    """A hex fingerprint of one example's content, the same on every machine."""
+    """Return a hex fingerprint of one example's content, the same on every machine."""
     text = json.dumps(item, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_bytes(path: str, key: str) -> bytes:
-    """A user's file as it is stored.
+    """Return the bytes of a user's file as stored.
 
     Raises:
         DataError: it is missing, a folder, unreadable or empty; the message names the configuration key.
@@ -61,7 +61,7 @@ def read_bytes(path: str, key: str) -> bytes:
         raise DataError(f"{path}: is a folder; {key} must name a file")
     try:
         if file.exists() and not file.is_file():
-            raise DataError(f"{path}: is no file but a folder, a device or a pipe; {key} must name a file")
+            raise DataError(f"{path}: is not a regular file but a device or a pipe; {key} must name a file")
         content = file.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; {key} is looked up from {Path.cwd()}{_nearest(file)}") from None

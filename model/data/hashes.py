@@ -1,4 +1,4 @@
-"""Hashes beside the files of a folder, by which a truncated or changed one is noticed before it is used."""
+"""Hashes of the files of a folder, which reveal a truncated or changed file before it is used."""
 
 import hashlib
 import json
@@ -10,16 +10,16 @@ HASHES = "sha256.json"
 
 
 def write_hashes(folder: Path) -> None:
-    """Writes the SHA-256 of every file of the folder beside them; to be called last."""
+    """Write the SHA-256 of every file of the folder into it; call this last."""
     hashes = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     (folder / HASHES).write_text(json.dumps(hashes, indent=2), encoding="utf-8")
 
 
 def refuse_changed(folder: Path) -> None:
-    """Refuses a folder whose files are not those that were written.
+    """Refuse a folder whose files are not those that were written.
 
     Raises:
-        CheckpointError: one is missing or changed, or there are no hashes to tell.
+        CheckpointError: a file is missing or changed, or there are no hashes.
     """
     try:
         hashes = json.loads((folder / HASHES).read_text(encoding="utf-8"))

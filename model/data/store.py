@@ -1,4 +1,4 @@
-"""The examples that a worker may see: a folder with these and no way to the others."""
+"""The examples that a worker may see: a folder with these and without access to the others."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ EXAMPLES = "examples.jsonl"
 
 
 def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
-    """Writes these examples, in this order, as JSON lines; whoever looks sees the whole folder or none of it."""
+    """Write these examples, in this order, as JSON lines; the folder appears complete or not at all."""
     target = Path(data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -29,7 +29,7 @@ def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
 
 
 def put_in_place(aside: Path, target: Path) -> None:
-    """Renames the finished folder `aside` to `target`, in place of what may stand there."""
+    """Rename the finished folder `aside` to `target`, replacing an earlier `target`."""
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
         target.rename(old / target.name)
@@ -40,7 +40,7 @@ def put_in_place(aside: Path, target: Path) -> None:
 
 
 def read_store(data_dir: str) -> list[dict[str, Any]]:
-    """The examples by position; kept in memory for the next task of this process.
+    """Return the examples by position; they stay in memory for the next task of this process.
 
     Raises:
         DataError: nothing has been prepared there.
@@ -50,7 +50,7 @@ def read_store(data_dir: str) -> list[dict[str, Any]]:
 
 
 def store_digest(data_dir: str) -> str:
-    """A hex fingerprint of the prepared examples.
+    """Return a hex fingerprint of the prepared examples.
 
     Raises:
         DataError: nothing has been prepared there.

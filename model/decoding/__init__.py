@@ -1,1 +1,1 @@
-"""From a network's probabilities to sequences: beam search and sampling."""
+"""Decoding sequences from a network's probabilities: beam search and sampling."""

@@ -1,4 +1,4 @@
-"""From a source to the target that the network finds likely: greedy and beam search."""
+"""Greedy and beam search for a target that the network finds probable."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from model.networks.encoder_decoder import EncoderDecoder
 
 @dataclass(frozen=True)
 class Decoded:
-    """Targets, and how likely the network finds them.
+    """Targets and their scores.
 
     Attributes:
-        tokens: (batch, time), without start, END and then PADDING behind each target's last token.
+        tokens: (batch, time), without start; each target's last token is followed by END, then PADDING.
         scores: (batch,), sum of log-probabilities divided by the length penalty; higher is better.
     """
 
@@ -22,12 +22,12 @@ class Decoded:
     scores: Tensor
 
     def sequences(self) -> list[list[int]]:
-        """Each target's token numbers, without END and padding."""
+        """Return each target's token numbers, without END and padding."""
         return [[token for token in row if token not in (PADDING, END)] for row in self.tokens.tolist()]
 
 
 def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
-    """((5 + length) / 6) ** strength; 0 = none. Source: Wu et al. 2016 (GNMT), equation 14."""
+    """Return ((5 + length) / 6) ** strength; strength 0 = no penalty. Source: Wu et al. 2016 (GNMT), equation 14."""
     return ((5 + length) / 6) ** strength
 
 
@@ -35,14 +35,14 @@ def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
 def greedy(
     network: EncoderDecoder, source: Tensor, source_real: Tensor | None, max_length: int, penalty: float = 0.0
 ) -> Decoded:
-    """The likeliest next token, again and again, until END or `max_length` tokens, END counted.
+    """Return the targets that take the most likely next token until END or `max_length` tokens, END counted.
 
     Args:
         network: in evaluation mode.
         source: (batch, source time) token numbers.
         source_real: (batch, source time), True = a token; None = no padding.
-        max_length: tokens of a target, at most.
-        penalty: of the length, for the scores only.
+        max_length: maximum of tokens in a target.
+        penalty: strength of the length penalty, for the scores only.
     """
     encoded, cache = network.encode(source, source_real), network.new_cache()
     last = torch.full((len(source), 1), START, device=source.device)
@@ -70,17 +70,17 @@ def beam_search(
     beam_size: int,
     penalty: float,
 ) -> Decoded:
-    """The best of the targets that a beam of `beam_size` beginnings leads to; never worse than greedy's.
+    """Return the best target that a beam of `beam_size` prefixes finds; its score is never below the greedy one's.
 
-    A beginning that takes END is finished; a source is done with `beam_size` finished ones. Pruning can lose the
-    greedy target, though it may be the best one: hence greedy's takes part in the choice.
+    A prefix that takes END is finished; a source is finished with `beam_size` finished prefixes. Pruning can lose the
+    greedy target, although it may be the best one, so the greedy target is also a candidate.
 
     Args:
         network: in evaluation mode.
         source: (batch, source time) token numbers.
         source_real: (batch, source time), True = a token; None = no padding.
-        max_length: tokens of a target, at most, END counted.
-        beam_size: beginnings kept per source; 1 = greedy.
+        max_length: maximum of tokens in a target, END counted.
+        beam_size: prefixes kept per source; 1 = greedy.
         penalty: strength of the length penalty; 0 prefers short targets, 1 is about the mean per token.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
@@ -100,14 +100,14 @@ def beam_search(
     num_finished = torch.zeros(batch, dtype=torch.long, device=device)
     beams = torch.full((batch, beam_size, 0), PADDING, device=device)
     scores = torch.full((batch, beam_size), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # all beams begin alike: only one may be extended at first
+    scores[:, 0] = 0.0  # all beams are equal at first: only one may be extended
     last = torch.full((batch * beam_size, 1), START, device=device)
 
     for length in range(1, max_length + 1):
         gained = _allowed(network.decode(last, encoded, real, cache)[:, -1].float())
         size = gained.shape[-1]
         total = (scores.unsqueeze(-1) + gained.view(batch, beam_size, size)).flatten(1)
-        # Twice as many as there are beams: even if all beams took END, enough others are left.
+        # Twice as many as beams: even if all beams took END, enough others remain.
         candidate, place = total.topk(min(2 * beam_size, total.shape[1]), dim=1)
         parent, token = place // size, place % size
         longer = torch.cat([beams.gather(1, parent.unsqueeze(-1).expand(-1, -1, length - 1)), token.unsqueeze(-1)], -1)
@@ -133,6 +133,6 @@ def beam_search(
 
 
 def _allowed(logits: Tensor) -> Tensor:
-    """(batch, vocabulary) log-probabilities; padding and start are never predicted."""
+    """Return (batch, vocabulary) log-probabilities; padding and start are never predicted."""
     blocked = torch.tensor([PADDING, START], device=logits.device)
     return logits.log_softmax(dim=-1).index_fill(-1, blocked, -torch.inf)

@@ -1,4 +1,4 @@
-"""From the beginning of a text to a continuation: sampling from a language model."""
+"""Sampling a text's continuation from a language model."""
 
 from collections.abc import Sequence
 
@@ -15,17 +15,17 @@ from model.networks.language_model import LanguageModel
 def sample(
     network: LanguageModel, prompts: Sequence[Sequence[int]], draws: Tensor, context: int, settings: Sampling
 ) -> list[list[int]]:
-    """The continuation of each prompt.
+    """Return the continuation of each prompt.
 
-    All prompts are read from their first token on, side by side; one that is longer than another simply gives its
-    own tokens where the other has drawn ones. So nothing is padded on the left, and a continuation does not depend
-    on the other prompts of its batch.
+    All prompts are read in parallel from their first token; where a longer prompt still has its own tokens, a shorter
+    one already has drawn ones. So nothing is padded on the left, and a continuation does not depend on the other
+    prompts of its batch.
 
     Args:
         network: in evaluation mode.
         prompts: token numbers, one or more each.
         draws: (prompts, max_tokens), uniform in 0 .. 1: the randomness of each drawn token.
-        context: tokens that the network was trained to see; it sees no more than the last so many.
+        context: tokens that the network was trained to see; it sees at most this many last tokens.
         settings: `max_tokens` per prompt.
 
     Returns:
@@ -41,7 +41,7 @@ def sample(
         if place <= context:
             logits = network(tokens[:, seen:place], cache)[:, -1]
             seen = place
-        else:  # the first tokens fall out of sight, and every other token's position with them
+        else:  # the first tokens leave the context, which changes every other token's position
             logits = network(tokens[:, place - context : place])[:, -1]
         drawn_before = place - lengths
         draw = draws.gather(1, drawn_before.clamp(0, settings.max_tokens - 1).unsqueeze(1))[:, 0]
@@ -51,7 +51,7 @@ def sample(
 
 
 def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
-    """One token per row, (batch,), by inverting the cumulated probabilities; never one of the special tokens.
+    """Return one token per row, (batch,), by inverting the cumulative probabilities; never a special token.
 
     Args:
         logits: (batch, vocabulary).
@@ -68,15 +68,18 @@ def draw_token(logits: Tensor, draw: Tensor, settings: Sampling) -> Tensor:
         chance[:, settings.top_k :] = 0
     if settings.top_p is not None:
         chance = chance / chance.sum(dim=-1, keepdim=True)
-        # Kept is what begins below p: the token that reaches p is kept too, so there is always one.
+        # A token is kept if the sum before it is below p: so the token that reaches p is kept, and there is always one.
         chance = chance.masked_fill(chance.cumsum(dim=-1) - chance >= settings.top_p, 0.0)
     reached = chance.cumsum(dim=-1)
     place = (reached <= draw.unsqueeze(1) * reached[:, -1:]).sum(dim=-1)
-    # Rounding of the draw could point behind the last token that may be drawn.
+    # Rounding could select a place after the last token that may be drawn.
     place = torch.minimum(place, (chance > 0).sum(dim=-1) - 1)
     return token.gather(1, place.unsqueeze(1))[:, 0]
 
 
 def uniform_draws(seed: int, number: int, max_tokens: int) -> Tensor:
-    """(max_tokens,) in 0 .. 1 for input `number`: more tokens only go on, and no other input matters."""
+    """Return (max_tokens,) draws in 0 .. 1 for input `number`.
+
+    Raising `max_tokens` only appends draws, and other inputs do not change them.
+    """
     return torch.from_numpy(np.random.default_rng((seed, number)).random(max_tokens))

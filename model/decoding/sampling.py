@@ -1,21 +1,21 @@
-"""How a language model's continuations are drawn: the options, and their bounds. Loads no torch."""
+"""The options of sampling from a language model, and their bounds. Loads no torch."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is drawn.
+    """The options for drawing the next token.
 
     Attributes:
-        temperature: the logits are divided by it: below 1 bolder, above 1 more even; 0 = always the likeliest token.
-        top_k: only so many of the likeliest tokens may be drawn; None = all.
-        top_p: only the fewest likeliest tokens that together reach this probability, 0 < p <= 1; None = all.
+        temperature: divisor of the logits: below 1 sharper, above 1 more even; 0 = always the most likely token.
+        top_k: only this many of the most likely tokens may be drawn; None = all.
+        top_p: only the fewest most likely tokens that together reach this probability, 0 < p <= 1; None = all.
         max_tokens: how many tokens are drawn.
         seed: of the draws; 0 or more.
 
     Source: top_k: Fan et al. 2018, section 5.2; top_p: Holtzman et al. 2020, "The curious case of neural text
-    degeneration", section 3.1. Where both are given, top_k goes first, and top_p counts what it leaves as the whole.
+    degeneration", section 3.1. Where both are given, top_k applies first, and top_p to the remaining probability.
     """
 
     temperature: float = 1.0
@@ -25,7 +25,7 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value out of bounds."""
+        """Raise ValueError for a value out of bounds."""
         _check("temperature", self.temperature, "0 or more", 0 <= self.temperature < float("inf"))
         _check("top_k", self.top_k, "1 or more", self.top_k is None or self.top_k >= 1)
         _check("top_p", self.top_p, "above 0 and at most 1", self.top_p is None or 0 < self.top_p <= 1)
@@ -40,7 +40,7 @@ def _check(name: str, value: object, allowed: str, holds: bool) -> None:
         raise ValueError(f"{name}: must be {allowed}, given {value}")
 
 
-# For those who must be told the types: by name, the type and the default.
+# By name, each option's type and default, for `describe_prediction`.
 OPTIONS = {
     field.name: {"type": "number" if "float" in str(field.type) else "integer", "default": field.default}
     for field in fields(Sampling)

@@ -1,1 +1,1 @@
-"""Networks: bodies by family, and the heads that they share."""
+"""Networks: bodies by family, and their shared heads."""

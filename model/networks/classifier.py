@@ -29,11 +29,11 @@ class Classifier(nn.Module):
         initialise(self)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """Each class's logit.
+        """Return each class's logit.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
-            real: (batch, time) boolean, True = a token, False = padding; None = no padding at all.
+            real: (batch, time) boolean, True = a token, False = padding; None = no padding.
 
         Returns:
             (batch, classes).

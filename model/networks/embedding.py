@@ -1,4 +1,4 @@
-"""From tokens, or rows of numbers, to the first layer's input."""
+"""The embedding of tokens, or rows of numbers, and the head over a vocabulary."""
 
 import math
 
@@ -18,7 +18,7 @@ class InputEmbedding(nn.Module):
     def __init__(
         self, config: ModelConfig, *, vocabulary_size: int | None, features: int | None, max_length: int
     ) -> None:
-        """Exactly one of `vocabulary_size` (input is token numbers) and `features` (input is rows of numbers)."""
+        """Take exactly one of `vocabulary_size` (input is token numbers) and `features` (input is rows of numbers)."""
         super().__init__()
         assert (vocabulary_size is None) != (features is None)
         self.scale = math.sqrt(config.d_model)
@@ -28,12 +28,12 @@ class InputEmbedding(nn.Module):
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
 
     def forward(self, x: Tensor, start: int = 0, also: Tensor | None = None) -> Tensor:
-        """From the input to the first layer's input.
+        """Return the first layer's input.
 
         Args:
             x: (batch, time) token numbers, or (batch, time, features).
             start: the position of the first token.
-            also: (batch, time, d_model), other embeddings of the same tokens, of the same size as theirs; or None.
+            also: (batch, time, d_model), other embeddings of the same tokens, on the same scale; or None.
 
         Returns:
             (batch, time, d_model).
@@ -48,7 +48,7 @@ class InputEmbedding(nn.Module):
 
 
 class TokenHead(nn.Module):
-    """From a token's representation to the logits of a vocabulary; tied, it is the embedding read backwards.
+    """The layer from a token's representation to the logits of a vocabulary; tied, it is the transposed embedding.
 
     Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models".
     """
@@ -56,11 +56,11 @@ class TokenHead(nn.Module):
     def __init__(self, d_model: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
         super().__init__()
         self.own = nn.Linear(d_model, vocabulary_size, bias=False) if tied_to is None else None
-        # In a list, so that the embedding's weights are counted and saved once.
+        # In a list, so that the embedding's weights are counted and saved only once.
         self.tied = [] if tied_to is None else [tied_to]
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, time, d_model) -> (batch, time, vocabulary)."""
+        """Return the logits: (batch, time, d_model) -> (batch, time, vocabulary)."""
         if self.own is not None:
             return self.own(x)
         embedding = self.tied[0].tokens

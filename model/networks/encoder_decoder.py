@@ -1,4 +1,4 @@
-"""The whole Transformer: a source sequence in, a target sequence out."""
+"""The complete Transformer: a source sequence in, a target sequence out."""
 
 from torch import Tensor, nn
 
@@ -18,7 +18,7 @@ class EncoderDecoder(nn.Module):
     def __init__(
         self, config: EncoderDecoderConfig, *, source_size: int, target_size: int, max_length: int, shared: bool
     ) -> None:
-        """`shared`: source and target have one vocabulary, hence one embedding."""
+        """Build the network; `shared`: source and target have one vocabulary and so one embedding."""
         super().__init__()
         assert not shared or source_size == target_size
         self.source_embedding = InputEmbedding(
@@ -35,11 +35,11 @@ class EncoderDecoder(nn.Module):
         initialise(self)
 
     def forward(self, source: Tensor, source_real: Tensor | None, target: Tensor) -> Tensor:
-        """Each next target token's logits, given the source and the earlier target tokens.
+        """Return each next target token's logits, given the source and the earlier target tokens.
 
         Args:
             source: (batch, source time) token numbers.
-            source_real: (batch, source time), True = a token, False = padding; None = no padding at all.
+            source_real: (batch, source time), True = a token, False = padding; None = no padding.
             target: (batch, target time) token numbers, a start token first; padding, if any, at the end.
 
         Returns:
@@ -48,18 +48,18 @@ class EncoderDecoder(nn.Module):
         return self.decode(target, self.encode(source, source_real), source_real)
 
     def encode(self, source: Tensor, source_real: Tensor | None) -> Tensor:
-        """(batch, source time) -> (batch, source time, d_model)."""
+        """Return the encoded source: (batch, source time) -> (batch, source time, d_model)."""
         return self.encoder(self.source_embedding(source), source_real)
 
     def decode(
         self, target: Tensor, encoded: Tensor, source_real: Tensor | None, cache: StackCache | None = None
     ) -> Tensor:
-        """As `forward`, with the source encoded already; with a cache, `target` goes on after what is in it."""
+        """Return the logits as `forward` does, for an encoded source; with a cache, `target` follows its tokens."""
         start = 0 if cache is None else cache.length
         embedded = self.target_embedding(target, start)
         decoded = self.decoder(embedded, source=encoded, source_real=source_real, cache=cache)
         return self.head(decoded)
 
     def new_cache(self) -> StackCache:
-        """An empty cache."""
+        """Return an empty cache."""
         return StackCache.of(len(self.decoder.layers))

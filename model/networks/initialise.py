@@ -8,7 +8,7 @@ from model.networks.embedding import TokenHead
 
 @torch.no_grad()
 def initialise(network: nn.Module) -> None:
-    """Draws every weight of `network` anew, from torch's random numbers (the caller seeds them).
+    """Draw every weight of `network` from torch's random numbers, which the caller seeds.
 
     | parameter                    | initial distribution                                         |
     |------------------------------|--------------------------------------------------------------|
@@ -16,12 +16,12 @@ def initialise(network: nn.Module) -> None:
     | linear bias                  | 0                                                            |
     | token embedding (n, d)       | normal, standard deviation 1 / sqrt(d); scaled by sqrt(d)    |
     |                              | when read (Vaswani et al. 2017, section 3.4), so that        |
-    |                              | tokens and sinusoidal positions have numbers of like size    |
+    |                              | tokens and sinusoidal positions are of similar size          |
     | learned position (n, d)      | normal, standard deviation 0.02 (Radford et al. 2018)        |
     | norm weight / bias           | 1 / 0                                                        |
     | tied head                    | the token embedding, normal with 0.02 (Radford et al. 2018): |
-    |                              | read backwards, a larger one would predict each token itself,|
-    |                              | and the first loss be far above ln(vocabulary)               |
+    |                              | as a head, a larger one would predict each token itself, and |
+    |                              | the first loss would be far above ln(vocabulary)             |
     """
     tied = {id(head.tied[0].tokens) for head in network.modules() if isinstance(head, TokenHead) and head.tied}
     for name, module in network.named_modules():

@@ -23,11 +23,11 @@ class LanguageModel(nn.Module):
         initialise(self)
 
     def forward(self, tokens: Tensor, cache: StackCache | None = None) -> Tensor:
-        """Each next token's logits.
+        """Return each next token's logits.
 
         Args:
             tokens: (batch, time) token numbers; padding, if any, at the end.
-            cache: with it, `tokens` go on after those in the cache, and are added to it.
+            cache: with it, `tokens` follow those in the cache, and are added to it.
 
         Returns:
             (batch, time, vocabulary): at place t the logits of token t + 1.
@@ -36,5 +36,5 @@ class LanguageModel(nn.Module):
         return self.head(self.decoder(self.embedding(tokens, start), cache=cache))
 
     def new_cache(self) -> StackCache:
-        """An empty cache."""
+        """Return an empty cache."""
         return StackCache.of(len(self.decoder.layers))

@@ -9,7 +9,7 @@ from model.networks.transformer.stack import Stack
 
 
 class Tagger(nn.Module):
-    """Embedding of the word, plus that of its ending; encoder; linear layer over the tags."""
+    """Embedding of the word, plus that of its ending, then an encoder and a linear layer over the tags."""
 
     def __init__(
         self, config: EncoderConfig, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int
@@ -22,11 +22,11 @@ class Tagger(nn.Module):
         initialise(self)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """Each tag's logit for each token.
+        """Return each tag's logit for each token.
 
         Args:
-            x: (batch, time, 2), the number of the word and that of its ending.
-            real: (batch, time) boolean, True = a token, False = padding; None = no padding at all.
+            x: (batch, time, 2), the numbers of the word and of its ending.
+            real: (batch, time) boolean, True = a token, False = padding; None = no padding.
 
         Returns:
             (batch, time, tags).

@@ -1,4 +1,4 @@
-"""Which task goes with which data."""
+"""The table of tasks by name of the data."""
 
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling

@@ -64,7 +64,7 @@ class Classification:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Classification":
-        """Classes from all of `items` (names alone reveal no example), the vocabulary from the training part."""
+        """Return the task: classes from all of `items` (names reveal no example), vocabulary from the training part."""
         data, classes = config.data, tuple(sorted({item["label"] for item in items}))
         if "rows" in items[0]:
             rows = items[0]["rows"]
@@ -79,7 +79,7 @@ class Classification:
         return cls(classes, vocabulary, None, data.max_length)
 
     def build(self, config: Config[Any, Any]) -> Classifier:
-        """A classifier with fresh weights."""
+        """Return a classifier with fresh weights."""
         return Classifier(
             config.model,
             num_classes=len(self.classes),
@@ -89,7 +89,7 @@ class Classification:
         )
 
     def encode(self, items: Sequence[dict[str, Any]]) -> LabelledSequences:
-        """Sequences as numbers; a label that is none of the classes becomes number len(classes)."""
+        """Return sequences as numbers; a label that is not one of the classes becomes number len(classes)."""
         numbers = {label: number for number, label in enumerate(self.classes)}
         targets = torch.tensor([numbers.get(item["label"], len(numbers)) for item in items])
         if self.vocabulary is None:
@@ -99,26 +99,26 @@ class Classification:
         return LabelledSequences(Ragged.of(texts), targets)
 
     def batch(self, encoded: LabelledSequences, indices: Tensor, device: torch.device) -> LabelledBatch:
-        """The examples at `indices` (batch,), padded to the longest of them."""
+        """Return the examples at `indices` (batch,), padded to the longest of them."""
         inputs, real = encoded.inputs.gather(indices)
         real = None if real is None else real.to(device)
         return LabelledBatch(inputs.to(device), real, encoded.targets[indices].to(device))
 
     def count(self, batch: LabelledBatch) -> int:
-        """One prediction per example."""
+        """Return the number of predictions: one per example."""
         return len(batch.targets)
 
     def loss(self, network: Forward, batch: LabelledBatch, label_smoothing: float) -> Tensor:
-        """Sum of the cross-entropies, in nats."""
+        """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.inputs, batch.real).float()
         return functional.cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
 
     def evaluate(
         self, network: nn.Module, encoded: LabelledSequences, batch_size: int, device: torch.device
     ) -> dict[str, float]:
-        """Accuracy and macro F1 (0 .. 1, higher is better), and the mean cross-entropy in nats (lower is better).
+        """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
 
-        Examples with a label that the model does not know count as wrong; the loss leaves them out.
+        Examples with a label that the model does not know count as wrong; the loss omits them.
         """
         num_classes, predicted, target, losses, known = len(self.classes), [], [], 0.0, 0
         for indices in batches_by_length(encoded.lengths, batch_size):
@@ -137,7 +137,7 @@ class Classification:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
         vocabulary = None if self.vocabulary is None else self.vocabulary.to_dict()
         return {
             "classes": list(self.classes),
@@ -148,6 +148,6 @@ class Classification:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Classification":
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""
         vocabulary = None if values["vocabulary"] is None else Vocabulary.from_dict(values["vocabulary"])
         return cls(tuple(values["classes"]), vocabulary, values["features"], values["max_length"])

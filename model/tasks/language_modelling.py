@@ -16,7 +16,7 @@ from model.errors import DataError
 from model.networks.language_model import LanguageModel
 from model.tasks.protocol import Forward
 
-NO_TARGET = -100  # torch's own mark of a place that asks for no prediction
+NO_TARGET = -100  # torch's default mark of a position without a prediction
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LanguageModelling:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "LanguageModelling":
-        """The vocabulary of the training part."""
+        """Return the task, with the vocabulary of the training part."""
         data = config.data
         vocabulary = Vocabulary.learn(
             (items[position]["text"] for position in train),
@@ -78,14 +78,14 @@ class LanguageModelling:
         return cls(vocabulary, data.context)
 
     def build(self, config: Config[Any, Any]) -> LanguageModel:
-        """A language model with fresh weights."""
+        """Return a language model with fresh weights."""
         return LanguageModel(config.model, vocabulary_size=len(self.vocabulary), max_length=self.context)
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TextBlocks:
-        """The lines, one after the other, as one text.
+        """Return the lines, one after the other, as one text.
 
         Raises:
-            DataError: there are fewer than two tokens, hence nothing to predict.
+            DataError: there are fewer than two tokens, so there is nothing to predict.
         """
         text = "".join(item["text"] for item in items)
         stream = self.vocabulary.encode(text)
@@ -96,17 +96,17 @@ class LanguageModelling:
         return TextBlocks(Ragged(torch.tensor(stream), starts, lengths), len(text) / len(stream))
 
     def batch(self, encoded: TextBlocks, indices: Tensor, device: torch.device) -> TextBatch:
-        """The blocks at `indices` (batch,): each token, and the one that follows it."""
+        """Return the blocks at `indices` (batch,): each token, and the one that follows it."""
         tokens, real = encoded.blocks.gather(indices)
         targets = tokens[:, 1:] if real is None else tokens[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
         return TextBatch(tokens[:, :-1].to(device), targets.to(device))
 
     def count(self, batch: TextBatch) -> int:
-        """One prediction per token."""
+        """Return the number of predictions: one per token."""
         return int((batch.targets != NO_TARGET).sum())
 
     def loss(self, network: Forward, batch: TextBatch, label_smoothing: float) -> Tensor:
-        """Sum of the cross-entropies, in nats."""
+        """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.inputs).float().flatten(0, 1)
         return functional.cross_entropy(
             logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
@@ -115,10 +115,10 @@ class LanguageModelling:
     def evaluate(
         self, network: nn.Module, encoded: TextBlocks, batch_size: int, device: torch.device
     ) -> dict[str, float]:
-        """Over the whole text; lower is better in all three.
+        """Return the metrics over the whole text; for all three, lower is better.
 
-        `loss`: mean cross-entropy in nats per token; `perplexity`: exp of it, the vocabulary's size for a model that
-        knows nothing; `bits_per_character`: the same cross-entropy, whatever a token is.
+        `loss`: mean cross-entropy in nats per token; `perplexity`: exp of it, the vocabulary's size for a uniform
+        prediction; `bits_per_character`: the same cross-entropy, independent of what a token is.
         """
         losses, count = 0.0, 0
         for indices in batches_by_length(encoded.lengths, batch_size):
@@ -130,10 +130,10 @@ class LanguageModelling:
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_character": bits}
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
         return {"vocabulary": self.vocabulary.to_dict(), "context": self.context}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "LanguageModelling":
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""
         return cls(Vocabulary.from_dict(values["vocabulary"]), values["context"])

@@ -1,4 +1,4 @@
-"""What a paper has to say of a training: how the data is prepared, what the metrics are, and what is deterministic."""
+"""What a paper must state about a training: data preparation, metrics, and what is deterministic."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the trainer needs to know about a task; a task never sees the optimiser, and the trainer no labels."""
+"""The interface of a task to the trainer; a task never sees the optimizer, and the trainer never sees labels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -17,7 +17,7 @@ class Encoded(Protocol):
 
     @property
     def lengths(self) -> Tensor:
-        """(examples,), tokens in each example; what batches by length go by."""
+        """(examples,), tokens in each example; batches by length sort by it."""
 
     def __len__(self) -> int: ...
 
@@ -25,7 +25,7 @@ class Encoded(Protocol):
 class Task(Protocol):
     """Vocabulary, classes and everything else that is learned from the training part before training.
 
-    `Any` stands for the task's own kind of Encoded and of batch: the trainer only hands them on.
+    `Any` stands for the task's own type of Encoded and of batch: the trainer only passes them on.
     """
 
     metric_names: ClassVar[tuple[str, ...]]  # what `evaluate` gives, `loss` among them
@@ -33,29 +33,29 @@ class Task(Protocol):
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[Item], train: Sequence[int]) -> Self:
-        """The task of these examples, its vocabulary from the positions `train` only."""
+        """Return the task of these examples, with a vocabulary from the positions `train` only."""
 
     def build(self, config: Config[Any, Any]) -> nn.Module:
-        """A network with fresh weights, drawn from torch's random numbers."""
+        """Return a network with fresh weights, drawn from torch's random numbers."""
 
     def encode(self, items: Sequence[Item]) -> Any:
-        """Examples as numbers."""
+        """Return examples as numbers."""
 
     def batch(self, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """The examples at `indices` (batch,) as padded tensors on `device`."""
+        """Return the examples at `indices` (batch,) as padded tensors on `device`."""
 
     def count(self, batch: Any) -> int:
-        """How many predictions the batch asks for: what the sum of losses is divided by."""
+        """Return how many predictions the batch has: the divisor of the summed losses."""
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float) -> Tensor:
-        """Sum over the batch's predictions of the cross-entropy in nats; a scalar with a gradient."""
+        """Return the sum of the cross-entropy in nats over the batch's predictions; a scalar with a gradient."""
 
     def evaluate(self, network: nn.Module, encoded: Any, batch_size: int, device: torch.device) -> dict[str, float]:
-        """Every metric over all examples; the network is in evaluation mode, without gradients."""
+        """Return every metric over all examples; the network is in evaluation mode, without gradients."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""

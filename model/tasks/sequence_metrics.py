@@ -1,4 +1,4 @@
-"""How good predicted sequences are, measured against references."""
+"""Metrics of predicted sequences against references."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,15 @@ from sacrebleu.metrics.chrf import CHRF
 
 
 def exact_match(predicted: Sequence[str], reference: Sequence[str]) -> float:
-    """Share of predictions that equal their reference, 0 .. 1; higher is better. 1 - it is g2p's word error rate."""
+    """Return the share of predictions that equal their reference, 0 .. 1; higher is better.
+
+    1 - it is the word error rate of grapheme-to-phoneme conversion.
+    """
     return sum(a == b for a, b in zip(predicted, reference, strict=True)) / len(reference)
 
 
 def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """Fewest insertions, deletions and substitutions between two token lists. Source: Levenshtein 1966."""
+    """Return the fewest insertions, deletions and substitutions between two token lists. Source: Levenshtein 1966."""
     previous = list(range(len(other) + 1))
     for row, token in enumerate(one, start=1):
         current = [row]
@@ -24,13 +27,13 @@ def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def token_error_rate(predicted: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
-    """Edit distance over all pairs, per reference token, 0 and up; lower is better."""
+    """Return the edit distance over all pairs, per reference token, 0 and up; lower is better."""
     pairs = zip(predicted, reference, strict=True)
     return sum(edit_distance(a, b) for a, b in pairs) / max(sum(map(len, reference)), 1)
 
 
 def bleu(predicted: Sequence[str], reference: Sequence[str]) -> float:
-    """sacrebleu's corpus BLEU with its own tokens, 0 .. 100, higher is better; see `signatures`.
+    """Return sacrebleu's corpus BLEU with its own tokens, 0 .. 100, higher is better; see `signatures`.
 
     Source: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores".
     """
@@ -38,12 +41,12 @@ def bleu(predicted: Sequence[str], reference: Sequence[str]) -> float:
 
 
 def chrf(predicted: Sequence[str], reference: Sequence[str]) -> float:
-    """sacrebleu's chrF2, 0 .. 100, higher is better; see `signatures`. Source: Popović 2015."""
+    """Return sacrebleu's chrF2, 0 .. 100, higher is better; see `signatures`. Source: Popović 2015."""
     return float(CHRF().corpus_score(list(predicted), [list(reference)]).score)
 
 
 def signatures() -> dict[str, str]:
-    """What to quote with a score, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`."""
+    """Return what to quote with a score, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`."""
     named = {}
     for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items():
         metric.corpus_score(["."], [["."]])  # the number of references is known from the first score on

@@ -21,7 +21,7 @@ from model.tasks.sequence_metrics import bleu, chrf, exact_match, token_error_ra
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources; targets with START before and END behind them; and the target texts as they were given."""
+    """Sources, targets with START before and END after them, and the target texts as given."""
 
     sources: Ragged
     targets: Ragged
@@ -48,12 +48,12 @@ class PairBatch:
 
 @dataclass(frozen=True)
 class SequenceToSequence:
-    """The tokens of both sides, and how a target is searched.
+    """The tokens of both sides, and the settings of the search for a target.
 
     Attributes:
-        max_length: longer sources and targets are cut to so many tokens, END not counted.
-        is_shared: both sides have one vocabulary.
-        beam_size: beginnings kept while decoding; 1 = greedy.
+        max_length: longer sources and targets are cut to this many tokens, END not counted.
+        is_shared: whether both sides share one vocabulary.
+        beam_size: prefixes kept while decoding; 1 = greedy.
         length_penalty: see `model.decoding.beam_search.length_penalty`.
     """
 
@@ -72,7 +72,7 @@ class SequenceToSequence:
     def learn(
         cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]
     ) -> "SequenceToSequence":
-        """Both vocabularies from the training part."""
+        """Return the task, with both vocabularies from the training part."""
         data = config.data
         settings = {"lowercase": data.lowercase, "min_count": data.min_count, "max_size": data.max_size}
         sides = {side: [items[position][side] for position in train] for side in ("source", "target")}
@@ -86,7 +86,7 @@ class SequenceToSequence:
         )
 
     def build(self, config: Config[Any, Any]) -> EncoderDecoder:
-        """A network with fresh weights."""
+        """Return a network with fresh weights."""
         return EncoderDecoder(
             config.model,
             source_size=len(self.source_tokens),
@@ -96,13 +96,13 @@ class SequenceToSequence:
         )
 
     def encode(self, items: Sequence[dict[str, Any]]) -> Pairs:
-        """Both sides as numbers."""
+        """Return both sides as numbers."""
         sources = [self.source_tokens.encode(item["source"])[: self.max_length] or [UNKNOWN] for item in items]
         targets = [[START, *self.target_tokens.encode(item["target"])[: self.max_length], END] for item in items]
         return Pairs(Ragged.of(sources), Ragged.of(targets), [item["target"] for item in items])
 
     def batch(self, encoded: Pairs, indices: Tensor, device: torch.device) -> PairBatch:
-        """The pairs at `indices` (batch,): each target token, and the one that follows it."""
+        """Return the pairs at `indices` (batch,): each target token, and the one that follows it."""
         source, source_real = encoded.sources.gather(indices)
         target, real = encoded.targets.gather(indices)
         targets = target[:, 1:] if real is None else target[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
@@ -110,18 +110,18 @@ class SequenceToSequence:
         return PairBatch(source.to(device), source_real, target[:, :-1].to(device), targets.to(device))
 
     def count(self, batch: PairBatch) -> int:
-        """One prediction per target token, END counted."""
+        """Return the number of predictions: one per target token, END counted."""
         return int((batch.targets != NO_TARGET).sum())
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float) -> Tensor:
-        """Sum of the cross-entropies, in nats."""
+        """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.source, batch.source_real, batch.inputs).float().flatten(0, 1)
         return functional.cross_entropy(
             logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
         )
 
     def evaluate(self, network: nn.Module, encoded: Pairs, batch_size: int, device: torch.device) -> dict[str, float]:
-        """The mean cross-entropy in nats per token (lower is better), and what decoding gives.
+        """Return the mean cross-entropy in nats per token (lower is better), and the metrics of the decoded targets.
 
         exact_match 0 .. 1, bleu and chrf 0 .. 100: higher is better; token_error_rate: lower is better.
         """
@@ -146,13 +146,13 @@ class SequenceToSequence:
         }
 
     def predict(self, network: EncoderDecoder, batch: PairBatch) -> list[str]:
-        """The target text that is found for each source."""
+        """Return the decoded target text for each source."""
         length = self.max_length + 1
         decoded = beam_search(network, batch.source, batch.source_real, length, self.beam_size, self.length_penalty)
         return [self.target_tokens.decode(tokens) for tokens in decoded.sequences()]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
         return {
             "source_tokens": self.source_tokens.to_dict(),
             "target_tokens": self.target_tokens.to_dict(),
@@ -165,6 +165,6 @@ class SequenceToSequence:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "SequenceToSequence":
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""
         sides = {side: tokens_from_dict(values[side]) for side in ("source_tokens", "target_tokens")}
         return cls(**(values | sides))

@@ -21,7 +21,7 @@ from model.tasks.protocol import Forward
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """Inputs (time, 2) per sentence: word and ending; and a tag's number per token."""
+    """Inputs (time, 2) per sentence, word and ending; and one tag number per token."""
 
     inputs: Ragged
     targets: Ragged
@@ -48,14 +48,14 @@ class TaggedBatch:
 class Tagging:
     """The tags, the words, and the words' endings.
 
-    A rare word's tag is told by how it ends and whether it begins with a capital: both make up its ending.
+    A rare word's last letters and a capital at its beginning indicate its tag: both make up its ending.
 
     Attributes:
         tags: the tags' names, sorted; a tag's number is its place.
         words: known words after the special ones, most frequent first.
         endings: known endings after the special ones.
         ending_length: letters of an ending; 0 = only whether the word begins with a capital.
-        max_length: longer sentences are taken in pieces of so many words.
+        max_length: longer sentences are split into pieces of this many words.
     """
 
     tags: tuple[str, ...]
@@ -70,7 +70,7 @@ class Tagging:
 
     @classmethod
     def learn(cls, config: Config[Any, Any], items: Sequence[dict[str, Any]], train: Sequence[int]) -> "Tagging":
-        """Tags from all of `items` (names alone reveal no example), words and endings from the training part."""
+        """Return the task: tags from all `items` (names reveal no example), words and endings of the training part."""
         data = config.data
         forms = Counter(form for position in train for form in items[position]["words"])
         words: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class Tagging:
         )
 
     def build(self, config: Config[Any, Any]) -> Tagger:
-        """A tagger with fresh weights."""
+        """Return a tagger with fresh weights."""
         return Tagger(
             config.model,
             vocabulary_size=len(self.words),
@@ -103,7 +103,7 @@ class Tagging:
         return words, endings, tags
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TaggedSentences:
-        """Sentences as numbers, long ones in pieces; a tag that is none of the known becomes number len(tags)."""
+        """Return sentences as numbers, long ones in pieces; an unknown tag becomes number len(tags)."""
         words, endings, tags = self._numbers
         flat_inputs, flat_tags, lengths = [], [], []
         for item in items:
@@ -119,7 +119,7 @@ class Tagging:
         return TaggedSentences(inputs, Ragged(torch.tensor(flat_tags), starts, length))
 
     def batch(self, encoded: TaggedSentences, indices: Tensor, device: torch.device) -> TaggedBatch:
-        """The sentences at `indices` (batch,), padded to the longest of them."""
+        """Return the sentences at `indices` (batch,), padded to the longest of them."""
         inputs, real = encoded.inputs.gather(indices)
         targets, _ = encoded.targets.gather(indices)
         if real is not None:
@@ -127,11 +127,11 @@ class Tagging:
         return TaggedBatch(inputs.to(device), real, targets.to(device))
 
     def count(self, batch: TaggedBatch) -> int:
-        """One prediction per word."""
+        """Return the number of predictions: one per word."""
         return int((batch.targets != NO_TARGET).sum())
 
     def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float) -> Tensor:
-        """Sum of the cross-entropies, in nats."""
+        """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.inputs, batch.real).float().flatten(0, 1)
         return functional.cross_entropy(
             logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
@@ -140,9 +140,8 @@ class Tagging:
     def evaluate(
         self, network: nn.Module, encoded: TaggedSentences, batch_size: int, device: torch.device
     ) -> dict[str, float]:
-        """Over words: accuracy and macro F1 (0 .. 1, higher is better), mean cross-entropy in nats (lower is better).
-
-        Words with a tag that the model does not know count as wrong; the loss leaves them out.
+        """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
+        Each word counts once. Words with a tag that the model does not know count as wrong; the loss omits them.
         """
         num_tags, predicted, target, losses, known = len(self.tags), [], [], 0.0, 0
         for indices in batches_by_length(encoded.lengths, batch_size):
@@ -162,23 +161,23 @@ class Tagging:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
         names = ("tags", "words", "endings", "lowercase", "ending_length", "max_length")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Tagging":
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""
         names = ("tags", "words", "endings")
         return cls(**(values | {name: tuple(values[name]) for name in names}))
 
 
 def _ending(form: str, length: int) -> str:
-    """`^` for a capital at the beginning, and the last letters in small print: `^ing`, `s`."""
+    """Return `^` for a capital at the beginning, and the last letters in lower case: `^ing`, `s`."""
     return ("^" if form[:1].isupper() else "") + (form[-length:].lower() if length else "")
 
 
 def _frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
-    """The names seen often enough, most frequent first, ties by code point."""
+    """Return the names seen often enough, most frequent first, ties by code point."""
     kept = [name for name, count in counts.items() if count >= min_count]
     return tuple(sorted(kept, key=lambda name: (-counts[name], name)))

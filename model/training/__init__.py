@@ -1,1 +1,1 @@
-"""The trainer: the loop, its optimizers and schedules, and how a stopped training goes on."""
+"""The trainer: the loop, its optimizers and schedules, and how a stopped training continues."""

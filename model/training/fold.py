@@ -1,4 +1,4 @@
-"""From a task's plain dict to a trained network, and from a checkpoint to its test score."""
+"""Training from a task's plain dict to a network, and the test score of a checkpoint."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -20,7 +20,7 @@ from model.training.train import Goal, Point, choose_device, copy_weights, evalu
 
 
 def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]:
-    """See `model.objective.run_fold`."""
+    """Train one configuration on one fold; see `model.objective.run_fold`."""
     torch.set_num_threads(task["threads"])
     config = parse(task["config"])
     kind = TASKS[config.data.name]
@@ -33,7 +33,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         raise ValueError("training.precision=float16 needs a GPU, and there is none: choose float32 or bfloat16")
     randomness = Randomness(task["seed"])
 
-    # Ascending, so that neither a result nor a running text depends on the order of the lists.
+    # Ascending, so that neither a result nor a continuous text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
 
@@ -59,7 +59,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
 
 
 def score_test(task: dict[str, Any]) -> dict[str, float]:
-    """See `model.objective.run_test`."""
+    """Return the scores of a checkpoint on the test part; see `model.objective.run_test`."""
     torch.set_num_threads(task["threads"])
     checkpoint = load_checkpoint(task["checkpoint_dir"])
     config = parse(task["config"], source_required=True)
@@ -72,7 +72,7 @@ def score_test(task: dict[str, Any]) -> dict[str, float]:
 def _encoded(
     kind: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
 ) -> tuple[Task, Encoded, Encoded | None]:
-    """What is learned from the training part, and both parts as numbers; validation may be absent."""
+    """Return what is learned from the training part, and both parts as numbers; validation may be absent."""
     present = {part: positions for part, positions in parts.items() if positions}
 
     def build() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is done, and said, when memory runs out."""
+"""The handling of memory that ran out: its message, and what is freed."""
 
 import re
 import traceback
@@ -15,20 +15,20 @@ CPU_FAULT = "DefaultCPUAllocator"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch raised it for want of memory, on a GPU or on the CPU."""
+    """Return whether torch raised it because memory ran out, on a GPU or on the CPU."""
     return isinstance(error, torch.OutOfMemoryError) or CPU_FAULT in str(error)
 
 
 def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
-    """The fault with its figures, for the user; what the failed update held is given back to whoever trains next.
+    """Return the error with its figures, and free what the failed update held, for the next training.
 
     Args:
         error: what torch raised.
-        config: of the training that it happened in.
-        device: where it happened.
+        config: of the training that failed.
+        device: where it failed.
     """
     free, total, held = _figures(device)
-    # The frames still hold the batch's activations; the process, a worker, lives on.
+    # The frames still hold the batch's activations, and the worker process continues.
     traceback.clear_frames(error.__traceback__)
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -45,11 +45,11 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
 
 
 def _figures(device: torch.device) -> tuple[int, int, int]:
-    """Bytes: free on the device, all there are, and held by this process."""
+    """Return bytes: free on the device, in total, and held by this process."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return free, total, torch.cuda.memory_reserved(device)
-    import psutil  # here: only whoever runs out of memory needs it
+    import psutil  # here: needed only when memory runs out
 
     memory = psutil.virtual_memory()
     return memory.available, memory.total, psutil.Process().memory_info().rss

@@ -1,4 +1,4 @@
-"""Optimizers, and what is done to gradients before a step."""
+"""Optimizers, and changes to gradients before a step."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,12 @@ from model.config.training import TrainingConfig
 
 
 def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
-    """The configured optimizer over all parameters of `network`; for muon two, which share them.
+    """Return the configured optimizer over all parameters of `network`; for muon two, which share them.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
     muon. Biases and norms, the parameters with fewer than two dimensions, are exempt unless configured otherwise.
-    Muon takes the matrices inside the layers, and adamw with the same learning rate the embeddings, the head and all
-    vectors; Muon's step is scaled to the size of adamw's, so that both may share `lr`.
+    With muon, Muon updates the matrices inside the layers, and adamw the embeddings, the head and all vectors with
+    the same learning rate; Muon's step is scaled to the size of adamw's, so that both can share `lr`.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: Jordan et al. 2024, scaled as in Liu et al. 2025
@@ -52,20 +52,20 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = (
 
 
 def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
-    """The parameters that weight decay and L1 apply to."""
+    """Return the parameters that weight decay and L1 apply to."""
     return [p for p in network.parameters() if p.ndim >= 2 or config.decay_biases_and_norms]
 
 
 @torch.no_grad()
 def add_l1_gradient(parameters: Iterable[nn.Parameter], strength: float) -> None:
-    """Adds strength * sign(w), the (sub)gradient of strength * |w|, to every gradient; source: Tibshirani 1996."""
+    """Add strength * sign(w), the (sub)gradient of strength * |w|, to every gradient. Source: Tibshirani 1996."""
     for parameter in parameters:
         if parameter.grad is not None:
             parameter.grad.add_(parameter.sign(), alpha=strength)
 
 
 def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
-    """Scales all gradients so that their joint length is at most `max_norm`; the length before.
+    """Scale all gradients so that their joint norm is at most `max_norm`; return the norm before.
 
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
     """

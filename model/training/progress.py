@@ -1,4 +1,4 @@
-"""How far a training has come, in memory and on disk: a stopped training goes on as if it had not been stopped."""
+"""The progress of a training, in memory and on disk: a stopped training continues as if it had not been stopped."""
 
 import errno
 import json
@@ -21,12 +21,12 @@ from model.training.schedule import Plateau
 
 TENSORS, STATE = "training.safetensors", "training.json"
 LAST, BEFORE = "last", "before"
-TIMES_ITS_DURATION = 19.0  # of training between two states: 5 % of the time goes into them at most
+TIMES_ITS_DURATION = 19.0  # of training between two states: saving takes 5 % of the time at most
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best evaluation so far: its metrics, the epoch it fell in, and the weights."""
+    """The best evaluation so far: its metrics, its epoch, and the weights."""
 
     metrics: dict[str, float]
     epoch: int
@@ -35,7 +35,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Everything that changes from step to step, besides weights, optimizers and random numbers.
+    """Everything that changes from step to step, except weights, optimizers and random numbers.
 
     Attributes:
         step: updates made.
@@ -53,12 +53,12 @@ class Progress:
 
 
 class Resumable:
-    """Where one training is kept, and for which settings it counts.
+    """The saved states of one training, and the settings that they belong to.
 
-    The last two states are there, each with hashes: where the last is damaged, the one before it is taken.
+    The last two states are kept, each with hashes: where the last is damaged, the one before it is used.
 
     Args:
-        folder: where the states lie; it need not exist yet.
+        folder: the folder of the states; it need not exist yet.
         settings: what must be equal for a state to be continued; JSON-able.
     """
 
@@ -80,7 +80,7 @@ class Resumable:
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
     ) -> None:
-        """Writes the whole state beside the one before; it is there whole or not at all."""
+        """Write the complete state beside the one before; it appears complete or not at all."""
         began = time.monotonic()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"random.{name}": tensor for name, tensor in randomness.state().items()}
@@ -112,7 +112,7 @@ class Resumable:
                 put_in_place(self.folder / LAST, self.folder / BEFORE)
             aside.rename(self.folder / LAST)
         except OSError as error:
-            # Whoever is given up as lost, and is not, writes the same states here, to the same bits.
+            # A process given up as lost that still runs writes the same states here, with the same bits.
             if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY):
                 raise
 
@@ -123,10 +123,10 @@ class Resumable:
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
     ) -> tuple[Progress, list[str]]:
-        """Puts the last sound state into its places.
+        """Restore the last undamaged state.
 
         Returns:
-            The progress, a fresh one where no sound state has been saved yet, and a line for each that is damaged.
+            The progress, a fresh one where there is no undamaged state, and one line per damaged state.
 
         Raises:
             CheckpointError: the state belongs to other settings.
@@ -140,10 +140,10 @@ class Resumable:
                 content = json.loads((folder / STATE).read_text(encoding="utf-8"))
                 tensors = load_file(folder / TENSORS)
             except (OSError, ValueError, SafetensorError) as error:
-                damages.append(f"{error}; the training goes on from the state before it, or from its start")
+                damages.append(f"{error}; the training continues from the state before it, or from its start")
                 continue
             if content["settings"] != json.loads(json.dumps(self.settings)):
-                raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start afresh")
+                raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start again")
             return _restored(content, tensors, network, optimizers, scaler, randomness), damages
         return Progress(), damages
 

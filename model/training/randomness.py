@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class Randomness:
-    """Torch's random state of one training, in force only inside `use`.
+    """Torch's random state of one training, active only inside `use`.
 
     Dropout and weight initialisation draw from torch's global generators. Swapping their state in and out around
-    each stretch of work keeps trainings that share a process, even in turns, from disturbing one another.
+    each block of work keeps trainings that share a process, even alternately, independent of each other.
     """
 
     def __init__(self, seed: int) -> None:
@@ -22,13 +22,13 @@ class Randomness:
             self._keep()
 
     def order(self, epoch: int) -> torch.Generator:
-        """Random numbers for the order of the data: a function of seed and epoch alone, so nothing needs saving."""
+        """Return random numbers for the order of the data: a function of seed and epoch alone, so nothing is saved."""
         mixed = np.random.SeedSequence([self._seed, epoch]).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(mixed[0]))
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Inside, torch's random numbers are this training's; afterwards they are what they were before."""
+        """Use this training's random numbers as torch's inside the context; restore the earlier ones after it."""
         with torch.random.fork_rng():
             torch.set_rng_state(self._cpu)
             if self._cuda:
@@ -39,11 +39,11 @@ class Randomness:
                 self._keep()
 
     def state(self) -> dict[str, Tensor]:
-        """Everything needed to draw on from here."""
+        """Return everything needed to continue drawing from here."""
         return {"cpu": self._cpu} | {f"cuda{number}": state for number, state in enumerate(self._cuda)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Goes on from what `state` gave."""
+        """Continue from what `state` returned."""
         self._cpu = state["cpu"]
         self._cuda = [state[f"cuda{number}"] for number in range(len(state) - 1)]
 

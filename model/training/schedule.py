@@ -7,11 +7,11 @@ from model.config.training import TrainingConfig
 
 
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
-    """The learning rate of step 0 .. num_steps - 1: up in a straight line, then down as `schedule` says.
+    """Return the learning rate of step 0 .. num_steps - 1: a linear rise, then a fall as `schedule` says.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
-    without restarts. Linear and cosine end at `final_lr_fraction` of `lr`; plateau is lowered elsewhere.
+    without restarts. Linear and cosine end at `final_lr_fraction` of `lr`; `Plateau` lowers plateau's.
     """
     warmup = round(config.warmup_fraction * num_steps)
     if step < warmup:
@@ -31,18 +31,18 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
 @dataclass
 class Plateau:
-    """Lowers the learning rate when evaluations stop getting better (schedule=plateau).
+    """The reduction of the learning rate when evaluations stop improving (schedule=plateau).
 
     Attributes:
-        scale: what the learning rate is multiplied by now.
-        without_gain: evaluations since the last gain or the last lowering.
+        scale: current factor of the learning rate.
+        without_gain: evaluations since the last gain or the last reduction.
     """
 
     scale: float = 1.0
     without_gain: int = 0
 
     def note(self, gained: bool, config: TrainingConfig) -> None:
-        """Takes in one evaluation."""
+        """Count one evaluation."""
         self.without_gain = 0 if gained else self.without_gain + 1
         if config.schedule == "plateau" and self.without_gain >= config.plateau_patience:
             self.scale, self.without_gain = self.scale * config.plateau_factor, 0

@@ -19,7 +19,7 @@ from model.training.schedule import learning_rate
 from model.training.update import Losses, Update, autocast
 
 Point = dict[str, Any]
-EVALUATION_BATCH = 256  # examples; without gradients, memory is no concern and larger batches are faster
+EVALUATION_BATCH = 256  # examples; without gradients there is enough memory, and larger batches are faster
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Goal:
     direction: str
 
     def gain(self, new: dict[str, float], old: dict[str, float]) -> float:
-        """By how much `new` is better than `old`; negative where it is worse."""
+        """Return by how much `new` is better than `old`; negative where it is worse."""
         difference = new[self.metric] - old[self.metric]
         return difference if self.direction == "maximize" else -difference
 
@@ -48,23 +48,23 @@ def train(
     resumable: Resumable | None = None,
     told: int = 0,
 ) -> Generator[Point, None, Progress]:
-    """Trains `network` in place; evaluates after each epoch, or every `evaluate_every_steps`.
+    """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`.
 
     Args:
         task: loss, metrics and batches.
-        network: on `device`, its weights fresh.
+        network: on `device`, with fresh weights.
         config: the training's settings.
         data: the training part.
         validation: the validation part; None = no evaluation, and the last weights count.
-        goal: which evaluation is the best one; of equal ones the first.
+        goal: what makes an evaluation the best; of equal ones the first counts.
         randomness: of this training alone.
         device: where to compute.
-        stop_after: epochs to stop after although the schedule is laid out for `config.epochs`; None = all.
-        resumable: where the state is kept after evaluations, and taken up again if there is one; None = nowhere.
-        told: epochs whose points an earlier training has yielded, so that this one does not where it goes on from it.
+        stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
+        resumable: where the state is saved after evaluations, and restored from if there is one; None = nowhere.
+        told: epochs whose points an earlier training has yielded; a training that continues it does not repeat them.
 
     Yields:
-        One learning-curve point per evaluation; and {"warning": text} for each state that is damaged.
+        One learning-curve point per evaluation; and {"warning": text} for each damaged state.
 
     Returns:
         The progress at the end; without validation its `best` is None.
@@ -82,7 +82,7 @@ def train(
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness)
         yield from ({"warning": damage} for damage in damages)
-        # What a training that was cut off had yielded is gone with whoever it was yielded to.
+        # The points that an interrupted training yielded were lost with their receiver.
         yield from (point for point in progress.curve if point["epoch"] > told)
     update = Update(task, network, config, data, device, optimizers, scaler)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
@@ -118,14 +118,14 @@ def train(
 def evaluate(
     task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig
 ) -> dict[str, float]:
-    """Every metric of the task over all of `data`."""
+    """Return every metric of the task over all of `data`."""
     network.eval()
     with torch.no_grad(), autocast(config, device):
         return task.evaluate(network, data, EVALUATION_BATCH, device)
 
 
 def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:
-    """The batches of each update of one epoch; as many updates in every epoch."""
+    """Return the batches of each update of one epoch; every epoch has the same number of updates."""
     generator = randomness.order(epoch)
     if config.batching == "by_length":
         batches = batches_by_length(data.lengths, config.batch_size, config.batch_tokens, generator)
@@ -137,7 +137,7 @@ def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoc
 def _all_updates(
     config: TrainingConfig, data: Encoded, randomness: Randomness, step: int, steps_per_epoch: int
 ) -> Iterator[list[Tensor]]:
-    """The batches of every update after `step`, epoch after epoch."""
+    """Yield the batches of every update after `step`, epoch after epoch."""
     while True:
         epoch, done = divmod(step, steps_per_epoch)
         rest = _updates(config, data, randomness, epoch + 1)[done:]
@@ -148,7 +148,7 @@ def _all_updates(
 def _note(
     progress: Progress, metrics: dict[str, float], epoch: int, network: nn.Module, goal: Goal, config: TrainingConfig
 ) -> None:
-    """Takes one evaluation into the progress."""
+    """Add one evaluation to the progress."""
     gain = math.inf if progress.best is None else goal.gain(metrics, progress.best.metrics)
     progress.without_gain = 0 if gain > config.min_gain else progress.without_gain + 1
     progress.plateau.note(gain > config.min_gain, config)
@@ -157,7 +157,7 @@ def _note(
 
 
 def copy_weights(network: nn.Module) -> dict[str, Tensor]:
-    """The network's weights as they are now, on the CPU."""
+    """Return a copy of the network's current weights on the CPU."""
     return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
 
 
@@ -166,10 +166,10 @@ def _is_out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is cuda where there is one, else cpu.
+    """Return the device; `auto` is cuda where there is one, else cpu.
 
     Raises:
-        ValueError: cuda is asked for where torch finds none.
+        ValueError: cuda is requested where torch finds no GPU.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""One update of the weights, from a few batches' gradients to the optimizer's step."""
+"""One update of the weights: the gradients of some batches, and the optimizer's step."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LOSSES_PER_CHECK = {"cpu": 1, "cuda": 16}  # on a GPU, reading every loss would 
 
 
 def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
-    """The context in which matrix products run in the configured precision."""
+    """Return the context in which matrix products run in the configured precision."""
     precision = PRECISIONS[config.precision]
     return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
 
@@ -42,7 +42,7 @@ class Update:
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Updates the weights; the summed loss and the number of predictions it is over."""
+        """Update the weights; return the summed loss and the number of predictions that it covers."""
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -72,19 +72,19 @@ class Update:
 
 
 class Losses:
-    """Sums the losses between two evaluations, and raises at the first that is not finite."""
+    """The sum of the losses between two evaluations; raises at the first that is not finite."""
 
     def __init__(self, step: int, device: torch.device) -> None:
-        """`step`: how many updates were made before these losses."""
+        """Start after `step` updates."""
         self.checked, self.per_check = step, LOSSES_PER_CHECK[device.type]
         self.waiting: list[Tensor] = []
         self.sum, self.count = 0.0, 0
 
     def add(self, loss: Tensor, count: int) -> None:
-        """Takes the summed loss of `count` predictions.
+        """Add the summed loss of `count` predictions.
 
         Raises:
-            Diverged: it, or one of the last ones, is NaN or infinite.
+            Diverged: it, or a recent one that was not yet checked, is NaN or infinite.
         """
         self.waiting.append(loss)
         self.count += count
@@ -92,7 +92,7 @@ class Losses:
             self._check()
 
     def mean(self) -> float:
-        """Nats per prediction."""
+        """Return the mean loss in nats per prediction."""
         self._check()
         return self.sum / self.count
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from model import fold as fold_module
+from model.training import fold as fold_module
 from tests.model.conftest import run, small
 
 

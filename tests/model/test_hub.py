@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_said_in_one_line(save, splits, settings, message
 def test_a_class_that_is_kept_secret_is_refused(save):
     features = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["x", "y"])}
     folder = save(features, train={"text": ["one", "two"], "label": [0, -1]})
-    with pytest.raises(DataError, match="row 1: 'label' is -1, which is no class"):
+    with pytest.raises(DataError, match="row 1: 'label' is -1, which is not a class"):
         described("text_classification", format="hub", path=folder)
 
 

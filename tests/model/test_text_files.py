@@ -81,7 +81,7 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": \n', r"a.jsonl:2: not JSON"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: no column .* columns are 'text'"),
         ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' is 0.5; must be a text or a whole number"),
-        ("a.txt", "one\tx\n", r"does not tell its format .* set data.format"),
+        ("a.txt", "one\tx\n", r"does not indicate its format .* set data.format"),
     ],
 )  # fmt: skip
 def test_a_bad_file_gives_one_line_that_names_the_place(tmp_path, name, content, message):

@@ -11,7 +11,7 @@ from model.errors import DataError
 
 
 def read_tagged_sentences(config: TaggingConfig) -> Examples:
-    """An example is `{"words": [...], "tags": [...]}`, as many tags as words.
+    """Return the sentences; an example is `{"words": [...], "tags": [...]}`, with as many tags as words.
 
     Lines that begin with # and have no tab are comments (CoNLL-U).
 
@@ -53,7 +53,7 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
 
 
 def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig) -> tuple[str, str]:
-    assert isinstance(config.word_column, int)  # the configuration sees to both
+    assert isinstance(config.word_column, int)  # the configuration checks both
     assert isinstance(config.tag_column, int)
     needed = max(config.word_column, config.tag_column) + 1
     if len(fields) < needed:
@@ -82,5 +82,5 @@ def _as_list(value: Any, where: str, name: str) -> list[str]:
 def _sentence(row: dict[str, list[str]], place: str, number: int) -> dict[str, Any]:
     words, tags = row["word"], [tag.strip() for tag in row["tag"]]
     if len(words) != len(tags):
-        raise DataError(f"{place}: row {number}: {len(words)} words, but {len(tags)} tags; there must be as many")
+        raise DataError(f"{place}: row {number}: {len(words)} words, but {len(tags)} tags; must be the same number")
     return {"words": words, "tags": tags}

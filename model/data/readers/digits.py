@@ -7,13 +7,13 @@ from model.data.examples import Examples, File
 
 
 def read_digits(config: DigitsConfig) -> Examples:  # noqa: ARG001 -- every reader takes its configuration
-    """1,797 images; an example is `{"rows": 8 x 8 whole numbers 0..16, "label": "0" ... "9"}`.
+    """Return 1,797 images; an example is `{"rows": 8 x 8 whole numbers 0..16, "label": "0" ... "9"}`.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository,
     1998 (its test part), https://doi.org/10.24432/C50P49, as shipped with scikit-learn.
     """
     import sklearn
-    import sklearn.datasets  # takes a second: only whoever reads the digits pays for it
+    import sklearn.datasets  # here: takes a second to load, and only the digits need it
 
     bunch = sklearn.datasets.load_digits()
     labels = [str(label) for label in bunch.target.tolist()]

@@ -1,6 +1,6 @@
-"""Data sets of the Hugging Face hub, or folders that its `datasets` library saved: read as tables, nothing is run.
+"""Data sets of the Hugging Face hub, or folders that its `datasets` library saved, read as tables; no code is run.
 
-Since version 4 the library itself refuses data sets that bring code; the extra [hub] asks for a later one.
+Since version 4 the library itself refuses data sets that contain code; the extra [hub] requires a later one.
 """
 
 import json
@@ -18,8 +18,8 @@ from model.errors import DataError
 
 Check = Callable[[Any, str, str], Any]
 
-# What the parts are called on the hub, by its own list of split names that it recognises (documentation of the
-# hub's data sets, "File names and splits").
+# Names of the parts on the hub: its own list of split names that it recognises (documentation of the hub's data sets,
+# "File names and splits").
 SPLIT_NAMES = {
     "train": ("train", "training"),
     "validation": ("validation", "valid", "dev", "val"),
@@ -29,15 +29,16 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
-    """Each part (or WHOLE) and its rows, in the order in which examples are numbered.
+    """Yield each part (or WHOLE) and its rows, in the order in which examples are numbered.
 
-    A place is a folder that `save_to_disk` wrote, or a name on the hub; `:split` behind it takes that split alone.
-    `data.path` without one takes every split that is called as a part is; just one such split is split by the search.
+    A place is a folder that `save_to_disk` wrote, or a name on the hub; a suffix `:split` takes that split alone.
+    `data.path` without a suffix takes every split that has the name of a part; if there is only one such split, the
+    search splits it.
 
     Args:
         config: where the parts are.
         columns: which columns to read; a column inside another is `outer.inner`.
-        check: from a value, the place it came from and its column's name to the value that is kept; raises DataError.
+        check: takes a value, its place and its column's name; returns the value to keep, or raises DataError.
 
     Raises:
         DataError: one line that says what is missing, or which row cannot be used.
@@ -50,13 +51,13 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
 
 def _name_and_split(place: str) -> tuple[str, str | None]:
-    """`owner/name:split` in two; a folder may have a colon in its name."""
+    """Return `owner/name:split` as name and split; a folder may have a colon in its name."""
     name, _, split = place.rpartition(":")
     return (name, split) if name and split and not Path(place).is_dir() else (place, None)
 
 
 def _load(name: str, subset: str | None, key: str) -> Any:
-    """The library's own Dataset, or DatasetDict of several splits."""
+    """Return the library's own Dataset, or DatasetDict of several splits."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
     try:
         import datasets  # here: an extra, and slow to import
@@ -83,7 +84,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
     import huggingface_hub
 
     datasets.disable_progress_bars()
-    # Else each of its retries is a warning of its own. The function comes without types.
+    # Otherwise each of its retries is a warning of its own. The function has no types.
     huggingface_hub.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
         return datasets.load_dataset(name, subset)
@@ -96,7 +97,7 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """The part (or WHOLE) -> the split's name and the split."""
+    """Return, for each part (or WHOLE), the split's name and the split."""
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:
             raise DataError(f"{name}: has no splits; leave :{wanted} out of data.{part}")
@@ -119,7 +120,7 @@ def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, 
 
 
 def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
-    """The wanted columns of one split; numbers of classes become the classes' names."""
+    """Return the wanted columns of one split; class numbers become class names."""
     flat = dataset.flatten()
     names = list(flat.column_names)
     chosen = {role: find_column(place, role, names, columns) for role in columns.wanted}
@@ -130,13 +131,13 @@ def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
     ]
     if not rows:
         raise DataError(f"{place}: has no row; must hold at least one example")
-    # The rows and not the files make the fingerprint: the same data saved twice are not the same bytes on disk.
+    # The fingerprint is of the rows, not of the files: the same data saved twice differ in bytes on disk.
     content = json.dumps(rows, ensure_ascii=False).encode()
     return Table(File.of(place, content), rows, licence=dataset.info.license or None)
 
 
 def _named(flat: Any, name: str, place: str) -> list[Any]:
-    """A column's values; where they are numbers of classes, alone or in lists, the classes' names."""
+    """Return a column's values; class numbers, alone or in lists, become class names."""
     feature = flat.features[name]
     classes = getattr(getattr(feature, "feature", feature), "names", None)
     values = list(flat[name])
@@ -145,7 +146,7 @@ def _named(flat: Any, name: str, place: str) -> list[Any]:
 
     def to_name(number: int | None, row: int) -> str:
         if number is None or number < 0:  # -1 is how the hub's test splits say that labels are kept secret
-            raise DataError(f"{place}: row {row}: {name!r} is {number}, which is no class; name a split with labels")
+            raise DataError(f"{place}: row {row}: {name!r} is {number}, which is not a class; name a split with labels")
         return str(classes[number])
 
     return [

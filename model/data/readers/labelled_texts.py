@@ -12,10 +12,10 @@ LABEL_NAMES = ("label", "class")
 
 
 def read_labelled_texts(config: TextClassificationConfig) -> Examples:
-    """An example is `{"text": ..., "label": ...}`.
+    """Return the texts; an example is `{"text": ..., "label": ...}`.
 
     Raises:
-        DataError: a fault in the files, fewer than two classes, a label that training never sees, or a maximal length
+        DataError: a fault in the files, fewer than two classes, a label that training never sees, or a maximum length
             that would cut every text.
     """
     columns = Columns(
@@ -37,13 +37,13 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
 
 
 def _refuse_unseen(gathered: Gathered) -> None:
-    """Raises DataError for a label of another part that the training part does not have."""
+    """Raise DataError for a label of another part that the training part does not have."""
     known = {item["label"] for item in gathered.of_part("train")}
     for part in gathered.sizes:
         unseen = sorted({item["label"] for item in gathered.of_part(part)} - known)
         if unseen:
             raise DataError(
-                f"data.{part}: the label {unseen[0]!r} does not stand in data.train, whose labels are "
+                f"data.{part}: the label {unseen[0]!r} is not in data.train, whose labels are "
                 f"{', '.join(repr(label) for label in sorted(known)[:10])}; a class that is never trained cannot be "
                 "predicted: move examples, or correct the labels"
             )

@@ -1,4 +1,4 @@
-"""The parts of a user's data: where each is to be found, and what was read of it so far."""
+"""The parts of a user's data: where each one is, and what was read of it so far."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from model.data.examples import Examples, File
 from model.errors import DataError
 
 PARTS = ("train", "validation", "test")
-WHOLE = "path"  # the part of data that come in one piece, which the search splits
-# From this share on, examples that stand in two parts are a slip. Fewer are not: short sentences recur in every corpus.
+WHOLE = "path"  # the part of data in one piece, which the search splits
+# From this share on, examples in two parts are a mistake. Fewer are not: short sentences recur in every corpus.
 MOST_SHARED = 0.5
 
 
 def given_places(config: FilesConfig) -> dict[str, str]:
-    """The part (or WHOLE) -> where the user says it is, in the order in which examples are numbered."""
+    """Return, for each part (or WHOLE), where the user says it is, in the order in which examples are numbered."""
     if config.path is not None:
         return {WHOLE: config.path}
     return {part: getattr(config, part) for part in PARTS if getattr(config, part) is not None}
@@ -26,7 +26,7 @@ class Gathered:
     """What was read so far; parts are added in the order in which examples are numbered.
 
     Attributes:
-        files: what the examples came from.
+        files: the files of the examples.
         items: the examples.
         sizes: the part (or WHOLE) -> how many examples it has.
         licence: the first one that a part named, or None.
@@ -38,10 +38,10 @@ class Gathered:
     licence: str | None = None
 
     def add(self, part: str, items: list[dict[str, Any]], *files: File, licence: str | None = None) -> None:
-        """Takes in one part.
+        """Add one part.
 
         Raises:
-            DataError: half of its examples or more, or of an earlier part's, stand in both.
+            DataError: at least half of its examples, or of an earlier part's, are in both.
         """
         self._refuse_overlap(part, items)
         self.files += files
@@ -57,17 +57,17 @@ class Gathered:
             shared, smaller = len(ours & theirs), min(len(ours), len(theirs))
             if shared and shared >= MOST_SHARED * smaller:
                 raise DataError(
-                    f"data.{part}: {shared} of its {len(ours)} different examples stand in data.{other}, too; what is "
-                    "scored must not have been trained on: give other files"
+                    f"data.{part}: {shared} of its {len(ours)} different examples are also in data.{other}; what is "
+                    "scored must not be trained on: give other files"
                 )
 
     def of_part(self, part: str) -> list[dict[str, Any]]:
-        """The examples of one part."""
+        """Return the examples of one part."""
         start = sum(size for other, size in self.sizes.items() if PARTS.index(other) < PARTS.index(part))
         return self.items[start : start + self.sizes[part]]
 
     def examples(self, labels: list[str] | None = None) -> Examples:
-        """All of it; `labels` as in Examples."""
+        """Return everything that was read; `labels` as in Examples."""
         return Examples(
             source=", ".join(file.path for file in self.files),
             licence=self.licence,
@@ -79,7 +79,7 @@ class Gathered:
 
 
 def refuse_all_cut(texts: Sequence[str], split: Callable[[str], list[str]], max_length: int, what: str) -> None:
-    """Raises DataError where every text has more than `max_length` tokens, so that each would lose its end."""
+    """Raise DataError where every text has more than `max_length` tokens, so that each would lose its end."""
     if texts and all(len(split(text)) > max_length for text in texts):
         shortest = min(len(split(text)) for text in texts)
         raise DataError(

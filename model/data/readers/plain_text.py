@@ -1,4 +1,4 @@
-"""Running text from plain files or the hub: an example is one line, and the parts are stretches of text."""
+"""Continuous text from plain files or the hub: an example is one line, and a part is a run of lines."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +12,10 @@ from model.errors import DataError
 
 
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
-    """An example is `{"text": one line with its line break}`; they must be kept in order.
+    """Return the lines in order; an example is `{"text": one line with its line break}`.
 
-    One file (`data.path`) is cut in three: training first, then validation, then test; each cut falls on the first
-    line break after its share of characters, because neighbouring lines tell too much of each other to be mixed.
+    One file (`data.path`) is cut in three: training first, then validation, then test. Each cut is at the first line
+    break after its share of characters; lines are not mixed, because neighbouring lines are too closely related.
 
     Raises:
         DataError: a fault in the files, or a part that would be empty.
@@ -29,7 +29,7 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
 
 
 def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], File, str | None]]:
-    """Each part (or WHOLE), its lines, their source and its licence."""
+    """Yield each part (or WHOLE), its lines, their source and its licence."""
     if config.format == "hub":
         columns = Columns({"text": config.text_column}, {"text": TEXT_NAMES})
         for part, table in read_splits(config, columns, _ended):
@@ -44,14 +44,14 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
 
 
 def _ended(value: Any, where: str, name: str) -> str:
-    """A row's text with a line break behind it; an empty row is an empty line."""
+    """Return a row's text with a line break at its end; an empty row is an empty line."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
     return value if value.endswith("\n") else value + "\n"
 
 
 def _cut(lines: list[str], config: LanguageModellingConfig, path: str) -> dict[str, int]:
-    """How many lines each part has."""
+    """Return how many lines each part has."""
     shares = {"train": 1 - config.validation_fraction - config.test_fraction, "validation": config.validation_fraction}
     if config.test_fraction:
         shares["test"] = config.test_fraction

@@ -16,10 +16,10 @@ KNOWN: dict[str, tuple[str, ...]] = {"source": ("source", "src"), "target": ("ta
 
 
 def read_translation(config: TranslationConfig) -> Examples:
-    """An example is `{"source": ..., "target": ...}`.
+    """Return the pairs; an example is `{"source": ..., "target": ...}`.
 
     Raises:
-        DataError: a fault in the files, or aligned files of different length.
+        DataError: a fault in the files, or aligned files of different lengths.
     """
     columns = Columns({"source": config.source_column, "target": config.target_column}, KNOWN)
     gathered = Gathered()
@@ -31,14 +31,14 @@ def read_translation(config: TranslationConfig) -> Examples:
         for part, table in read_tables(config, columns):
             gathered.add(part, table.rows, table.file, licence=table.licence)
     for side, tokens in (("source", config.tokens), ("target", config.target_tokens or config.tokens)):
-        # Subwords are not known before they are learned; words between blanks are never more of them.
+        # Subwords are not known before they are learned; a text never has fewer of them than words between blanks.
         split, _ = UNITS["blanks" if tokens == "subwords" else tokens]
         refuse_all_cut([item[side] for item in gathered.items], split, config.max_length, side)
     return gathered.examples()
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:
-    """Line n of the source's file belongs to line n of the target's."""
+    """Return the pairs of two files, line n of the source with line n of the target, and the files."""
     sides, files = [], []
     for side, ending in (("source", config.source_ending), ("target", config.target_ending)):
         text, file = read_text(f"{path}{ending}", f"{key} with data.{side}_ending")
@@ -48,7 +48,7 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
     if len(source) != len(target):
         raise DataError(
             f"{files[0].path}:{len(source)}: {len(source)} lines, but {files[1].path} has {len(target)}; "
-            "aligned files must have as many lines"
+            "aligned files must have the same number of lines"
         )
     for line, pair in enumerate(zip(source, target, strict=True), start=1):
         for file, text in zip(files, pair, strict=True):
@@ -58,17 +58,16 @@ def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[
 
 
 def generate_pairs(config: GeneratedConfig) -> Examples:
-    """`num_examples` different sources of numbers 0 .. num_symbols - 1, drawn from `data.seed`, and their targets.
-
+    """Return `num_examples` different sources of numbers 0 .. num_symbols - 1, drawn from `data.seed`, with targets.
     Raises:
-        DataError: there are not so many different sources.
+        DataError: there are fewer different sources than that.
     """
     draw = random.Random(config.seed)
     lengths = range(config.min_length, config.max_length + 1)
     possible = 0
     for length in lengths:
         possible += config.num_symbols**length
-        if possible > 4 * config.num_examples:  # enough; the whole number may have millions of digits
+        if possible > 4 * config.num_examples:  # enough; the exact number may have millions of digits
             break
     if config.num_examples > possible:
         raise DataError(

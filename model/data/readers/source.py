@@ -1,4 +1,4 @@
-"""Which reader goes with which data."""
+"""The table of readers by name of the data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,9 +22,9 @@ READERS: dict[str, Callable[[Any], Examples]] = {
 
 
 def read_examples(config: DataConfig) -> Examples:
-    """All examples of the configured data.
+    """Return all examples of the configured data.
 
     Raises:
-        DataError: something in the user's files cannot be used; one line that says where.
+        DataError: something in the user's files cannot be used; the message is one line that says where.
     """
     return READERS[config.name](config)

@@ -1,4 +1,4 @@
-"""Tables of texts, one a part: from files, or from a data set of the hub."""
+"""Tables of texts, one per part: from files, or from a data set of the hub."""
 
 from collections.abc import Iterator
 
@@ -10,10 +10,10 @@ from model.data.readers.text_files import Columns, Table, as_text, read_table
 
 
 def read_tables(config: TextClassificationConfig | TranslationConfig, columns: Columns) -> Iterator[tuple[str, Table]]:
-    """Each part (or WHOLE) and its rows, in the order in which examples are numbered.
+    """Yield each part (or WHOLE) and its rows, in the order in which examples are numbered.
 
     Raises:
-        DataError: a fault in the data; one line that says where.
+        DataError: a fault in the data; the message is one line that says where.
     """
     if config.format == "hub":
         yield from read_splits(config, columns, as_text)

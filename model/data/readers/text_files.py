@@ -1,4 +1,4 @@
-"""Tables of text in files: CSV, TSV and JSON lines, plain or gzipped, with every fault named by its line."""
+"""Tables of text in files: CSV, TSV and JSON lines, plain or gzipped; every error names its line."""
 
 import csv
 import gzip
@@ -12,18 +12,18 @@ from typing import Any
 from model.data.examples import File, read_bytes
 from model.errors import DataError
 
-TEXT_NAMES = ("text", "sentence")  # what a column of running text is called
+TEXT_NAMES = ("text", "sentence")  # known names of a column of texts
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns to read, and under which names they may stand.
+    """The columns to read, and their possible names.
 
     Attributes:
         wanted: the column's role (`text`, `label`) -> what the user gave: a name, a number from 0, or None; in the
-            order that columns have without a header.
-        known: the role -> the names that are looked for when the user gave none.
+            order of the columns without a header.
+        known: the role -> the names that are tried when the user gave none.
     """
 
     wanted: dict[str, str | int | None]
@@ -32,7 +32,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one source: each role's text (or, from the hub, list of texts); and the licence that it names, if any."""
+    """Rows of one source: each role's text (or, from the hub, list of texts); and its licence, if it names one."""
 
     file: File
     rows: list[dict[str, Any]]
@@ -40,7 +40,7 @@ class Table:
 
 
 def read_text(path: str, key: str) -> tuple[str, File]:
-    """A file's text, unpacked if its name ends in .gz.
+    """Return a file's text, unpacked if its name ends in .gz.
 
     Raises:
         DataError: it is missing, empty, damaged, not UTF-8, or holds NUL.
@@ -67,17 +67,17 @@ def read_text(path: str, key: str) -> tuple[str, File]:
 
 
 def read_table(path: str, key: str, file_format: str, header: str, columns: Columns) -> Table:
-    """The wanted columns of one file.
+    """Return the wanted columns of one file.
 
     Args:
         path: the file.
         key: the configuration key that named it, for messages.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: auto, yes or no; auto sees a header where a wanted or well-known name stands in the first row.
+        header: auto, yes or no; auto finds a header where a wanted or known name is in the first row.
         columns: what to read.
 
     Raises:
-        DataError: one line that says where the fault is.
+        DataError: a fault in the file; the message is one line that says where.
     """
     text, file = read_text(path, key)
     if file_format == "auto":
@@ -93,13 +93,13 @@ def read_table(path: str, key: str, file_format: str, header: str, columns: Colu
 
 
 def guess_format(path: str) -> str:
-    """The format that the file's name tells."""
+    """Return the format that the file's name indicates."""
     name = path.removesuffix(".gz")
     for ending, file_format in ENDINGS.items():
         if name.endswith(ending):
             return file_format
     raise DataError(
-        f"{path}: its name does not tell its format ({', '.join(ENDINGS)}); set data.format to csv, tsv or jsonl"
+        f"{path}: its name does not indicate its format ({', '.join(ENDINGS)}); set data.format to csv, tsv or jsonl"
     )
 
 
@@ -122,7 +122,7 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
 
 
 def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
-    """The name of the column that holds `role`, where every column has a name.
+    """Return the name of the column that holds `role`, where every column has a name.
 
     Raises:
         DataError: the user gave a number, or there is no such column.
@@ -137,7 +137,7 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
 
 
 def as_text(value: Any, where: str, name: str) -> str:
-    """A JSON value as the text of one example.
+    """Return a JSON value as the text of one example.
 
     Raises:
         DataError: it is neither a text nor a whole number, or empty.
@@ -147,8 +147,8 @@ def as_text(value: Any, where: str, name: str) -> str:
     try:
         text = str(value)
         text.encode()
-    except ValueError as error:  # half of a surrogate pair, or a number of more digits than are read
-        raise DataError(f"{where}: {name!r} is no text that can be stored as UTF-8; correct it") from error
+    except ValueError as error:  # half of a surrogate pair, or a number with more digits than Python converts
+        raise DataError(f"{where}: {name!r} is not a text that can be stored as UTF-8; correct it") from error
     return _filled(text, where, name)
 
 
@@ -160,7 +160,7 @@ def _delimited_rows(path: str, text: str, file_format: str, header: str, columns
         if first.count(name) > 1 and name.strip():
             raise DataError(
                 f"{path}:{first_line}: two columns are called {name!r}; the columns are "
-                f"{', '.join(repr(each) for each in first)}; give each a name of its own"
+                f"{', '.join(repr(each) for each in first)}; give each its own name"
             )
     places = {role: _place(path, role, first, names, columns) for role in columns.wanted}
     width = len(first)
@@ -171,7 +171,7 @@ def _delimited_rows(path: str, text: str, file_format: str, header: str, columns
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
-    """Every row that is not blank, with the number of the line on which it begins."""
+    """Yield every row that is not blank, with the number of the line on which it begins."""
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
             content = content.removesuffix("\r")
@@ -203,7 +203,7 @@ def _is_header(first: list[str], columns: Columns) -> bool:
 
 
 def _place(path: str, role: str, first: list[str], names: list[str] | None, columns: Columns) -> int:
-    """The number of the column that holds `role`."""
+    """Return the number of the column that holds `role`."""
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
         if wanted >= len(first):

@@ -23,7 +23,7 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
-        """Merges the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times."""
+        """Merge the most frequent pair until there are `max_size` tokens, or none occurs `min_count` times."""
         tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
         tokenizer.normalizer = normalizers.Sequence(steps)
@@ -44,23 +44,23 @@ class Subwords:
         return int(self._tokenizer.get_vocab_size())
 
     def encode(self, text: str) -> list[int]:
-        """The text's subword numbers; signs unseen in training become UNKNOWN. May be empty."""
+        """Return the text's subword numbers; characters not seen in training become UNKNOWN. May be empty."""
         return list(self._tokenizer.encode(text).ids)
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Each subword by itself, the special ones included."""
+        """Return each subword by itself, the special ones included."""
         return [str(self._tokenizer.id_to_token(number)) for number in numbers]
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """The text of these subwords; padding, start and end are left out."""
+        """Return the text of these subwords, without padding, start and end."""
         kept = [number for number in numbers if number not in (PADDING, START, END)]
         return str(self._tokenizer.decode(kept, skip_special_tokens=False))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
         return {"unit": self.unit, "tokenizer": json.loads(self.definition)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Subwords":
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""
         return cls(json.dumps(values["tokenizer"]))

@@ -1,4 +1,4 @@
-"""Words, characters, blanks or subwords: one way to learn and to keep them."""
+"""The common interface of words, characters, blanks and subwords."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from model.data.tokens.vocabulary import UNITS, Vocabulary
 
 
 class Tokens(Protocol):
-    """Texts to token numbers and back."""
+    """A mapping from texts to token numbers and back."""
 
     @property
     def unit(self) -> str:
@@ -16,30 +16,30 @@ class Tokens(Protocol):
     def __len__(self) -> int: ...
 
     def encode(self, text: str) -> list[int]:
-        """The text's token numbers; may be empty."""
+        """Return the text's token numbers; may be empty."""
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Each token by itself, the special ones included."""
+        """Return each token by itself, the special ones included."""
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """The text of these token numbers."""
+        """Return the text of these token numbers."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `tokens_from_dict` reads back."""
 
 
 def learn_tokens(texts: Sequence[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None) -> Tokens:
-    """The tokens of the training part's `texts`."""
+    """Return the tokens of the training part's `texts`."""
     if unit == "subwords":
         from model.data.tokens.subwords import Subwords  # here: only subwords need the library
 
-        assert max_size is not None  # the configuration sees to it
+        assert max_size is not None  # the configuration checks it
         return Subwords.learn(texts, lowercase=lowercase, min_count=min_count, max_size=max_size)
     return Vocabulary.learn(texts, unit=unit, lowercase=lowercase, min_count=min_count, max_size=max_size)
 
 
 def tokens_from_dict(values: dict[str, Any]) -> Tokens:
-    """What `to_dict` gave."""
+    """Read what `to_dict` returned."""
     if values["unit"] == "subwords":
         from model.data.tokens.subwords import Subwords  # here: only subwords need the library
 
@@ -48,12 +48,12 @@ def tokens_from_dict(values: dict[str, Any]) -> Tokens:
 
 
 def split_reference(text: str, unit: str, lowercase: bool) -> list[str]:
-    """A reference text in the tokens that errors are counted in: words between blanks where tokens are subwords."""
+    """Return a reference text as the tokens in which errors are counted: for subwords, words between blanks."""
     split, _ = UNITS["blanks" if unit == "subwords" else unit]
     return split(text.lower() if lowercase else text)
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Tokens as one text, as a decoded prediction reads."""
+    """Return tokens as one text, in the form of a decoded prediction."""
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

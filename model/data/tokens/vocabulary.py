@@ -15,11 +15,11 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def split_words(text: str) -> list[str]:
-    """Runs of letters, digits and underscores, and every other sign by itself; white space only separates."""
+    """Return runs of letters, digits and underscores, and every other character alone; white space only separates."""
     return WORD.findall(text)
 
 
-# For each unit: how a text is taken apart, and what stands between tokens when it is put together again.
+# For each unit: how a text is split, and what separates tokens when they are joined again.
 UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
     "words": (split_words, " "),
     "characters": (list, ""),
@@ -32,8 +32,8 @@ class Vocabulary:
     """The known tokens, most frequent first, after the special ones.
 
     Attributes:
-        unit: words | characters | blanks (whatever stands between blanks is a token).
-        tokens: all tokens; a token's number is its place.
+        unit: words | characters | blanks (everything between two blanks is a token).
+        tokens: all tokens; a token's number is its position.
     """
 
     unit: str
@@ -44,13 +44,13 @@ class Vocabulary:
     def learn(
         cls, texts: Iterable[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None
     ) -> "Vocabulary":
-        """Counts `texts`, the training part's; of equally frequent tokens the earlier in code point order comes first.
+        """Return the vocabulary of the training part; equally frequent tokens are in code point order.
 
         Args:
             texts: the training part's texts.
             unit: what a token is.
             lowercase: whether letter case is ignored.
-            min_count: tokens seen less often are left out.
+            min_count: tokens seen less often are omitted.
             max_size: at most this many tokens besides the special ones; None = no limit.
 
         Raises:
@@ -62,7 +62,7 @@ class Vocabulary:
         if not kept:
             raise DataError(
                 f"data.min_count: no token occurs {min_count} times in the training part, so that every text would "
-                f"read the same; give less"
+                f"read the same; give a lower number"
             )
         return cls(unit, lowercase, SPECIAL + tuple(kept[:max_size]))
 
@@ -75,25 +75,25 @@ class Vocabulary:
         return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
-        """The text's token numbers; unknown tokens become UNKNOWN. May be empty."""
+        """Return the text's token numbers; unknown tokens become UNKNOWN. May be empty."""
         split, _ = UNITS[self.unit]
         numbers = self.numbers
         return [numbers.get(token, UNKNOWN) for token in split(text.lower() if self.lowercase else text)]
 
     def names(self, numbers: Sequence[int]) -> list[str]:
-        """Each token by itself, the special ones included."""
+        """Return each token by itself, the special ones included."""
         return [self.tokens[number] for number in numbers]
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """The text of these token numbers; padding, start and end are left out."""
+        """Return the text of these token numbers, without padding, start and end."""
         _, joint = UNITS[self.unit]
         return joint.join(self.tokens[number] for number in numbers if number not in (PADDING, START, END))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return JSON-able values that `from_dict` reads back."""
         return {"unit": self.unit, "lowercase": self.lowercase, "tokens": list(self.tokens)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Vocabulary":
-        """What `to_dict` gave."""
+        """Read what `to_dict` returned."""
         return cls(values["unit"], values["lowercase"], tuple(values["tokens"]))

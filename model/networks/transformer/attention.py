@@ -1,4 +1,4 @@
-"""Multi-head attention with free head widths, over torch's fused kernel."""
+"""Multi-head attention with free head widths, on torch's fused kernel."""
 
 import math
 
@@ -13,8 +13,8 @@ from model.networks.transformer.positions import Rotation
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(key_width)) V for several heads at once, then one linear layer over all heads.
 
-    A head need not have d_model / num_heads numbers: `key_width` and `value_width` are free, since only the last
-    layer, (num_heads * value_width) -> d_model, has to come back to the model's width.
+    `key_width` and `value_width` need not be d_model / num_heads: only the last layer,
+    (num_heads * value_width) -> d_model, must return to the model's width.
 
     Source: Vaswani et al. 2017, "Attention is all you need", section 3.2.
     """
@@ -40,16 +40,16 @@ class MultiHeadAttention(nn.Module):
         rotation: Rotation | None = None,
         cache: AttentionCache | None = None,
     ) -> Tensor:
-        """Self-attention: what each position gathers from the sequence.
+        """Return self-attention: what each position gathers from its own sequence.
 
         Args:
             x: (batch, time, d_model).
             mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = may be attended to; or float,
                 added to the scores.
-            causal: whether a position sees only itself and earlier ones (with a mask: the mask must say so itself).
+            causal: whether a position sees only itself and earlier ones; with a mask, the mask decides.
             rotation: rotary positions of `x`, or None.
-            cache: earlier positions, which are seen too; `x` is added to it. With it, `x` of more than one position
-                must be the beginning.
+            cache: earlier positions, which are also seen; `x` is added to it. With it, `x` of more than one position
+                must be the beginning of the sequence.
 
         Returns:
             (batch, time, d_model).
@@ -63,13 +63,13 @@ class MultiHeadAttention(nn.Module):
         return self._gather(query, key, value, mask, causal and x.shape[1] > 1 and mask is None)
 
     def cross(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: AttentionCache | None = None) -> Tensor:
-        """Cross-attention: what each position of `x` gathers from another sequence.
+        """Return cross-attention: what each position of `x` gathers from another sequence.
 
         Args:
             x: (batch, time, d_model).
-            memory: (batch, keys, d_model); with a filled cache it is not looked at.
+            memory: (batch, keys, d_model); ignored with a filled cache.
             mask: as in self-attention.
-            cache: filled with the memory's keys and values when empty, used instead of the memory when not.
+            cache: if empty, it is filled with the memory's keys and values; otherwise it replaces the memory.
 
         Returns:
             (batch, time, d_model).
@@ -86,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         return self._gather(query, key, value, mask, causal=False)
 
     def _gather(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """(batch, heads, time, width) each -> (batch, time, d_model)."""
+        """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model)."""
         if self.kept_weights is not None:
             self.kept_weights.append(attention_weights(query, key, mask, causal))
         mixed = functional.scaled_dot_product_attention(
@@ -95,18 +95,18 @@ class MultiHeadAttention(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def _heads(self, x: Tensor) -> Tensor:
-        """(batch, time, heads * width) -> (batch, heads, time, width)."""
+        """Return `x` by head: (batch, time, heads * width) -> (batch, heads, time, width)."""
         return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """softmax(Q K^T / sqrt(key_width)): how much each position gathers from each other; every row sums to 1.
+    """Return softmax(Q K^T / sqrt(key_width)): how much each position attends to each other; every row sums to 1.
 
     Args:
         query: (batch, heads, time, key_width).
         key: (batch, heads, keys, key_width).
         mask: as in self-attention.
-        causal: whether a position sees only itself and earlier ones; then there are as many keys as queries.
+        causal: whether a position sees only itself and earlier ones; requires as many keys as queries.
 
     Returns:
         (batch, heads, time, keys).

@@ -1,4 +1,4 @@
-"""What decoding keeps from one token to the next: each layer's keys and values."""
+"""The cache of decoding: each layer's keys and values, kept from one token to the next."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ class AttentionCache:
         return 0 if self.key is None else self.key.shape[2]
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds new positions at the end; all keys and all values."""
+        """Add new positions at the end; return all keys and all values."""
         if self.key is None or self.value is None:
             self.key, self.value = key, value
         else:
@@ -27,14 +27,14 @@ class AttentionCache:
         return self.key, self.value
 
     def select(self, rows: Tensor) -> None:
-        """Keeps these rows (batch,) of the batch, in this order; a row may be named twice."""
+        """Keep these rows (batch,) of the batch, in this order; a row may be listed twice."""
         if self.key is not None and self.value is not None:
             self.key, self.value = self.key[rows], self.value[rows]
 
 
 @dataclass
 class LayerCache:
-    """One layer's own past, and its view of the source, which does not change while decoding."""
+    """One layer's keys and values of earlier tokens, and of the source, which do not change while decoding."""
 
     own: AttentionCache = field(default_factory=AttentionCache)
     source: AttentionCache = field(default_factory=AttentionCache)
@@ -48,7 +48,7 @@ class StackCache:
 
     @classmethod
     def of(cls, num_layers: int) -> "StackCache":
-        """Empty."""
+        """Return an empty cache."""
         return cls([LayerCache() for _ in range(num_layers)])
 
     @property
@@ -57,7 +57,7 @@ class StackCache:
         return self.layers[0].own.length
 
     def select(self, rows: Tensor) -> None:
-        """Keeps these rows (batch,) of the batch in every layer."""
+        """Keep these rows (batch,) of the batch in every layer."""
         for layer in self.layers:
             layer.own.select(rows)
             layer.source.select(rows)

@@ -17,7 +17,7 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """Two linear layers with a nonlinearity between them, the same at every position.
 
-    With `swiglu` a third layer, the gate, is multiplied in: silu(x V) * (x W).
+    With `swiglu` there is a third layer, the gate: silu(x V) * (x W).
 
     Source: Vaswani et al. 2017, section 3.3; Shazeer 2020, "GLU variants improve Transformer", equation 6.
     """
@@ -31,14 +31,14 @@ class FeedForward(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, time, d_model) -> the same shape."""
+        """Return the transformed `x`: (batch, time, d_model) -> the same shape."""
         inner = self.inner(x)
         inner = self.nonlinearity(inner) if self.gate is None else self.nonlinearity(self.gate(x)) * inner
         return self.outer(functional.dropout(inner, self.dropout, self.training))
 
 
 def build_norm(name: str, d_model: int, bias: bool) -> nn.Module:
-    """`layer` (Ba, Kiros, Hinton 2016) or `rms` (Zhang, Sennrich 2019, which has no bias)."""
+    """Return the norm: `layer` (Ba, Kiros, Hinton 2016) or `rms` (Zhang, Sennrich 2019, which has no bias)."""
     if name == "rms":
         return nn.RMSNorm(d_model, eps=1e-5)
     return nn.LayerNorm(d_model, eps=1e-5, bias=bias)

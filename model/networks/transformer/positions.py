@@ -1,4 +1,4 @@
-"""How a network learns where in the sequence a token stands: the input's positions, and the attention's."""
+"""Positions of tokens in a sequence: added to the input, or used in the attention."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BASE = 10_000.0  # Vaswani et al. 2017, section 3.5: wavelengths from 2 pi to 10
 
 
 def sinusoidal_table(length: int, d_model: int) -> Tensor:
-    """PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos of the same; (length, d_model).
+    """Return PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos of the same; (length, d_model).
 
     For d = 4: sin p, cos p, sin p/100, cos p/100.
 
@@ -25,7 +25,7 @@ def sinusoidal_table(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the sinusoidal table to the input; any length."""
+    """The sinusoidal table, added to an input of any length."""
 
     table: Tensor
 
@@ -35,7 +35,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoidal_table(max_length, d_model), persistent=False)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """`x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape."""
+        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape."""
         end = start + x.shape[1]
         if end > self.table.shape[0]:
             self.table = sinusoidal_table(2 * end, self.d_model).to(x.device)
@@ -43,7 +43,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds one learned vector per position to the input.
+    """One learned vector per position, added to the input.
 
     Source: Gehring et al. 2017, "Convolutional sequence to sequence learning", section 3.1.
     """
@@ -53,7 +53,7 @@ class LearnedPositions(nn.Module):
         self.embedding = nn.Embedding(max_length, d_model)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """`x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape.
+        """Return `x` (batch, time, d_model) plus the positions start, start + 1, ...; same shape.
 
         Raises:
             SequenceTooLongError: there are fewer learned positions than tokens.
@@ -68,15 +68,15 @@ class LearnedPositions(nn.Module):
 
 
 class NoPositions(nn.Module):
-    """Leaves the input as it is: no positions, or positions that stand in the attention."""
+    """The unchanged input: no positions, or positions in the attention."""
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:  # noqa: ARG002 -- the same call as its siblings
-        """`x` itself."""
+        """Return `x` itself."""
         return x
 
 
 def input_positions(name: str, max_length: int, d_model: int) -> nn.Module:
-    """The module that adds positions to the embedded input (batch, time, d_model)."""
+    """Return the module that adds positions to the embedded input (batch, time, d_model)."""
     if name == "sinusoidal":
         return SinusoidalPositions(max_length, d_model)
     if name == "learned":
@@ -89,7 +89,7 @@ class Rotation:
     """Rotary positions: the angles' cosine and sine, each (time, width / 2).
 
     Source: Su et al. 2021, "RoFormer", section 3.2.2. As in GPT-NeoX, number i is paired with number
-    i + width / 2, not with its neighbour; that only renames the numbers of a head.
+    i + width / 2, not with its neighbour; this only permutes the numbers of a head.
     """
 
     cosine: Tensor
@@ -97,21 +97,21 @@ class Rotation:
 
     @classmethod
     def of(cls, length: int, width: int, device: torch.device, start: int = 0) -> "Rotation":
-        """The rotation of positions start ... start + length - 1 for heads of `width` numbers (even)."""
+        """Return the rotation of positions start ... start + length - 1 for heads of `width` numbers (even)."""
         position = torch.arange(start, start + length, dtype=torch.float32, device=device).unsqueeze(1)
         frequency = BASE ** -(torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
         angle = position * frequency
         return cls(angle.cos(), angle.sin())
 
     def turn(self, x: Tensor) -> Tensor:
-        """`x` (batch, heads, time, width), each pair of numbers turned by its position's angle; same shape."""
+        """Return `x` (batch, heads, time, width), each pair of numbers turned by its position's angle; same shape."""
         first, second = x.chunk(2, dim=-1)
         cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
         return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """Each head's slope, (num_heads,): a geometric sequence from 2^(-8/n), for n a power of two.
+    """Return each head's slope, (num_heads,): a geometric sequence from 2^(-8/n), for n a power of two.
 
     For other n, the slopes of the power of two below, then every other slope of the one above.
 
@@ -124,7 +124,7 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 
 def alibi_bias(slopes: Tensor, queries: int, keys: int) -> Tensor:
-    """-slope * |distance|, (heads, queries, keys); the last query stands at the last key.
+    """Return -slope * |distance|, (heads, queries, keys); the last query is at the position of the last key.
 
     Source: Press et al. 2022; the symmetric form for encoders is theirs too (their repository, issue 5).
     """

@@ -1,4 +1,4 @@
-"""The Transformer's layer and the stack of layers, for encoder and decoder alike.
+"""The Transformer's layer and the stack of layers, for encoder and decoder.
 
 Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per token.
 """
@@ -15,9 +15,9 @@ from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slo
 
 
 class Layer(nn.Module):
-    """Self-attention, cross-attention where there is a source, feed-forward.
+    """Self-attention, cross-attention where there is a source, and feed-forward.
 
-    Each has a residual and a norm, before the sub-layer (first) or after the sum (last).
+    Each has a residual connection and a norm, before the sub-layer (first) or after the sum (last).
 
     Source: Vaswani et al. 2017, section 3.1 (last); Xiong et al. 2020, "On layer normalization in the Transformer
     architecture" (first).
@@ -45,7 +45,7 @@ class Layer(nn.Module):
         source_mask: Tensor | None,
         cache: LayerCache | None,
     ) -> Tensor:
-        """(batch, time, d_model) -> the same shape; the other arguments as in MultiHeadAttention."""
+        """Return the output, (batch, time, d_model) like `x`; the other arguments are as in MultiHeadAttention."""
         own_cache = None if cache is None else cache.own
         source_cache = None if cache is None else cache.source
 
@@ -66,12 +66,12 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers one above the other; with norms first, one more norm at the end."""
+    """Layers in sequence; with norms first, one more norm at the end."""
 
     slopes: Tensor | None
 
     def __init__(self, config: ModelConfig, num_layers: int, *, causal: bool = False, has_source: bool = False) -> None:
-        """An encoder; with `causal` a decoder; with `has_source` the decoder of an encoder-decoder."""
+        """Build an encoder; with `causal` a decoder; with `has_source` the decoder of an encoder-decoder."""
         super().__init__()
         self.causal = causal
         self.layers = nn.ModuleList(Layer(config, has_source=has_source) for _ in range(num_layers))
@@ -89,18 +89,18 @@ class Stack(nn.Module):
         source_real: Tensor | None = None,
         cache: StackCache | None = None,
     ) -> Tensor:
-        """Every token's representation.
+        """Return every token's representation.
 
         Args:
-            x: (batch, time, d_model), positions already added where they belong to the input.
-            real: (batch, time) boolean, True = a token, False = padding; None = no padding at all. A causal stack
-                needs none: padding stands at the end, where no real token can see it.
+            x: (batch, time, d_model), with positions already added where they are part of the input.
+            real: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
+                needs none: padding is at the end, where no real token can see it.
             source: (batch, source time, d_model), the encoder's output, for a stack with a source.
-            source_real: (batch, source time), True = a token, False = padding; None = no padding at all.
-            cache: with it, `x` goes on after the positions in the cache, and is added to it.
+            source_real: (batch, source time), True = a token, False = padding; None = no padding.
+            cache: with it, `x` follows the positions in the cache, and is added to it.
 
         Returns:
-            (batch, time, d_model); at padding, numbers without meaning.
+            (batch, time, d_model); meaningless numbers at padding.
         """
         start = 0 if cache is None else cache.length
         mask = self._mask(x, None if self.causal else real, start)
@@ -114,7 +114,7 @@ class Stack(nn.Module):
         return x if self.final_norm is None else self.final_norm(x)
 
     def _mask(self, x: Tensor, real: Tensor | None, start: int) -> Tensor | None:
-        """What self-attention may see, broadcastable to (batch, heads, time, keys); None = everything, or causal."""
+        """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal."""
         allowed = None if real is None else real[:, None, None, :]
         if self.slopes is None:
             return allowed

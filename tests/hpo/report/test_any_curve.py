@@ -83,8 +83,14 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(figures, "_FIGURES", (("timeline", 24, "Timeline of workers", fails), *figures._FIGURES[:-1]))
-    for place in ("summary.describe_cost", "summary.describe_search", "markdown._data", "page._verdict"):
-        monkeypatch.setattr(f"hpo.report.{place}", fails)
+    facts, pages = "hpo.report.facts.summary", "hpo.report.pages"
+    for place in (
+        f"{facts}.describe_cost",
+        f"{facts}.describe_search",
+        f"{pages}.markdown._data",
+        f"{pages}.page._verdict",
+    ):
+        monkeypatch.setattr(place, fails)
     record = read_study(study)
     write_report(study, record, read_verdict(study, record))
     summary = json.loads((tmp_path / "study" / "report.json").read_text())

@@ -12,7 +12,7 @@ from hpo.engine.record.address import sqlite_url
 from hpo.engine.space.reader import space_from_dict
 from hpo.report.facts.expected_performance import describe_expected
 from hpo.report.facts.subject import Subject
-from hpo.report.figures import Drawn, importances
+from hpo.report.figures import Drawn
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.contours import draw_contours
 from hpo.report.figures.expected_performance import draw_expected_performance
@@ -111,7 +111,7 @@ def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
-    found = importances(Subject.of(study, record.trials(), record.history().best()))
+    found = Subject.of(study, record.trials(), record.history().best()).importances
     record.close()
     stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))
     complete = [t for t in stored.trials if t.state == optuna.trial.TrialState.COMPLETE]
@@ -167,7 +167,7 @@ def test_maps_share_one_scale_of_colours_and_four_of_the_most_important_hyperpar
     trials = scored(40)
     figure = draw_contours(subject(trials)).figure
     assert {t.coloraxis for t in figure.select_traces({"type": "contour"})} == {"coloraxis"}
-    known = importances(subject(trials))
+    known = subject(trials).importances
     titles = {axis.title.text.removesuffix(" (log)") for axis in figure.select_xaxes() if axis.title.text}
     assert titles == set(list(known)[:4])
 
