@@ -41,7 +41,7 @@ def main() -> None:
         task = {
             "config": config, "data_dir": f"{folder}/data", "checkpoint_dir": f"{folder}/checkpoint",
             "train": list(range(cut)), "validation": list(range(cut, len(development))), "seed": int(seed),
-            "metric": metric, "direction": direction, "epochs": None, "threads": 1,
+            "metric": metric, "direction": direction, "amount": None, "threads": 1,
         }  # fmt: skip
         for point in objective.run_fold(task):
             print(point, flush=True)

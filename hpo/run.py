@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hpo.engine.dispatch.protocol import Dispatcher
+from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.keepers import CheckpointKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer

@@ -15,7 +15,7 @@ from model.data.hashes import HASHES, refuse_changed, write_hashes
 from model.data.store import put_in_place
 from model.errors import CheckpointError
 from model.tasks.choose import TASKS
-from model.tasks.protocol import Task
+from model.tasks.task import Task
 
 WEIGHTS, CONFIG, TASK = "weights.safetensors", "config.json", "task.json"
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.config.sections import StudySection
-from hpo.engine.dispatch.protocol import Report
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History

@@ -31,12 +31,12 @@ def ask_for_trust(config: StudyConfig, changes: Sequence[str], is_given: bool) -
         ConfigError: there is nobody to ask, or the answer is no.
     """
     origin = origin_of(config.objective, str(Path.cwd()))
-    keys = list(sealed_keys(config.trial))
+    keys = list(sealed_keys(config.objective_config))
     if is_made_here(config) or (origin == "toolkit" and not keys):
         return
     what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
     if keys:
-        what += f" with {', '.join(sealed_names(config.trial))} of your environment ({', '.join(keys)})"
+        what += f" with {', '.join(sealed_names(config.objective_config))} of your environment ({', '.join(keys)})"
     if not is_given:
         _ask(what, changes)
     remember(config)

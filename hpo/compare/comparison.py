@@ -98,7 +98,7 @@ class Comparison:
             folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
-            objective.write_development_data(config.trial, self.study.plan.development, folder.data_dir)
+            objective.write_development_data(config.objective_config, self.study.plan.development, folder.data_dir)
         write_atomically(frozen_path, yaml_text(self._to_dict()))
 
     def _to_dict(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
-from hpo.engine.dispatch.protocol import Dispatcher
+from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import memory_record

@@ -138,7 +138,7 @@ def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
     if parts:
         return {"parts": parts, "folds": split.get("folds"), "kind": split.get("kind"), "seed": config.split.seed}
-    return {"data": config.trial.get("data"), "split": config.split.model_dump()}
+    return {"data": config.objective_config.get("data"), "split": config.split.model_dump()}
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> list[str]:

@@ -70,7 +70,7 @@ class StudyConfig(Section):
         study, split, dispatch, track, report: the sections of `hpo.config.sections`.
         objective: dotted path `package.module:function` of what trains one task.
         space, strategy: read by `hpo.engine.space.reader` and `hpo.engine.strategies`.
-        trial: everything else: the tree that the objective gets, with a trial's point written into it.
+        objective_config: everything else: the tree that the objective gets, with a trial's point written into it.
         secrets: the values, by name, that were written out in what this was read from; they stand nowhere else. See
             `hpo.config.sealing`.
     """
@@ -83,13 +83,13 @@ class StudyConfig(Section):
     dispatch: DispatchSection
     track: TrackSection
     report: ReportSection = ReportSection()
-    trial: dict[str, Any]
+    objective_config: dict[str, Any]
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plain tree that `config_from_dict` reads back, the trial's own keys at the top again."""
         tree = self.model_dump(mode="json")
-        return {**tree.pop("trial"), **tree}
+        return {**tree.pop("objective_config"), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:
         """Return the configuration with these values of its section `report`.
@@ -105,7 +105,7 @@ class StudyConfig(Section):
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it."""
-        return replaced(self.trial, point)
+        return replaced(self.objective_config, point)
 
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
@@ -117,9 +117,9 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
-    trial = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
+    others = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     refuse_sealed(sections)
-    with_explanation = sections | {"trial": trial, "secrets": secrets}
+    with_explanation = sections | {"objective_config": others, "secrets": secrets}
     try:
         return StudyConfig.model_validate(with_explanation)
     except ValidationError as error:

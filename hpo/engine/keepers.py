@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from hpo.engine.dispatch.protocol import Report
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.trial import Trial

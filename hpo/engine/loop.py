@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from hpo.engine.dispatch.protocol import Dispatcher
+from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.observer import Observer
 from hpo.engine.race import Race
 from hpo.engine.record.record import Record
 from hpo.engine.round import Round
 from hpo.engine.space.space import point_key
-from hpo.engine.strategies.protocol import Strategy
+from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial

@@ -1,6 +1,6 @@
 """What watches a search: progress display, tracker, keepers of states and models."""
 
-from hpo.engine.dispatch.protocol import Report
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import Trial
 
 

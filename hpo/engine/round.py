@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from hpo.engine.dispatch.protocol import Dispatcher, Report
+from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.observer import Observer
 from hpo.engine.race import Race
 from hpo.engine.record.record import Record

@@ -95,7 +95,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
     """Return the score that the table holds for the task's point on its fold, and the `seconds` that it cost.
 
-    Given an amount of training (`task["epochs"]`), the score is the best on the learning curve up to there, and the
+    Given an amount of training (`task["amount"]`), the score is the best on the learning curve up to there, and the
     seconds are those from `task["trained"]` on.
 
     Raises:
@@ -114,11 +114,11 @@ def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
-    if task["epochs"] is None and row.curve is None:
+    if task["amount"] is None and row.curve is None:
         return {task["metric"]: row.scores[task["fold"]], "seconds": _UNIT if row.cost is None else row.cost}
     if row.curve is None:
         raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
-    end = min(task["epochs"] or len(row.curve), len(row.curve))
+    end = min(task["amount"] or len(row.curve), len(row.curve))
     added = max(0, end - min(task.get("trained") or 0, end))
     best = (max if task["direction"] == "maximize" else min)(row.curve[:end])
     place = _UNIT if row.cost is None else row.cost / len(row.curve)

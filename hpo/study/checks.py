@@ -15,7 +15,7 @@ from hpo.errors import ConfigError, SpaceError, nearest
 
 def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, described: Mapping[str, Any]) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
-    keys = {**flatten(config.trial), **described}
+    keys = {**flatten(config.objective_config), **described}
     for dimension in space.dimensions:
         if dimension.key not in keys:
             hint = nearest(dimension.key, keys)

@@ -54,7 +54,9 @@ def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyCon
         raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` puts its backup in its place")
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
-    rows = open_rows(sqlite_url(target), config.study.name, space_from_dict(config.space, flatten(config.trial)))
+    rows = open_rows(
+        sqlite_url(target), config.study.name, space_from_dict(config.space, flatten(config.objective_config))
+    )
     rows.rename(copied.study.name)
     rows.note(LAST_NOTE, uuid.uuid4().hex)
     if rows.noted("config") is not None:

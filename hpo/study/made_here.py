@@ -42,5 +42,5 @@ def _path() -> Path:
 
 def _digest(config: StudyConfig) -> str:
     """Return a hash of what is run, and of all that it may get: the configuration and what is searched in it."""
-    runs = [config.objective, config.space, config.trial]
+    runs = [config.objective, config.space, config.objective_config]
     return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()

@@ -40,12 +40,12 @@ def open_study(study: Study) -> Record:
         StudyError: when it exists with another configuration or other data.
     """
     # First of all: a value that is missing would otherwise be noticed when the first task is built.
-    values_of(study.config.trial, study.config.secrets)
+    values_of(study.config.objective_config, study.config.secrets)
     record = _continue(study) if study.folder.exists else _create(study)
     if study.plan:
         indices, data_dir = study.plan.development, study.folder.data_dir
         notes = Notes(record)
-        written = prepare_data(study.objective, study.config.trial, indices, data_dir, notes.data_hashes)
+        written = prepare_data(study.objective, study.config.objective_config, indices, data_dir, notes.data_hashes)
         if written is not None:
             notes.write_data_hashes(written)
     study.folder.freeze(study.config)

@@ -34,17 +34,17 @@ def prepare_study(config: StudyConfig) -> Study:
         HpoError: the first fault, in one line.
     """
     objective = resolve(config.objective, str(Path.cwd()), config.secrets)
-    objective.refuse_bad_config(config.trial)
-    own = dict(objective.describe_search(config.trial)) if objective.describe_search else {}
+    objective.refuse_bad_config(config.objective_config)
+    own = dict(objective.describe_search(config.objective_config)) if objective.describe_search else {}
     config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})
-    space = space_from_dict(config.space, flatten(config.trial), own.get("points"))
+    space = space_from_dict(config.space, flatten(config.objective_config), own.get("points"))
     refuse_bad_space(space, config, objective, own.get("space", {}))
     try:
         strategy = make_strategy(config.strategy, space, config.study.seed)
     except ValidationError as error:
         raise ConfigError(explain(error, "strategy.")) from error
     refuse_amounts_without_states(config, objective, own.get("amounts_need"))
-    examples = objective.examples(config.trial)
+    examples = objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data that says what "
@@ -53,7 +53,7 @@ def prepare_study(config: StudyConfig) -> Study:
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
     refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
-    refuse_unknown_metric(config.study.metric, config.trial, objective)
+    refuse_unknown_metric(config.study.metric, config.objective_config, objective)
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))
     return Study(config, folder, objective, space, strategy, examples, plan, own, imports)

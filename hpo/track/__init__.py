@@ -9,7 +9,7 @@ from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import TrackError
 from hpo.track.mlflow.store import refuse_bad_store
 from hpo.track.mlflow.tracker import MlflowTracker
-from hpo.track.protocol import Tracker
+from hpo.track.tracker import Tracker
 
 __all__ = ["Tracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
 

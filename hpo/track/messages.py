@@ -11,7 +11,7 @@ from typing import Any
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Direction, Outcome, State, TaskLayout, Trial
 
-Message = dict[str, Any]
+TrackerMessage = dict[str, Any]
 
 _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 # Some stores cut longer ones off, others refuse them.
@@ -55,10 +55,10 @@ def open_study(
     study_id: str,
     params: Mapping[str, Any],
     tags: Mapping[str, str],
-    datasets: Sequence[Message],
+    datasets: Sequence[TrackerMessage],
     shown: Shown,
     when: float,
-) -> Message:
+) -> TrackerMessage:
     """Return the message that opens the parent run; the same study id always leads to the same run.
 
     Args:
@@ -85,20 +85,20 @@ def open_study(
     }
 
 
-def open_trial(trial: Trial) -> Message:
+def open_trial(trial: Trial) -> TrackerMessage:
     """Return the message that opens the child run of a trial."""
-    fidelity = {} if trial.amount is None else {"hpo.amount": str(trial.amount)}
+    amount = {} if trial.amount is None else {"hpo.amount": str(trial.amount)}
     return {
         "do": "open_trial",
         "number": trial.number,
         "name": run_name(trial),
         "params": {name_taken(key): value for key, value in trial.point.items()},
-        "tags": {"hpo.round": str(trial.round), "hpo.point": trial.key, **fidelity},
+        "tags": {"hpo.round": str(trial.round), "hpo.point": trial.key, **amount},
         "time": trial.started or time.time(),
     }
 
 
-def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float | None = None) -> Message:
+def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float | None = None) -> TrackerMessage:
     """Return the message of one point of a task's learning curve, at its epoch (or step)."""
     numbers = {name: value for name, value in point.items() if isinstance(value, int | float) and math.isfinite(value)}
     step = int(numbers.pop("epoch", numbers.pop("step", 0)))
@@ -106,7 +106,7 @@ def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float |
     return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": when or time.time()}
 
 
-def curves(trial: Trial, grid: TaskLayout) -> list[Message]:
+def curves(trial: Trial, grid: TaskLayout) -> list[TrackerMessage]:
     """Return the messages of all learning curves of a trial, as the record holds them, spread over its seconds."""
     return [
         curve_point(
@@ -117,7 +117,7 @@ def curves(trial: Trial, grid: TaskLayout) -> list[Message]:
     ]
 
 
-def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> Message:
+def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> TrackerMessage:
     """Return the message that closes the child run, with the trial's number as a metric to draw charts against."""
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
@@ -138,7 +138,7 @@ def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> Message:
     }
 
 
-def stop_trials(numbers: Sequence[int]) -> Message:
+def stop_trials(numbers: Sequence[int]) -> TrackerMessage:
     """Return the message that shows finished trials as stopped early: others of their rung were trained on."""
     return {"do": "stop_trials", "numbers": list(numbers)}
 
@@ -173,12 +173,12 @@ class Model:
     packages: Sequence[str]
 
 
-def register_model(name: str, model: Model) -> Message:
+def register_model(name: str, model: Model) -> TrackerMessage:
     """Return the message that registers the winner's model and makes it the champion of its name."""
     return {"do": "register_model", "name": name_taken(name), **vars(model)}
 
 
-def tag_study(tags: Mapping[str, str]) -> Message:
+def tag_study(tags: Mapping[str, str]) -> TrackerMessage:
     """Return the message that puts tags on the parent run."""
     return {"do": "tag_study", "tags": dict(tags)}
 
@@ -206,7 +206,7 @@ class Ending:
     error: str | None = None
 
 
-def close_study(ending: Ending) -> Message:
+def close_study(ending: Ending) -> TrackerMessage:
     """Return the message that closes the parent run."""
     return {"do": "close_study", **vars(ending)}
 

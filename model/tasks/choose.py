@@ -2,9 +2,9 @@
 
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
-from model.tasks.protocol import Task
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
+from model.tasks.task import Task
 
 TASKS: dict[str, type[Task]] = {
     "digits": Classification,

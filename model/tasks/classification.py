@@ -13,7 +13,7 @@ from model.data.batches import Ragged, batches_by_length
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
 from model.tasks.metrics import accuracy, macro_f1
-from model.tasks.protocol import Forward
+from model.tasks.task import Forward
 
 LARGEST_PIXEL = 16  # of scikit-learn's digits; rows are scaled to 0 .. 1
 

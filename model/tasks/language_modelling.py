@@ -14,7 +14,7 @@ from model.data.batches import Ragged, batches_by_length
 from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
-from model.tasks.protocol import Forward
+from model.tasks.task import Forward
 
 NO_TARGET = -100  # torch's default mark of a position without a prediction
 

@@ -15,8 +15,8 @@ from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
 from model.tasks.language_modelling import NO_TARGET
-from model.tasks.protocol import Forward
 from model.tasks.sequence_metrics import bleu, chrf, exact_match, token_error_rate
+from model.tasks.task import Forward
 
 
 @dataclass(frozen=True)

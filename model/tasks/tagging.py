@@ -16,7 +16,7 @@ from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
 from model.networks.tagger import Tagger
 from model.tasks.language_modelling import NO_TARGET
 from model.tasks.metrics import accuracy, macro_f1
-from model.tasks.protocol import Forward
+from model.tasks.task import Forward
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from model.data.encoded_cache import cache_folder, encode_once
 from model.data.readers.source import read_examples
 from model.data.store import read_store
 from model.tasks.choose import TASKS
-from model.tasks.protocol import Encoded, Task
+from model.tasks.task import Encoded, Task
 from model.training.memory import is_out_of_memory, out_of_memory
 from model.training.progress import Resumable
 from model.training.randomness import Randomness
@@ -42,7 +42,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
             network = learned.build(config).to(device)
         progress = yield from train(
             learned, network, config.training, data, validation, goal, randomness, device,
-            stop_after=task["epochs"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
+            stop_after=task["amount"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
         )  # fmt: skip
     except RuntimeError as error:
         if not is_out_of_memory(error):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from model.config.training import TrainingConfig
 from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
-from model.tasks.protocol import Encoded, Task
+from model.tasks.task import Encoded, Task
 from model.training.optimise import build_optimizers
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from model.config.training import TrainingConfig
 from model.errors import Diverged
-from model.tasks.protocol import Encoded, Task
+from model.tasks.task import Encoded, Task
 from model.training.optimise import add_l1_gradient, clip_gradients, decayed_parameters
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -236,7 +236,7 @@ def test_a_study_of_one_strategy_does_not_rest_on_the_others(monkeypatch):
         monkeypatch.setattr(source_code, "_hash", lambda paths, files=files: files.extend(paths) or "")
         describe_code("tests.toy:score", STRATEGIES[name][1])
         read[name] = {path.name for path in files if path.parent == REPOSITORY / "hpo/engine/strategies"}
-    assert read["random"] == {"random.py", "draws.py", "protocol.py"}
+    assert read["random"] == {"random.py", "draws.py", "strategy.py"}
     assert {"evolutionary.py", "draws.py"} <= read["evolutionary"]
 
 

@@ -59,7 +59,7 @@ def fold(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         nothing = dict.fromkeys(("path", "train", "validation", "test"))
         cut = len(indices) * 4 // 5
         hidden = config | {"data": config["data"] | nothing}
-        settings = {"metric": "loss", "direction": "minimize", "epochs": None, "checkpoint_dir": None, "seed": 7}
+        settings = {"metric": "loss", "direction": "minimize", "amount": None, "checkpoint_dir": None, "seed": 7}
         parts = {"train": list(range(cut)), "validation": list(range(cut, len(indices)))}
         return {"config": hidden, "data_dir": str(tmp_path / "data"), "threads": 1} | settings | parts | task
 

@@ -112,7 +112,7 @@ def test_a_repetitive_text_is_learned(poem, tmp_path):
     cut = described["parts"]["train"]
     task = {
         "config": config, "train": list(range(cut)), "validation": list(range(cut, size)), "metric": "perplexity",
-        "direction": "minimize", "data_dir": str(tmp_path / "data"), "epochs": None, "seed": 0, "threads": 1,
+        "direction": "minimize", "data_dir": str(tmp_path / "data"), "amount": None, "seed": 0, "threads": 1,
         "checkpoint_dir": str(tmp_path / "checkpoint"),
     }  # fmt: skip
     points, result = run(task)

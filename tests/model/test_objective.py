@@ -79,7 +79,7 @@ def test_without_validation_the_last_weights_are_kept(fold, tmp_path):
 
 def test_stopping_after_an_epoch_leaves_the_schedule_as_it_was(fold):
     task = fold(small(training__epochs=3))
-    assert run(task | {"epochs": 2})[0] == run(task)[0][:2]
+    assert run(task | {"amount": 2})[0] == run(task)[0][:2]
 
 
 def test_divergence_names_its_step(fold):

@@ -32,8 +32,8 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     task = fold(small(**(HARD | settings)), checkpoint_dir=str(tmp_path / "whole"))
     points, result = run(task)
     part = task | {"resume_dir": str(tmp_path / "state"), "checkpoint_dir": str(tmp_path / "parts")}
-    first, _ = run(part | {"epochs": 2})
-    second, _ = run(part | {"epochs": 3, "trained": 2})
+    first, _ = run(part | {"amount": 2})
+    second, _ = run(part | {"amount": 3, "trained": 2})
     third, resumed = run(part | {"trained": 3})
     assert first + second + third == points
     assert resumed == result

@@ -30,7 +30,9 @@ def run(arguments: Sequence[str]) -> int:
     name = given.name or config.study.name
     source, is_own = storage_url(config, folder), config.study.storage is None
     # Of a record that has lost trials the copy would be silently short.
-    open_whole_rows(source, config.study.name, space_from_dict(config.space, flatten(config.trial)), is_own).dispose()
+    open_whole_rows(
+        source, config.study.name, space_from_dict(config.space, flatten(config.objective_config)), is_own
+    ).dispose()
     copied, left_out = export_study(source, config.study.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")

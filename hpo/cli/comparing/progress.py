@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Watcher
-from hpo.engine.dispatch.protocol import Report
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import Trial
 
 

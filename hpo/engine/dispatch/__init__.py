@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hpo.config.sealing import Secrets, opened, values_of
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.protocol import Dispatcher, Report
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
 
 __all__ = ["Dispatcher", "Report", "make_dispatcher"]

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from hpo.engine.dispatch.protocol import Report, report_of
+from hpo.engine.dispatch.dispatcher import Report, report_of
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
 

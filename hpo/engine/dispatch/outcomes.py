@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from hpo.engine.dispatch.protocol import Dispatcher
+from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.protocol import Report, report_of
+from hpo.engine.dispatch.dispatcher import Report, report_of
 from hpo.engine.dispatch.ray_cluster import RayCluster
 from hpo.engine.dispatch.ray_worker import RayWorker
 from hpo.engine.training.payload import Task

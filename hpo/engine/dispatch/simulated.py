@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpo.engine.dispatch.protocol import Report, report_of
+from hpo.engine.dispatch.dispatcher import Report, report_of
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import run_task
 

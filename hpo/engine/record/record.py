@@ -10,7 +10,8 @@ from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
 
 _ROUND = "round"
-_FIDELITY = ("amount", "continues", "trained")
+# How far a trial was trained, and from which; see `Proposal`.
+_AMOUNTS = ("amount", "continues", "trained")
 
 
 class Rows(Protocol):
@@ -75,10 +76,10 @@ class Record:
     def open_trial(self, round_number: int, proposal: Proposal) -> Trial:
         """Write down that this point is being evaluated, and return its trial with the next number."""
         number = len(self._trials)
-        fidelity = {name: getattr(proposal, name) for name in _FIDELITY if proposal.amount is not None}
-        attributes: dict[str, Any] = {_ROUND: round_number, **fidelity}
+        amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
+        attributes: dict[str, Any] = {_ROUND: round_number, **amounts}
         self._ids[number] = self._rows.open(number, proposal.point, attributes)
-        trial = Trial(number, round_number, proposal.point, **fidelity)
+        trial = Trial(number, round_number, proposal.point, **amounts)
         self._trials[number] = trial
         return trial
 
@@ -122,8 +123,8 @@ class Record:
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self._layout.name(index): index for index in range(self._layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
-        fidelity = {name: attributes[name] for name in _FIDELITY if name in attributes}
-        trial = Trial(number, attributes[_ROUND], point, outcomes, **fidelity)
+        amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
+        trial = Trial(number, attributes[_ROUND], point, outcomes, **amounts)
         if state == "running" and len(outcomes) < self._layout.size:
             return trial
         return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")

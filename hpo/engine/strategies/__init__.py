@@ -10,9 +10,9 @@ from hpo.engine.strategies.grid import GridSearch, GridSettings
 from hpo.engine.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving
 from hpo.engine.strategies.optuna_sampler import OptunaModel, QuasiRandom
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, QmcSettings, TpeSettings
-from hpo.engine.strategies.protocol import Settings, Strategy
 from hpo.engine.strategies.random import RandomSearch, RandomSettings
 from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
+from hpo.engine.strategies.strategy import Settings, Strategy
 from hpo.errors import ConfigError, nearest
 
 STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {

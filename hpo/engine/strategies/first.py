@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.protocol import Strategy
+from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hpo.engine.space.dimensions import Range
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
 

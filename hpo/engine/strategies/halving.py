@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.draws import draw_untried
-from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from hpo.engine.strategies.protocol import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings
 
 
 class TpeSettings(Settings):

@@ -48,7 +48,7 @@ class Training:
         return cls(
             study.name,
             config.objective,
-            config.trial,
+            config.objective_config,
             study.metric,
             study.direction,
             study.seed,

@@ -38,7 +38,9 @@ def describe_data(study: Study) -> dict[str, Any]:
 
 def describe_method(study: Study) -> dict[str, Any]:
     """Return what the objective says of every training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
-    described = dict(study.objective.describe_method(study.config.trial)) if study.objective.describe_method else {}
+    described = (
+        dict(study.objective.describe_method(study.config.objective_config)) if study.objective.describe_method else {}
+    )
     reason = f"{study.config.objective.partition(':')[0]} has no describe_method that tells it"
     told = {key: described.get(key) or given for key, given in no_method(reason).items()}
     return told | {"metrics": described.get("metrics") or {}}

@@ -35,11 +35,11 @@ def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) ->
     config, space = study.config, study.space
     return {
         "num_parameters": _num_parameters(trials),
-        "space": [_dimension(d, flatten(config.trial)) for d in space.dimensions],
+        "space": [_dimension(d, flatten(config.objective_config)) for d in space.dimensions],
         "space_size": space.size,
         "space_rules": [constraint.text for constraint in space.constraints],
         "first": [dict(point) for point in space.first],
-        "fixed": {key: v for key, v in flatten(config.trial).items() if key not in space.keys},
+        "fixed": {key: v for key, v in flatten(config.objective_config).items() if key not in space.keys},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": _counts(trials, config.study.trials, study.layout.size),
         "imported": num_imported,
@@ -88,7 +88,7 @@ def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mappin
 
 def _default(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
     try:
-        (point,) = first_points("default", study.space, flatten(study.config.trial))
+        (point,) = first_points("default", study.space, flatten(study.config.objective_config))
     except SpaceError as error:
         return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
     key = point_key(point)

@@ -134,11 +134,11 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
     """
     for change in allowed:
         if number < (change.trials or 0) and number not in change.unfinished:
-            there = flatten(config.trial)
+            there = flatten(config.objective_config)
             # Where the data lie now: what they hold is told apart by fingerprints.
             trial = replaced(change.trial, {key: there[key] for key in DATA_SOURCES if key in there})
             dispatch = config.dispatch.model_copy(update={"threads": change.threads})
-            return config.model_copy(update={"trial": trial, "dispatch": dispatch})
+            return config.model_copy(update={"objective_config": trial, "dispatch": dispatch})
     return config
 
 

@@ -66,7 +66,9 @@ def reproduce(
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
         study = replace(study, folder=StudyFolder(Path(scratch)))
         if study.plan is not None:
-            study.objective.write_development_data(study.config.trial, study.plan.development, study.folder.data_dir)
+            study.objective.write_development_data(
+                study.config.objective_config, study.plan.development, study.folder.data_dir
+            )
         dispatcher = LocalDispatcher(str(Path.cwd()))
         for row in recorded.trials(which):
             for task in _tasks(study, row, folds, recorded.allowed):

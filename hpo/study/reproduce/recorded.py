@@ -75,9 +75,9 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
     """
     config = folder.config()
     for key in elsewhere or {}:
-        if key not in flatten(config.trial):
+        if key not in flatten(config.objective_config):
             raise StudyError(f"{key}: the study has no such source of data; take it out")
-    config = config.model_copy(update={"trial": replaced(config.trial, elsewhere or {})})
+    config = config.model_copy(update={"objective_config": replaced(config.objective_config, elsewhere or {})})
     report = _report(folder)
     refuse_tampered(folder)
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.dispatch.outcomes import outcomes
-from hpo.engine.dispatch.protocol import Dispatcher
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History

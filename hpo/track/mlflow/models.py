@@ -18,7 +18,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from hpo.track.messages import Message
+from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.runs import texts
 from hpo.track.mlflow_model import CHECKPOINT, DESCRIPTION
 
@@ -27,7 +27,7 @@ _DIGEST, _ALIAS_GIVEN = "hpo.digest", "hpo.alias"
 _TYPES = {"integer": DataType.long, "number": DataType.double}
 
 
-def register_champion(client: MlflowClient, experiment_id: str, parent: str, message: Message) -> str:
+def register_champion(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage) -> str:
     """Register the model of a `register_model` message and give it the alias `champion`; return its version.
 
     A model with the same files of the same trial is registered once: later calls find it by its digest. The alias is
@@ -50,7 +50,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, mes
     return str(version.version)
 
 
-def _digest(message: Message) -> str:
+def _digest(message: TrackerMessage) -> str:
     """Return what tells models apart: the study's trial, what reads it, and the content of every file."""
     content = hashlib.sha256(json.dumps([message["trial"], message["objective"], message["prediction"]]).encode())
     root = Path(message["checkpoint_dir"])
@@ -69,7 +69,7 @@ def _known_version(client: MlflowClient, name: str, digest: str, parent: str) ->
     return same[0] if same else None
 
 
-def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message: Message, digest: str) -> str:
+def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage, digest: str) -> str:
     """Return the id of the model in MLflow, uploaded now where it is not there as a whole."""
     for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
         if known.tags.get(_DIGEST) == digest:
@@ -91,7 +91,7 @@ def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message
     return str(model.model_id)
 
 
-def _save(folder: Path, model: LoggedModel, parent: str, message: Message) -> None:
+def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage) -> None:
     """Write the model as MLflow keeps models into `folder/whole`."""
     data = folder / "model"
     shutil.copytree(message["checkpoint_dir"], data / CHECKPOINT)
@@ -111,7 +111,9 @@ def _save(folder: Path, model: LoggedModel, parent: str, message: Message) -> No
     )
 
 
-def _new_version(client: MlflowClient, message: Message, model_id: str, parent: str, digest: str) -> ModelVersion:
+def _new_version(
+    client: MlflowClient, message: TrackerMessage, model_id: str, parent: str, digest: str
+) -> ModelVersion:
     try:
         client.create_registered_model(message["name"], description=f"The winners of study {message['name']}.")
     except MlflowException as error:

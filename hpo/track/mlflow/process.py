@@ -20,7 +20,7 @@ from typing import Any
 
 from hpo.config.sealing import hidden
 from hpo.errors import first_line
-from hpo.track.messages import Message
+from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.quiet import mlflow_environment
 
 # Messages that are close in time share a batch; curves appear in the UI at most this much later.
@@ -31,7 +31,7 @@ _LAST_CALL_SECONDS = 10.0
 # The same when the driver died without a word: nothing of a study should run on long after it.
 _ORPHAN_SECONDS = 8.0
 
-_Arrived = queue.SimpleQueue[Message | None]
+_Arrived = queue.SimpleQueue[TrackerMessage | None]
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ class _Sender:
         self._retry_seconds = retry_seconds
         self._lock: int | None = None
         self._sink: Any = None
-        self._unsent: deque[Message] = deque()
+        self._unsent: deque[TrackerMessage] = deque()
         self._batch = _BATCH
         self._is_closed = False
         self._has_warned = False
@@ -106,7 +106,7 @@ class _Sender:
             self._unsent.append(message)
         return True
 
-    def _begin_to_end(self, message: Message | None) -> None:
+    def _begin_to_end(self, message: TrackerMessage | None) -> None:
         """Make sure that this process ends soon, even where a call to MLflow hangs."""
         if not self._is_closed:
             self._unsent.append({"do": "abandon_study"})

@@ -7,7 +7,7 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from hpo.track.messages import Message
+from hpo.track.messages import TrackerMessage
 
 # A parameter's and a tag's value: what every store takes.
 MAX_VALUE = 5000
@@ -33,7 +33,7 @@ class StudyRuns:
         self.closed: set[int] = set()
         self.stopped: set[int] = set()
 
-    def open(self, message: Message) -> Mapping[str, str]:
+    def open(self, message: TrackerMessage) -> Mapping[str, str]:
         """Find the study's parent run, or make it; return the parameters that it has."""
         self._study_id = message["study_id"]
         found = self._only(self._parents())
@@ -53,7 +53,7 @@ class StudyRuns:
         self.parent = run.info.run_id
         return {}
 
-    def open_trial(self, message: Message) -> str:
+    def open_trial(self, message: TrackerMessage) -> str:
         """Find the child run of a trial, or make it; return its id."""
         number = message["number"]
         if number in self.trials:

@@ -9,7 +9,7 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 
-from hpo.track.messages import Message, fill_in
+from hpo.track.messages import TrackerMessage, fill_in
 from hpo.track.mlflow.models import register_champion
 from hpo.track.mlflow.pages import run_page, table_page
 from hpo.track.mlflow.runs import StudyRuns, milliseconds, texts
@@ -45,7 +45,7 @@ class MlflowSink:
         self._study_id = ""
         self._is_unsure = self._was_unsure = False
 
-    def apply(self, messages: Sequence[Message]) -> None:
+    def apply(self, messages: Sequence[TrackerMessage]) -> None:
         """Write the messages; curve points that belong to one run go in one batch."""
         if self._is_unsure:
             self._runs.find_again()
@@ -74,7 +74,7 @@ class MlflowSink:
             if key not in experiment.tags:
                 self._client.set_experiment_tag(experiment.experiment_id, key, value)
 
-    def _open_study(self, message: Message) -> None:
+    def _open_study(self, message: TrackerMessage) -> None:
         known = self._runs.open(message)
         params = [Param(key, value) for key, value in texts(message["params"]).items() if key not in known]
         for start in range(0, len(params), _MAX_PARAMS):
@@ -90,7 +90,7 @@ class MlflowSink:
         text = fill_in(note, self._runs.parent, table_page(self._experiment_id, self._study_id), pages)
         self._client.set_tag(self._runs.parent, "mlflow.note.content", text[:_MAX_NOTE])
 
-    def _open_trial(self, message: Message) -> None:
+    def _open_trial(self, message: TrackerMessage) -> None:
         number = message["number"]
         if number in self._runs.closed:
             return
@@ -105,7 +105,7 @@ class MlflowSink:
         keys = self._client.get_run(run_id).data.metrics
         return {(key, point.step) for key in keys for point in self._client.get_metric_history(run_id, key)}
 
-    def _curve(self, message: Message) -> None:
+    def _curve(self, message: TrackerMessage) -> None:
         number, step = message["number"], message["step"]
         if number in self._runs.closed:
             return
@@ -113,7 +113,7 @@ class MlflowSink:
         new = {key: value for key, value in message["metrics"].items() if (key, step) not in known}
         self._add(number, [Metric(key, value, timestamp, step) for key, value in new.items()])
 
-    def _close_trial(self, message: Message) -> None:
+    def _close_trial(self, message: TrackerMessage) -> None:
         number = message["number"]
         if number in self._runs.closed:
             return
@@ -130,7 +130,7 @@ class MlflowSink:
         self._runs.closed.add(number)
         self._curves.pop(number, None)
 
-    def _stop_trials(self, message: Message) -> None:
+    def _stop_trials(self, message: TrackerMessage) -> None:
         now, shown = {n for n in message["numbers"] if n in self._runs.closed}, self._runs.stopped
         for number in now - shown:
             self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were trained on")
@@ -144,14 +144,14 @@ class MlflowSink:
         self._client.set_tag(self._runs.trials[number], "hpo.status", status)
         self._client.update_run(self._runs.trials[number], status=status)
 
-    def _register_model(self, message: Message) -> None:
+    def _register_model(self, message: TrackerMessage) -> None:
         version = register_champion(self._client, self._experiment_id, self._runs.parent, message)
         self._client.set_tag(self._runs.parent, "hpo.model", f"models:/{message['name']}/{version}")
 
-    def _tag_study(self, message: Message) -> None:
+    def _tag_study(self, message: TrackerMessage) -> None:
         self._client.log_batch(self._runs.parent, tags=[RunTag(k, v) for k, v in texts(message["tags"]).items()])
 
-    def _close_study(self, message: Message) -> None:
+    def _close_study(self, message: TrackerMessage) -> None:
         if self._was_unsure:
             self._runs.find_again()
         end, parent = milliseconds(message["when"]), self._runs.parent
@@ -171,7 +171,7 @@ class MlflowSink:
         self._end_open_trials()
         self._client.set_terminated(parent, message["status"], end)
 
-    def _abandon_study(self, _message: Message) -> None:
+    def _abandon_study(self, _message: TrackerMessage) -> None:
         """Show the study as killed: its driver died without a word."""
         if self._runs.parent:
             self._end_open_trials()

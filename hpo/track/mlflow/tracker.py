@@ -8,12 +8,12 @@ import sys
 import threading
 from pathlib import Path
 
-from hpo.engine.dispatch.protocol import Report
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
-from hpo.track.messages import Message
+from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.quiet import mlflow_environment
-from hpo.track.protocol import Tracker
+from hpo.track.tracker import Tracker
 
 # How long an MLflow that could not be written is left alone before the next try.
 _RETRY_SECONDS = 5.0
@@ -34,14 +34,18 @@ class MlflowTracker(Tracker):
             start_new_session=True,
         )
         # Unbounded on purpose: a full pipe must never hold up the search, and messages are small.
-        self._queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[TrackerMessage | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
-        where: Message = {"uri": uri, "experiment": experiment, "artifact_root": str(Path("mlartifacts").absolute())}
+        where: TrackerMessage = {
+            "uri": uri,
+            "experiment": experiment,
+            "artifact_root": str(Path("mlartifacts").absolute()),
+        }
         where |= {"lock_path": str(lock_path.absolute()) if lock_path else None, "retry_seconds": _RETRY_SECONDS}
         self.send(where)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: TrackerMessage) -> None:
         """Queue the message."""
         self._queue.put(message)
 
@@ -59,7 +63,7 @@ class MlflowTracker(Tracker):
         self.send(messages.close_trial(trial, self._metric, self._grid))
 
     def close(self, patience_seconds: float = 60.0) -> bool:
-        """End the process's input and wait for it; see `hpo.track.protocol.Tracker`."""
+        """End the process's input and wait for it; see `hpo.track.tracker.Tracker`."""
         self._queue.put({"do": "end", "patience_seconds": patience_seconds})
         self._queue.put(None)
         self._thread.join()

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hpo.track.messages import Message
+from hpo.track.messages import TrackerMessage
 
 VIEW_PREFIX = "mlflow.sharedViewState."
 # What an experiment's tag held in older servers; today's takes four times as much.
@@ -26,7 +26,7 @@ EXPERIMENT_TAGS = {
 }
 
 
-def trials_view(message: Message, parent: str) -> tuple[str, str]:
+def trials_view(message: TrackerMessage, parent: str) -> tuple[str, str]:
     """Return the tag, as key and value, that holds the view of a study's trials.
 
     Args:
@@ -44,7 +44,7 @@ def trials_view(message: Message, parent: str) -> tuple[str, str]:
     return VIEW_PREFIX + message["study_id"], value
 
 
-def _state(message: Message, parent: str, keys: Sequence[str]) -> dict[str, Any]:
+def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[str, Any]:
     metrics, params = [f"metrics.`{name}`" for name in _METRICS], [f"params.`{key}`" for key in keys]
     cards = _cards(keys, message["curves"])
     return {

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from hpo.cli.progress import Progress
 from hpo.config.study_config import config_from_dict
-from hpo.engine.dispatch.protocol import Report
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished

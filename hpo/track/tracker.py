@@ -3,14 +3,14 @@
 import abc
 
 from hpo.engine.observer import Observer
-from hpo.track.messages import Message
+from hpo.track.messages import TrackerMessage
 
 
 class Tracker(Observer, abc.ABC):
     """Shows a study as it runs. It is a projection of the record: nothing is read back from it."""
 
     @abc.abstractmethod
-    def send(self, message: Message) -> None:
+    def send(self, message: TrackerMessage) -> None:
         """Take one of the messages of `hpo.track.messages`."""
 
     @abc.abstractmethod
