@@ -13,6 +13,7 @@ from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.opening import open_study
 from hpo.track import make_tracker
 from hpo.track.messages import close_trial, curve_point, curves, open_trial
+from hpo.study.opening import open_study
 from hpo.track.projection import open_in_tracker
 from tests.studies import REPOSITORY
 from tests.tracked import new_store, run, runs_of, tracked_study
@@ -114,6 +115,7 @@ def test_a_driver_that_died_leaves_no_run_running(folder):
 import os, time
 from pathlib import Path
 from tests.tracked import make_tracker, tracked_study
+from hpo.study.opening import open_study
 from hpo.track.projection import open_in_tracker
 from hpo.engine.trials.trial import Trial
 study = tracked_study(Path({str(folder)!r}))
