@@ -189,6 +189,14 @@ def test_what_users_wrote_stays_text(tmp_path):
     assert sum(script.startswith(start) for script in page.scripts) == len(figures) >= 5
 
 
+def test_only_plotlys_library_goes_into_a_page_as_it_is():
+    unescaped = re.compile(r"[^{}]*\|\s*(?:safe|forceescape)[^{}]*|autoescape|Markup")
+    sources = {name: templates().loader.get_source(templates(), name)[0] for name in templates().list_templates()}
+    found = {name: unescaped.findall(source) for name, source in sources.items() if unescaped.search(source)}
+    assert templates().autoescape is True
+    assert found == {"base.html": [" plotly_library()|safe "]}
+
+
 def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
     text, summary = report(tmp_path / "toy", toy_config("random", SPACE, 4, objective="tests.toy:raises"))
     assert summary["winner"]["missing"] in text.lower()
