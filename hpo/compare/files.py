@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.compare.markdown import render_markdown
-from hpo.compare.page import render_page
 from hpo.config.files import write_atomically
+from hpo.report.pages.comparison_markdown import render_comparison_markdown
+from hpo.report.pages.comparison_page import render_comparison_page
 
 _PAIR_COLUMNS = (
     *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),
@@ -25,8 +25,8 @@ def write_comparison(folder: Path, result: Mapping[str, Any]) -> tuple[Path, ...
     studies, a row a pair and fold.
     """
     texts = {
-        "comparison.html": render_page(result),
-        "comparison.md": render_markdown(result),
+        "comparison.html": render_comparison_page(result),
+        "comparison.md": render_comparison_markdown(result),
         "comparison.json": json.dumps(result, indent=2, allow_nan=False) + "\n",
         "comparison.csv": _table(result),
     }

@@ -15,8 +15,8 @@ from hpo.report.facts.summary import describe_fields, summarise
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
-from hpo.report.pages.markdown import render
-from hpo.report.pages.page import render_page
+from hpo.report.pages.report_markdown import render_report_markdown
+from hpo.report.pages.report_page import render_report_page
 from hpo.study.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
@@ -62,10 +62,10 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     summary["fields"] = describe_fields(summary)
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
-    write_atomically(markdown_path, render(summary))
+    write_atomically(markdown_path, render_report_markdown(summary))
     page_path = folder.path / "report.html"
     if has_page:
-        write_atomically(page_path, render_page(summary, draw_figures(study, trials, winner), table))
+        write_atomically(page_path, render_report_page(summary, draw_figures(study, trials, winner), table))
     else:
         page_path.unlink(missing_ok=True)
     paths = [

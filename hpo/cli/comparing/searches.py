@@ -13,7 +13,14 @@ from rich.table import Table
 
 from hpo.cli.comparing.progress import ComparingProgress
 from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
-from hpo.compare.cells import (
+from hpo.compare.comparison import Comparison
+from hpo.compare.curves import FinishedSearch
+from hpo.compare.files import write_comparison
+from hpo.compare.result import Budget, Measure, compare_strategies
+from hpo.compare.searches import Searches, run_missing
+from hpo.engine.dispatch import Dispatcher, make_dispatcher
+from hpo.errors import ConfigError
+from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
     PAIR_HEAD,
     READING,
@@ -23,13 +30,6 @@ from hpo.compare.cells import (
     standing_head,
     standing_rows,
 )
-from hpo.compare.comparison import Comparison
-from hpo.compare.curves import FinishedSearch
-from hpo.compare.files import write_comparison
-from hpo.compare.result import Budget, Measure, compare_strategies
-from hpo.compare.searches import Searches, run_missing
-from hpo.engine.dispatch import Dispatcher, make_dispatcher
-from hpo.errors import ConfigError
 
 _WIDTH_OF_A_FILE = 170
 _NARROW = 130

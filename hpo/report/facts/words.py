@@ -11,3 +11,8 @@ def shown(text: str) -> str:
 def counted(number: int, thing: str) -> str:
     """Return how many there are of a thing; a star stands where its plural has an s."""
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
+
+
+def times(number: int) -> str:
+    """Return how often something was done."""
+    return "once" if number == 1 else f"{number} times"

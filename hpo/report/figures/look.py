@@ -7,17 +7,21 @@ from typing import Any
 from hpo.report.facts.outliers import fence
 from hpo.report.facts.words import counted, shown
 
-# Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision.
-BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
+# Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision. Their pale
+# yellow is left out: it does not show as a line on white.
+OKABE_ITO = {
+    "blue": "#0072B2",
+    "orange": "#D55E00",
+    "green": "#009E73",
+    "purple": "#CC79A7",
+    "yellow": "#E69F00",
+    "sky": "#56B4E9",
+    "black": "#000000",
+}
+BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = OKABE_ITO.values()
 GREY = "#9AA0A6"
+# By the names that a page's style has for them.
+PALETTE = {**OKABE_ITO, "grey": GREY}
 
 # What a caption says where values lie beyond an axis that `near_range` made.
 FAR_OUT = " Values far out lie beyond the picture: double-click to see all."

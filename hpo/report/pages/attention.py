@@ -4,13 +4,13 @@ A map has `name`, `rows` (the tokens that attend), `columns` (the tokens attende
 of weights that sum to 1. Dark = much; all maps share one scale from 0 to 1.
 """
 
-import html
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from hpo.report.pages.html import render
 
 Maps = Sequence[Mapping[str, Any]]
 
@@ -51,12 +51,7 @@ def attention_html(maps: Maps, text: str) -> str:
     rounded = [
         {**one, "heads": [[[round(w, 4) for w in row] for row in head] for head in one["heads"]]} for one in maps
     ]
-    # In a script, `</` could end it.
-    values = json.dumps(rounded, ensure_ascii=False).replace("</", "<\\/").replace("<!--", "<\\u0021--")
-    # Split, not replaced one after the other: the input may hold the mark itself.
-    head, _, rest = _PAGE.partition("%TEXT%")
-    middle, _, tail = rest.partition("%MAPS%")
-    return "".join([head, html.escape(text), middle, values, tail])
+    return render("attention.html", maps=rounded, text=text)
 
 
 def _inches(tokens: Sequence[str]) -> float:
@@ -72,53 +67,3 @@ def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
 def _visible(token: str) -> str:
     """Return the token with white space that can be seen."""
     return token.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣")
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Attention</title>
-<style>
-body { font: 14px sans-serif; margin: 2em; }
-figure { display: inline-block; margin: 0 2em 2em 0; }
-figcaption { font-weight: bold; }
-table { border-collapse: collapse; font-size: 11px; }
-td { min-width: 14px; height: 14px; padding: 0; }
-th { font-weight: normal; text-align: right; white-space: pre; padding: 0 4px; }
-thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: 4px 0; }
-</style>
-</head>
-<body>
-<h1>Attention</h1>
-<p>Input: %TEXT%</p>
-<p>A row attends to the columns; its weights sum to 1. Dark is much. Point at a cell to read it.</p>
-<main></main>
-<script>
-const maps = %MAPS%;
-const shown = token => token.replaceAll("\\n", "\\\\n").replaceAll(" ", "\\u2423");
-const add = (parent, tag, text) => {
-  const child = document.createElement(tag);
-  if (text !== undefined) child.textContent = text;
-  return parent.appendChild(child);
-};
-for (const map of maps) map.heads.forEach((head, number) => {
-  const figure = add(document.querySelector("main"), "figure");
-  add(figure, "figcaption", map.name + ", head " + number);
-  const table = add(figure, "table"), top = add(add(table, "thead"), "tr"), body = add(table, "tbody");
-  add(top, "td");
-  for (const column of map.columns) add(top, "th", shown(column));
-  head.forEach((weights, row) => {
-    const line = add(body, "tr");
-    add(line, "th", shown(map.rows[row]));
-    weights.forEach((weight, column) => {
-      const cell = add(line, "td");
-      cell.style.background = "rgba(8, 48, 107, " + weight + ")";
-      cell.title = shown(map.rows[row]) + " \\u2192 " + shown(map.columns[column]) + ": " + weight;
-    });
-  });
-});
-</script>
-</body>
-</html>
-"""

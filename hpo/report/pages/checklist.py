@@ -10,6 +10,7 @@ from typing import Any
 
 from hpo.report.facts.fields import reason_missing
 from hpo.report.facts.ranges import describe_range
+from hpo.report.facts.words import times
 
 Summary = Mapping[str, Any]
 
@@ -74,13 +75,9 @@ def _validation(summary: Summary) -> str:
         return _absent(reason)
     test = summary["test"]
     line = f"{metric} {winner['score']:.4f} on validation"
-    line += "" if reason_missing(test) else f"; test {test['metrics'][metric]:.4f}, opened {_times(test)}"
-    return line + "."
-
-
-def _times(test: Mapping[str, Any]) -> str:
-    count = test["openings_of_these_data"]
-    return "once" if count == 1 else f"{count} times"
+    if reason_missing(test) is None:
+        line += f"; test {test['metrics'][metric]:.4f}, opened {times(test['openings_of_these_data'])}"
+    return f"{line}."
 
 
 def _metric(summary: Summary) -> str:

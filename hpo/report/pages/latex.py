@@ -5,6 +5,7 @@ from typing import Any
 
 from hpo.report.facts.fields import reason_missing
 from hpo.report.facts.ranges import describe_range, value_text
+from hpo.report.facts.words import times
 
 _ESCAPED = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -53,10 +54,10 @@ def _results(summary: Mapping[str, Any]) -> Iterable[str]:
     if any(score is not None for score in by_default):
         validation, on_test = ("--" if score is None else f"{score:.4f}" for score in by_default)
         rows.append(("Default configuration", validation, on_test))
+    opened = "" if reason_missing(test) else f", opened {times(test['openings_of_these_data'])}"
     caption = (
         f"{escaped(metric)} ({summary['metric']['direction']}): {escaped(summary['metric']['aggregation'])} "
-        f"$\\pm$ standard deviation on validation, and on the test part"
-        f"{'' if reason_missing(test) else f', opened {_times(test)}'}."
+        f"$\\pm$ standard deviation on validation, and on the test part{opened}."
     )
     yield from _table("lll", ("Configuration", "Validation", "Test"), rows, caption, f"{_label(summary)}-results")
 
@@ -64,11 +65,6 @@ def _results(summary: Mapping[str, Any]) -> Iterable[str]:
 def _spread(winner: Mapping[str, Any]) -> str:
     spread = winner["standard_deviation"]
     return f"${winner['score']:.4f}$" if spread is None else f"${winner['score']:.4f} \\pm {spread:.4f}$"
-
-
-def _times(test: Mapping[str, Any]) -> str:
-    count = test["openings_of_these_data"]
-    return "once" if count == 1 else f"{count} times"
 
 
 def _label(summary: Mapping[str, Any]) -> str:

@@ -1,35 +1,60 @@
-"""Values of report.json as HTML: lists of values, tables, and in red what is missing."""
+"""Values of report.json as a page shows them: lists of values, tables, texts, and what is missing."""
 
-import html
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hpo.report.facts.fields import reason_missing
-from hpo.report.pages.html import table
 
 # Longer tables are folded away, and the longest cut: report.json has them whole.
 _MOST_OPEN, _MOST_ROWS = 25, 200
 _HASH = re.compile(r"[0-9a-f]{32,}")
 
 
-def shown_value(value: Any) -> str:
-    """Return a value of report.json as HTML."""
+class Block(NamedTuple):
+    """A piece of a page.
+
+    Attributes:
+        kind: which one: `missing` holds a reason, `text` and `code` a text, `list` values, `pairs` names with their
+            values, `table` a ShownTable.
+        content: what it holds.
+    """
+
+    kind: str
+    content: Any
+
+
+class ShownTable(NamedTuple):
+    """A table of texts.
+
+    Attributes:
+        head: of the columns.
+        rows: those that are shown, a text a column.
+        num_rows: how many there are.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    num_rows: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is folded away."""
+        return self.num_rows > _MOST_OPEN
+
+
+def blocks(value: Any) -> list[Block]:
+    """Return the pieces in which a value of report.json is shown."""
     reason = reason_missing(value)
     if reason is not None:
-        return missing_note(reason)
-    if isinstance(value, Mapping):
+        return [Block("missing", reason)]
+    if isinstance(value, Mapping) and value:
         return _mapping(value)
-    if is_list(value):
-        return _sequence(value)
+    if is_list(value) and value:
+        return [_sequence(value)]
     if isinstance(value, str) and (value.startswith("hpo ") or _HASH.fullmatch(value)):
-        return f"<code>{html.escape(value)}</code>"
-    return html.escape(plain_text(value))
-
-
-def missing_note(reason: str) -> str:
-    """Return why something is missing, to be seen as such."""
-    return f"<span class='missing'>missing: {html.escape(reason)}</span>"
+        return [Block("code", value)]
+    return [Block("text", plain_text(value))]
 
 
 def plain_text(value: Any) -> str:
@@ -52,63 +77,50 @@ def plain_text(value: Any) -> str:
     return f"{value[:16]}…" if isinstance(value, str) and _HASH.fullmatch(value) else str(value)
 
 
-def pairs(items: Sequence[tuple[str, str]]) -> str:
-    """Return names with their values, each value as HTML."""
-    rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{value}</dd>" for name, value in items)
-    return f"<dl class='pairs'>{rows}</dl>"
-
-
-def folded(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table, folded away where it is long."""
-    cut = f"<p>The first {_MOST_ROWS} of {len(rows):,}; report.json has all.</p>" if len(rows) > _MOST_ROWS else ""
-    content = table(head, rows[:_MOST_ROWS]) + cut
-    if len(rows) <= _MOST_OPEN:
-        return content
-    return f"<details><summary>{len(rows):,} rows</summary>{content}</details>"
-
-
 def is_list(value: Any) -> bool:
     """Return whether the value is a list of others, and no text."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _mapping(value: Mapping[str, Any]) -> str:
-    if not value:
-        return "none"
+def _mapping(value: Mapping[str, Any]) -> list[Block]:
     inner = list(value.values())
     if all(isinstance(item, Mapping) and item and not _is_deep(item) for item in inner):
-        return _crossed(value)
+        return [_crossed(value)]
     columns = {key: item for key, item in value.items() if is_list(item) and len(item) > 2 and not _is_deep(item)}
     if len(columns) > 1 and len({len(item) for item in columns.values()}) == 1:
         # Lists of one length are columns.
-        others = [(_name(key), shown_value(item)) for key, item in value.items() if key not in columns]
-        rows = [[plain_text(item) for item in row] for row in zip(*columns.values(), strict=True)]
-        return (pairs(others) if others else "") + folded(list(columns), rows)
+        others = {key: item for key, item in value.items() if key not in columns}
+        return [*([_pairs(others)] if others else ()), _table(columns, zip(*columns.values(), strict=True))]
     if len(value) > _MOST_OPEN and not _is_deep(value):
-        return folded(("name", "value"), [(key, plain_text(item)) for key, item in value.items()])
-    return pairs([(_name(key), shown_value(item)) for key, item in value.items()])
+        return [_table(("name", "value"), value.items())]
+    return [_pairs(value)]
 
 
-def _crossed(value: Mapping[str, Mapping[str, Any]]) -> str:
+def _crossed(value: Mapping[str, Mapping[str, Any]]) -> Block:
     """Return a table of two sets of names, the longer one downwards."""
     names = list(dict.fromkeys(key for item in value.values() for key in item))
     if len(names) <= len(value) or len(names) < 8:
-        rows = [(key, *(plain_text(item.get(name, "")) for name in names)) for key, item in value.items()]
-        return folded(("", *map(_name, names)), rows)
-    rows = [(name, *(plain_text(item.get(name, "")) for item in value.values())) for name in names]
-    return folded(("", *value), rows)
+        rows = ((key, *(item.get(name, "") for name in names)) for key, item in value.items())
+        return _table(("", *map(_name, names)), rows)
+    return _table(("", *value), ((name, *(item.get(name, "") for item in value.values())) for name in names))
 
 
-def _sequence(value: Sequence[Any]) -> str:
-    if not value:
-        return "none"
+def _sequence(value: Sequence[Any]) -> Block:
     if all(isinstance(item, Mapping) for item in value):
         names = list(dict.fromkeys(name for item in value for name in item))
-        rows = [[plain_text(item[name]) if name in item else "" for name in names] for item in value]
-        return folded([_name(name) for name in names], rows)
+        return _table(map(_name, names), ([item.get(name, "") for name in names] for item in value))
     if all(isinstance(item, str) and " " in item for item in value):
-        return f"<ul>{''.join(f'<li>{shown_value(item)}</li>' for item in value)}</ul>"
-    return html.escape(plain_text(value))
+        return Block("list", value)
+    return Block("text", plain_text(value))
+
+
+def _pairs(value: Mapping[str, Any]) -> Block:
+    return Block("pairs", [(_name(key), item) for key, item in value.items()])
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> Block:
+    texts = [[plain_text(item) for item in row] for row in rows]
+    return Block("table", ShownTable(list(head), texts[:_MOST_ROWS], len(texts)))
 
 
 def _is_deep(value: Any) -> bool:

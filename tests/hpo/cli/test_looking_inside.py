@@ -98,7 +98,9 @@ def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
     assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
     page = (tmp_path / "heads.html").read_text()
     assert "the film was &lt;bad&gt;" in page
-    assert "http" not in page
+    # No address: the policy, which is not one, forbids the page to load anything.
+    assert "http" not in page.replace("<meta http-equiv=", "", 1)
+    assert "default-src 'none';" in page
     maps = json.loads(re.search(r"const maps = (.*);", page)[1])
     assert maps[0]["rows"] == ["the", "film", "was", "<unknown>", "bad", "<unknown>"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hpo.compare.curves import FinishedSearch, mean_curve
-from hpo.compare.page import render_page
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
+from hpo.report.pages.comparison_page import render_comparison_page
 
 FULL = Budget(20, "trials")
 
@@ -93,7 +93,7 @@ def test_a_search_without_a_complete_trial_is_named_not_averaged():
     assert pair["a_beats_b"] == 3.5 / 8
     assert any("20 of 320 trials did not complete" in note for note in result["notes"])
     json.dumps(result, allow_nan=False)
-    assert "not comparable" in render_page(result)
+    assert "not comparable" in render_comparison_page(result)
 
 
 @pytest.mark.parametrize(("direction", "optimum"), [("minimize", 0.5), ("maximize", -0.5)])
@@ -122,7 +122,9 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     hostile = "<script>x</script>"
     searches = {hostile: made_up(hostile, 6), "b": made_up("b", 6, shift=0.3)}
     measure = Measure("m", "minimize", 0.1)
-    page = render_page(compare_strategies("<b>", searches, measure, [FULL], {hostile: {"k": hostile}, "b": {}}))
+    page = render_comparison_page(
+        compare_strategies("<b>", searches, measure, [FULL], {hostile: {"k": hostile}, "b": {}})
+    )
     assert hostile not in page
     assert "src=" not in page.partition("<script")[0]
     assert not [tag for tag in ('src="http', "src='http", "<link", "@import") if tag in page]

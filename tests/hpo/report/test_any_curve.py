@@ -12,6 +12,7 @@ from hpo.engine.trials.reported import cleaned, numbers
 from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures
 from hpo.report.figures import Drawn
+from hpo.report.pages.html import templates
 from hpo.report.part import Missing
 from hpo.report.write import write_report
 from hpo.study.opening import read_study
@@ -83,14 +84,10 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(figures, "_FIGURES", (("timeline", 24, "Timeline of workers", fails), *figures._FIGURES[:-1]))
-    facts, pages = "hpo.report.facts.summary", "hpo.report.pages"
-    for place in (
-        f"{facts}.describe_cost",
-        f"{facts}.describe_search",
-        f"{pages}.markdown._data",
-        f"{pages}.page._verdict",
-    ):
-        monkeypatch.setattr(place, fails)
+    for place in ("facts.summary.describe_cost", "facts.summary.describe_search", "pages.report_markdown._data"):
+        monkeypatch.setattr(f"hpo.report.{place}", fails)
+    # The verdict alone calls it in a template.
+    monkeypatch.setitem(templates().globals, "plain_text", fails)
     record = read_study(study)
     write_report(study, record, read_verdict(study, record))
     summary = json.loads((tmp_path / "study" / "report.json").read_text())

@@ -10,7 +10,7 @@ from hpo.report.facts.outliers import fence
 from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.look import few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices
-from hpo.report.pages.html import figure_place
+from hpo.report.pages.html import templates
 from hpo.report.part import Missing
 from tests.hpo.report.made_up import SPACE, scored, subject, trial
 
@@ -58,7 +58,7 @@ def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
             continue
         assert content.figure.data, name
         assert content.caption
-        place = figure_place(name, content.figure)
+        place = templates().get_template("pieces.html").module.figure(name, content.figure)
         assert "<img" not in place
         data = place.partition("application/json")[2].partition(">")[2].removesuffix("</script>")
         assert {"data", "layout"} == set(json.loads(data, parse_constant=pytest.fail))

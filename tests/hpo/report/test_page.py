@@ -6,15 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
-from html import escape
 from html.parser import HTMLParser
 
 import pytest
+from markupsafe import escape
 
 from hpo.engine.trials.table import trials_table
 from hpo.report.facts.fields import FIELDS
-from hpo.report.pages.page import render_page
-from hpo.report.pages.values import plain_text, shown_value
+from hpo.report.pages.html import templates
+from hpo.report.pages.report_page import render_report_page
+from hpo.report.pages.values import plain_text
 from hpo.report.write import write_report
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
@@ -188,6 +189,14 @@ def test_what_users_wrote_stays_text(tmp_path):
     assert sum(script.startswith(start) for script in page.scripts) == len(figures) >= 5
 
 
+def test_only_plotlys_library_goes_into_a_page_as_it_is():
+    unescaped = re.compile(r"[^{}]*\|\s*(?:safe|forceescape)[^{}]*|autoescape|Markup")
+    sources = {name: templates().loader.get_source(templates(), name)[0] for name in templates().list_templates()}
+    found = {name: unescaped.findall(source) for name, source in sources.items() if unescaped.search(source)}
+    assert templates().autoescape is True
+    assert found == {"base.html": [" plotly_library()|safe "]}
+
+
 def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
     text, summary = report(tmp_path / "toy", toy_config("random", SPACE, 4, objective="tests.toy:raises"))
     assert summary["winner"]["missing"] in text.lower()
@@ -203,7 +212,7 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     write_report(study, record, read_verdict(study, record), has_page=False)
     summary = json.loads((tmp_path / "toy" / "report.json").read_text())
     trials, winner = record.trials(), read_verdict(study, record).winner
-    text = render_page(summary, (), trials_table(trials, study.space.keys, "score", study.layout))
+    text = render_report_page(summary, (), trials_table(trials, study.space.keys, "score", study.layout))
     record.close()
     table = text.partition("class='sortable'")[2].partition("</table>")[0]
     rows = re.findall(r"<tr[^>]*><td>(\d+)</td>", table)
@@ -252,6 +261,7 @@ def test_values_read_as_people_write_them(value, text):
 
 
 def test_values_within_values_become_lists_and_tables():
+    shown_value = templates().get_template("pieces.html").module.shown
     parts = {"train": {"size": 1, "hash": "x"}, "test": {"size": 2, "hash": "<b>"}}
     shown = shown_value(parts)
     assert "<td>train</td><td>1</td><td>x</td>" in shown

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.compare.cells import (
+from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
     PAIR_HEAD,
     READING,
@@ -16,7 +16,7 @@ from hpo.compare.cells import (
 from hpo.report.pages.tables import markdown_table
 
 
-def render_markdown(result: Mapping[str, Any]) -> str:
+def render_comparison_markdown(result: Mapping[str, Any]) -> str:
     """Return the page of the content of comparison.json: standings first, then every verdict."""
     return "\n".join(_lines(result))
 

@@ -9,7 +9,7 @@ from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 
 
-def render(summary: Mapping[str, Any]) -> str:
+def render_report_markdown(summary: Mapping[str, Any]) -> str:
     """Return the page for a summary made by `hpo.report.facts.summary.summarise`."""
     sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment, _missing)
     return "\n".join(line for section in sections for line in [*_lines(section, summary), ""])

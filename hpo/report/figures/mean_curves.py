@@ -1,0 +1,83 @@
+"""The best so far of repeated searches: the mean of each strategy, and a band around it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.report.facts.words import shown
+from hpo.report.figures.look import OKABE_ITO, pale, styled
+
+# A dash pattern tells curves apart in print, and beyond seven of them.
+_COLOURS = tuple(OKABE_ITO.values())
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
+
+
+def draw_mean_curves(result: Mapping[str, Any], unit: str) -> Any:
+    """Return the curves of each strategy or study, with their bands; None where nothing is known of that unit.
+
+    Args:
+        result: the content of comparison.json.
+        unit: `trials` or `seconds`.
+    """
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+    for place, (label, curves) in enumerate(result["curves"].items()):
+        curve = curves[unit]
+        if not curve[unit]:
+            continue
+        colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
+        mean, low, high = (_heights(curve[name], result) for name in ("mean", "low", "high"))
+        # The second end of a band is filled down to the first. The best so far is a step function.
+        for end, fill in ((high, None), (low, "tonexty")) if low else ():
+            figure.add_scatter(
+                x=curve[unit],
+                y=end,
+                fill=fill,
+                fillcolor=pale(colour),
+                line={"width": 0, "shape": "hv"},
+                mode="lines",
+                hoverinfo="skip",
+                legendgroup=label,
+                showlegend=False,
+            )
+        figure.add_scatter(
+            x=curve[unit],
+            y=mean,
+            mode="lines",
+            line={"color": colour, "dash": dash, "width": 2.5, "shape": "hv"},
+            name=shown(label),
+            legendgroup=label,
+        )
+    if not figure.data:
+        return None
+    metric, has_regret = shown(result["metric"]), result["optimum"] is not None
+    return styled(
+        figure,
+        460,
+        margin={"t": 20, "r": 20, "b": 60, "l": 80},
+        hovermode="x unified",
+        font={"size": 14},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"title": {"text": _AXES[unit]}, "rangemode": "tozero"},
+        yaxis={
+            "title": {"text": f"regret ({metric})" if has_regret else f"best {metric}"},
+            "range": _range(figure),
+        },
+    )
+
+
+def _range(figure: Any) -> tuple[float, float] | None:
+    """Return the heights that curves and bands have after a tenth of the longest: the first trials dwarf the rest."""
+    start = max(trace.x[-1] for trace in figure.data) / 10
+    heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]
+    margin = 0.05 * (max(heights) - min(heights))
+    return (min(heights) - margin, max(heights) + margin) if margin else None
+
+
+def _heights(scores: Sequence[float], result: Mapping[str, Any]) -> list[float]:
+    """Return the regrets of scores where the optimum is known, and else the scores."""
+    if result["optimum"] is None:
+        return list(scores)
+    sign = -1 if result["direction"] == "maximize" else 1
+    return [sign * (score - result["optimum"]) for score in scores]

@@ -1,0 +1,46 @@
+"""A comparison as one page that needs nothing beside itself: verdicts, standings, and curves to point at."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.report.figures.mean_curves import draw_mean_curves
+from hpo.report.pages.comparison_cells import (
+    FOLD_HEAD,
+    PAIR_HEAD,
+    READING,
+    fold_rows,
+    headline,
+    pair_rows,
+    standing_head,
+    standing_rows,
+)
+from hpo.report.pages.html import render
+
+_TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
+
+
+def render_comparison_page(result: Mapping[str, Any]) -> str:
+    """Return the page of the content of comparison.json."""
+    pairs, folds = result["pairs"], result.get("folds", ())
+    first = [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
+    others = pairs[len(first) :]
+    figures = [draw_mean_curves(result, unit) for unit in ("trials", "seconds")]
+    figures = [figure for figure in figures if figure is not None]
+    return render(
+        "comparison.html",
+        result=result,
+        headline=headline(result),
+        verdicts=(PAIR_HEAD, pair_rows(first), _marks(first)),
+        winners=(FOLD_HEAD, fold_rows(result), _marks(folds)),
+        reading=READING if first or folds else "",
+        figures=figures,
+        has_figures=bool(figures),
+        other_verdicts=(PAIR_HEAD, pair_rows(others), _marks(others)),
+        standings=(standing_head(result), standing_rows(result), _marks(result["standings"])),
+        titles=_TITLES,
+    )
+
+
+def _marks(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the class of each row."""
+    return ["decided" if item.get("better") else "" for item in items]
