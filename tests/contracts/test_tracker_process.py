@@ -13,7 +13,6 @@ from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.opening import open_study
 from hpo.track import make_tracker
 from hpo.track.messages import close_trial, curve_point, curves, open_trial
-from hpo.study.opening import open_study
 from hpo.track.projection import open_in_tracker
 from tests.studies import REPOSITORY
 from tests.tracked import new_store, run, runs_of, tracked_study

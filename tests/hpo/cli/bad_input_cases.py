@@ -343,7 +343,9 @@ DATA = {
     "one class in training": parts(
         "text,label\nx,a\ny,a\n", "text,label\nz,b\n", "text,label\nq,a\n", "data.validation", "'b'"
     ),
-    "parts that overlap": parts(GOOD, "text,label\nword0 other,a\nz,b\n", "text,label\nq,a\n", "are also in data.train"),
+    "parts that overlap": parts(
+        GOOD, "text,label\nword0 other,a\nz,b\n", "text,label\nq,a\n", "are also in data.train"
+    ),
     "the same file twice": parts(GOOD, "text,label\nx,a\n", GOOD, "data.test", "are also in data.train"),
     "aligned files of different length": pairs(
         {"p.de": "a\nb\n", "p.en": "c\n"}, "p.de:2", "p.en has 1", options=ALIGNED
