@@ -7,11 +7,13 @@ from typing import Any
 
 from hpo.cli.progress import Progress
 from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
+from hpo.config.keys import flatten
 from hpo.engine.dispatch import make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
-from hpo.errors import MachineError
+from hpo.engine.space.first_points import default_point
+from hpo.errors import MachineError, SpaceError
 from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.study.folder import shown
@@ -95,6 +97,11 @@ def _announce(study: Study) -> None:
         print(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
     print(f"study {config.study.name}: {config.study.trials} trials, {config.study.metric} ({config.study.direction})")
     print(study.strategy.announcement)
+    if "default" in config.space.get("first", ()):
+        try:
+            default_point(study.space, flatten(config.objective_config))
+        except SpaceError as error:
+            print(f"not tried first: {error}")
     if study.plan is not None:
         parts = [f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in study.plan.parts.items()]
         kind = study.plan.kind.replace("_", " ")

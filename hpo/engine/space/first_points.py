@@ -15,7 +15,8 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
     """Return the points that a list of mappings, or the word `default`, stands for.
 
     Args:
-        given: `default` for the default configuration, a mapping of keys (nested or dotted) to values, or a list.
+        given: `default` for the default configuration, which is left out where it lies outside of the space, a mapping
+            of keys (nested or dotted) to values, or a list of these.
         space: where the points must lie.
         fixed: the configuration's own values by dotted key: what a mapping leaves out and has no default.
 
@@ -28,16 +29,29 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
     points: dict[str, Point] = {}
     for place, entry in enumerate(entries):
         where = f"space.first[{place}]"
-        point = _point(where, entry, space, fixed)
+        if entry == "default":
+            try:
+                point = default_point(space, fixed)
+            except SpaceError:
+                continue
+        else:
+            point = _point(where, entry, space, fixed)
         if point_key(point) in points:
             raise SpaceError(f"{where}: the point stands there twice; give every point once")
         points[point_key(point)] = point
     return tuple(points.values())
 
 
+def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
+    """Return the default configuration as a point: each dimension's default, or else the configuration's own value.
+
+    Raises:
+        SpaceError: it lies outside of the space.
+    """
+    return _point("the default configuration", {}, space, fixed)
+
+
 def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
-    if entry == "default":
-        entry = {}
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
     values = flatten(entry)

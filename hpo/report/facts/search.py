@@ -9,7 +9,7 @@ from typing import Any
 
 from hpo.config.keys import flatten
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
-from hpo.engine.space.first_points import first_points
+from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
@@ -88,7 +88,7 @@ def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mappin
 
 def _default(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
     try:
-        (point,) = first_points("default", study.space, flatten(study.config.objective_config))
+        point = default_point(study.space, flatten(study.config.objective_config))
     except SpaceError as error:
         return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
     key = point_key(point)

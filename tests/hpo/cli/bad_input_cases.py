@@ -346,7 +346,7 @@ DATA = {
     "parts that overlap": parts(
         GOOD, "text,label\nword0 other,a\nz,b\n", "text,label\nq,a\n", "are also in data.train"
     ),
-    "the same file twice": parts(GOOD, "text,label\nx,a\n", GOOD, "data.test", "are also in data.train"),
+    "the same file twice": parts(GOOD, "text,label\nx,a\n", GOOD, "data.test", "also in data.train"),
     "aligned files of different length": pairs(
         {"p.de": "a\nb\n", "p.en": "c\n"}, "p.de:2", "p.en has 1", options=ALIGNED
     ),

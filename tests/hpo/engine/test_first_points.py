@@ -69,6 +69,14 @@ def test_a_point_that_leaves_a_value_without_default_takes_the_configurations_ow
         space_from_dict(TREE | {"first": [{}]}, {})
 
 
+def test_a_default_outside_of_the_space_is_not_tried_first():
+    given = {"first": ["default", {"lr": 0.01}]}
+    assert [point["lr"] for point in space_from_dict(TREE | given, FIXED).first] == [0.1, 0.01]
+    assert [point["lr"] for point in space_from_dict(TREE | given, FIXED | {"lr": 0.05, "model.width": 8}).first] == [
+        0.01
+    ]
+
+
 def test_a_first_point_may_not_name_what_does_not_exist_beside_its_values():
     tree = {"kind": {"choices": ["a", "b"]}, "size": {"values": [1, 2], "when": {"kind": ["a"]}}}
     assert space_from_dict(tree | {"first": [{"kind": "b"}]}).first == ({"kind": "b"},)
