@@ -90,7 +90,7 @@ def _last_words(study: Study, progress: Progress) -> str:
 
 def _announce(study: Study) -> None:
     config = study.config
-    for note in study.own.get("notes", ()):
+    for note in study.own.notes:
         print(note)
     if config.secrets:
         names = ", ".join(config.secrets)

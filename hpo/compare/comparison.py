@@ -181,7 +181,7 @@ def _fingerprints(study: Study) -> dict[str, str]:
     """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
-    return {str(file["path"]): str(file["sha256"]) for file in study.own.get("files", ())}
+    return {file.path: file.sha256 for file in study.own.files}
 
 
 def _read_frozen(path: Path) -> Mapping[str, Any]:

@@ -142,7 +142,7 @@ def _data(study: Study) -> dict[str, Any] | None:
     """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
     if study.plan:
         return study.plan.to_dict()
-    files = {file["path"]: {"fingerprint": file["sha256"]} for file in study.own.get("files", ())}
+    files = {file.path: {"fingerprint": file.sha256} for file in study.own.files}
     return {"parts": files} if files else None
 
 

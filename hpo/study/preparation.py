@@ -35,15 +35,15 @@ def prepare_study(config: StudyConfig) -> Study:
     """
     objective = resolve(config.objective, str(Path.cwd()), config.secrets)
     objective.refuse_bad_config(config.objective_config)
-    own = dict(objective.describe_search(config.objective_config)) if objective.describe_search else {}
-    config = config.model_copy(update={"space": overridden(replaced({}, own.get("space", {})), config.space)})
-    space = space_from_dict(config.space, flatten(config.objective_config), own.get("points"))
-    refuse_bad_space(space, config, objective, own.get("space", {}))
+    own = objective.own_search(config.objective_config)
+    config = config.model_copy(update={"space": overridden(replaced({}, own.space), config.space)})
+    space = space_from_dict(config.space, flatten(config.objective_config), own.points)
+    refuse_bad_space(space, config, objective, own.space)
     try:
         strategy = make_strategy(config.strategy, space, config.study.seed)
     except ValidationError as error:
         raise ConfigError(explain(error, "strategy.")) from error
-    refuse_amounts_without_states(config, objective, own.get("amounts_need"))
+    refuse_amounts_without_states(config, objective, own.amounts_need)
     examples = objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
@@ -52,7 +52,7 @@ def prepare_study(config: StudyConfig) -> Study:
         )
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
-    refuse_race_without_folds(config, len(plan.folds) if plan else int(own.get("folds", 1)))
+    refuse_race_without_folds(config, len(plan.folds) if plan else own.folds)
     refuse_unknown_metric(config.study.metric, config.objective_config, objective)
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))

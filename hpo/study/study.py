@@ -1,6 +1,6 @@
 """A study: configuration, space, strategy, objective, split; a value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective import Objective
+from hpo.engine.training.own_search import OwnSearch
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -27,7 +28,7 @@ class Study:
         config: what is frozen; a space that the objective describes itself is written into it.
         folder, objective, space, strategy: as the configuration names them.
         examples, plan: what there is to split, and how it is; None for an objective that brings its own data.
-        own: what the objective itself knows of its search; see `Objective.describe_search`.
+        own: what the objective itself knows of its search.
         imports: finished trials of another study, for a study that is about to be created.
         allow_changes: whether a study that exists goes on although something that it rests on has changed.
     """
@@ -39,14 +40,14 @@ class Study:
     strategy: Strategy
     examples: Examples | None
     plan: Plan | None
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: OwnSearch = field(default_factory=OwnSearch)
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
 
     @property
     def num_folds(self) -> int:
         """How many folds there are: of the split, or of an objective that brings its own data; 1 with a hold-out."""
-        return len(self.plan.folds) if self.plan else int(self.own.get("folds", 1))
+        return len(self.plan.folds) if self.plan else self.own.folds
 
     @property
     def layout(self) -> TaskLayout:

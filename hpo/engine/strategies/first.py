@@ -26,7 +26,7 @@ class FirstPoints:
     @property
     def announcement(self) -> str:
         """The strategy's own line, with the number of first points."""
-        return f"{self.strategy.announcement}; first {len(self.space.first)} given points"
+        return f"{self.strategy.announcement}; before them {len(self.space.first)} given"
 
     def next_round(self, history: History) -> Sequence[Point | Proposal]:
         """Return the strategy's next round, the first points before it where it is the first."""

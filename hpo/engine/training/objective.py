@@ -17,6 +17,7 @@ from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.origin import origin_of, refuse_another
 from hpo.engine.training.own_place import OwnPlace
+from hpo.engine.training.own_search import OwnSearch
 from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
 from hpo.machine import machine_fault
 
@@ -46,7 +47,7 @@ class Objective:
             a dict a step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
             among them stands for the measured wall time.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
-        describe_data: `(config) -> dict` with the fields of `hpo.engine.training.examples.Examples`.
+        describe_data: `(config) -> dict` with the fields of `Examples`.
         describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
             `checkpoint` (which is scored) and `determinism`, a text each, and `metrics`, a definition by name.
         prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
@@ -60,10 +61,7 @@ class Objective:
         attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
-        describe_search: `(config) -> dict` with what the objective knows of its own search: `space` (a tree as in
-            conf/space; the study's own overrides it), `points` (all that exist, or None), `folds` (how many it has
-            itself), `files` (that it reads: `path`, `sha256`, `bytes`), `notes` (lines for people) and `amounts_need`
-            (what its configuration lacks for trainings to be continued; None, or left out, where nothing does).
+        describe_search: `(config) -> dict` with the fields of `OwnSearch`: what the objective knows of its search.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["epochs"]` and goes on from the state that it left in `task["resume_dir"]`.
 
@@ -105,6 +103,23 @@ class Objective:
             module = self.path.partition(":")[0]
             raise DataError(
                 f"objective: {module}.describe_data returns something else than Examples: {text_of(error)}"
+            ) from error
+
+    def own_search(self, config: Mapping[str, Any]) -> OwnSearch:
+        """Return what the objective knows of its own search; nothing where it has no `describe_search`.
+
+        Raises:
+            DataError: it returns something else.
+        """
+        if self.describe_search is None:
+            return OwnSearch()
+        described = self.describe_search(config)
+        try:
+            return OwnSearch.from_dict(described)
+        except (TypeError, ValueError, AttributeError) as error:
+            module = self.path.partition(":")[0]
+            raise DataError(
+                f"objective: {module}.describe_search returns something else than OwnSearch: {text_of(error)}"
             ) from error
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:

@@ -12,7 +12,7 @@ def describe_data(study: Study) -> dict[str, Any]:
     """Return where the data comes from, and how it was divided."""
     given, examples, plan = study.config.report, study.examples, study.plan
     name = study.reference
-    own_files = [dict(file) for file in study.own.get("files", ())]
+    own_files = [vars(file) for file in study.own.files]
     if examples is None or plan is None:
         return {
             "name": missing(_OWN),

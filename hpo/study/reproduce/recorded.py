@@ -179,7 +179,7 @@ def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
         return
     # An objective that brings its own data knows their files, which may lie elsewhere by now.
     nothing: Mapping[str, Any] = {}
-    for was, file in zip_longest(_files(report), study.own.get("files", ()), fillvalue=nothing):
+    for was, file in zip_longest(_files(report), map(vars, study.own.files), fillvalue=nothing):
         if was.get("sha256") != file.get("sha256"):
             name = was.get("path") or file.get("path")
             yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"

@@ -1,0 +1,48 @@
+"""What an objective knows of its own search."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that an objective reads.
+
+    Attributes:
+        path: as it is given.
+        sha256: of its content, hexadecimal.
+        bytes: its size.
+    """
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class OwnSearch:
+    """What an objective's `describe_search` returns.
+
+    Attributes:
+        space: a tree as in conf/space; the study's own overrides it.
+        points: all that exist; None where the space says which.
+        folds: how many the objective has itself.
+        files: that it reads.
+        notes: lines for people.
+        amounts_need: what the configuration lacks for trainings to be continued; None where nothing does.
+    """
+
+    space: Mapping[str, Any] = field(default_factory=dict)
+    points: Sequence[Mapping[str, Any]] | None = None
+    folds: int = 1
+    files: tuple[DataFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    amounts_need: str | None = None
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Self:
+        """Read what `describe_search` returned; raises TypeError for another key or kind."""
+        files = tuple(DataFile(**file) for file in described.get("files", ()))
+        notes = tuple(str(note) for note in described.get("notes", ()))
+        return cls(**{**described, "folds": int(described.get("folds", 1)), "files": files, "notes": notes})
