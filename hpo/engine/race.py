@@ -1,10 +1,9 @@
 """Racing of folds: a trial that is clearly behind after its first folds is not given the others."""
 
-import math
 import statistics
 from collections.abc import Sequence
 
-from hpo.engine.trials.trial import Direction, Trial
+from hpo.engine.trials.trial import Direction, Trial, loss_of
 
 
 class Race:
@@ -32,7 +31,7 @@ class Race:
         self.tasks = tasks
         self._level = level
         self._metric = metric
-        self._sign = -1.0 if direction == "maximize" else 1.0
+        self._direction: Direction = direction
         # By amount of training.
         self._rivals: dict[int | None, tuple[float, ...]] = {}
 
@@ -57,17 +56,15 @@ class Race:
         outcomes = [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]
         if len(outcomes) < self.tasks or any(outcome.error for outcome in outcomes):
             return ()
-        return tuple(self._sign * outcome.metrics[self._metric] for outcome in outcomes)
+        return tuple(loss_of(outcome.metrics[self._metric], self._direction) for outcome in outcomes)
 
 
 def _is_worse(differences: Sequence[float], level: float) -> bool:
     """Return whether the differences are all above 0, and above it in the mean by a one-sided t-test."""
     if min(differences) <= 0:
         return False
-    spread = statistics.stdev(differences)
-    if spread == 0:
+    if min(differences) == max(differences):
         return True
     from scipy import stats  # Half a second to load: only where a race is run.
 
-    t = statistics.fmean(differences) / (spread / math.sqrt(len(differences)))
-    return bool(stats.t.sf(t, len(differences) - 1) < level)
+    return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < level)

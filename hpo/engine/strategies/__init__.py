@@ -8,8 +8,9 @@ from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySetting
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.grid import GridSearch, GridSettings
 from hpo.engine.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving
-from hpo.engine.strategies.optuna_sampler import OptunaModel, QuasiRandom
-from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, QmcSettings, TpeSettings
+from hpo.engine.strategies.optuna_sampler import OptunaModel
+from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
+from hpo.engine.strategies.quasi_random import QmcSettings, QuasiRandom
 from hpo.engine.strategies.random import RandomSearch, RandomSettings
 from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindowSettings
 from hpo.engine.strategies.strategy import Settings, Strategy

@@ -1,4 +1,4 @@
-"""Optuna's TPE, Gaussian process, CMA-ES and quasi-random samplers as strategies: their settings and rounds."""
+"""Optuna's TPE, Gaussian process and CMA-ES samplers as strategies."""
 
 import math
 from collections.abc import Sequence
@@ -11,18 +11,13 @@ import numpy as np
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.draws import draw_untried
-from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, QmcSettings, TpeSettings
+from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
 
 if TYPE_CHECKING:
-    from hpo.engine.strategies.optuna_study import Proposals, QuasiRandomSequence
+    from hpo.engine.strategies.optuna_study import Proposals
 
-# A quasi-random sequence is followed up to this many of its points for each point asked of it, and a few more;
-# what lacks then is drawn uniformly. It is reached where nearly the whole of a finite space has been tried, or
-# where fewer than one point in five keeps the rules of the space.
-_SEQUENCE_STRETCH = 5
-_SEQUENCE_START = 100
 # Whole numbers of a range that Optuna's Gaussian process may hold as a list: 80 MB.
 _MOST_LISTED = 10_000_000
 
@@ -113,53 +108,3 @@ class OptunaModel:
         from hpo.engine.strategies.optuna_study import Proposals
 
         return Proposals(self.space, self.settings, self.round_size, [d.key for d in self.numeric])
-
-
-@dataclass(frozen=True)
-class QuasiRandom:
-    """Points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws do.
-
-    First points: the first of the sequence. Ordered values and choices take equal shares of their axis; a value on
-    the axis of a dimension that is not active is dropped. Points of the sequence that have been tried, or that the
-    space does not contain, are passed over. Failures and ties: of no influence. Ends when a finite space is exhausted,
-    whose last points, which the sequence is slow to find, are drawn uniformly; never on an infinite one.
-
-    Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the
-    sequences are SciPy's through Optuna's QMCSampler, scrambled after Owen 1998.
-
-    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 begins in the corner of
-    the lowest values, then the middle of both.
-    """
-
-    settings: QmcSettings
-    space: Space
-    seed: int
-
-    @property
-    def announcement(self) -> str:
-        """One line on the sequence."""
-        kind = "scrambled " if self.settings.scramble else ""
-        return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
-
-    def next_round(self, history: History) -> Sequence[Point]:
-        """Return the next `round_size` untried points of the sequence."""
-        count = self.settings.round_size
-        rng = np.random.default_rng((self.seed, len(history)))
-        remaining = None if self.space.size is None else self.space.size - len(history.keys)
-        if remaining is not None and remaining <= count:
-            return draw_untried(self.space, rng, history.keys, count)
-        points: dict[str, Point] = {}
-        for place in range(_SEQUENCE_STRETCH * (len(history) + count) + _SEQUENCE_START):
-            if len(points) == count:
-                break
-            key, point = self._sequence[place]
-            if key not in history.keys and key not in points and self.space.contains(point):
-                points[key] = point
-        tried = {*history.keys, *points}
-        return [*points.values(), *draw_untried(self.space, rng, tried, count - len(points))]
-
-    @cached_property
-    def _sequence(self) -> "QuasiRandomSequence":
-        from hpo.engine.strategies.optuna_study import QuasiRandomSequence
-
-        return QuasiRandomSequence(self.space, self.settings, self.seed)

@@ -1,7 +1,5 @@
 """Settings of the strategies that are Optuna's samplers."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from hpo.engine.strategies.strategy import MOST, Settings
@@ -45,17 +43,3 @@ class CmaEsSettings(Settings):
     # With fewer than four points the recombination of eq. 49-51 divides by zero.
     population: int | None = Field(ge=4, le=MOST)
     patience: int = Field(ge=0, le=MOST)
-
-
-class QmcSettings(Settings):
-    """Settings of quasi-random search.
-
-    Attributes:
-        sequence: `sobol` or `halton`.
-        scramble: whether the sequence is randomised by the study's seed; without, every seed gives the same points.
-        round_size: points proposed together; the sequence does not depend on results.
-    """
-
-    sequence: Literal["sobol", "halton"]
-    scramble: bool
-    round_size: int = Field(ge=1, le=MOST)

@@ -7,12 +7,12 @@ from typing import Any, assert_never
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, QMCSampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, QmcSettings, TpeSettings
+from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
@@ -118,46 +118,6 @@ class _CmaEs(CmaEsSampler):
 
     def infer_relative_search_space(self, _study: optuna.Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return self._numeric
-
-
-class QuasiRandomSequence:
-    """The points of a quasi-random sequence by their place, computed once; each with its key."""
-
-    def __init__(self, space: Space, settings: QmcSettings, seed: int) -> None:
-        self._space = space
-        self._distributions = {d.key: distribution(d) for d in space.dimensions if len(d.values) != 1}
-        with _quiet():
-            sampler = _Sequence(self._distributions, settings, seed)
-            self._study = optuna.create_study(sampler=sampler)
-        self._points: list[tuple[str, Point]] = []
-
-    def __getitem__(self, place: int) -> tuple[str, Point]:
-        while len(self._points) <= place:
-            with _quiet():
-                trial = self._study.ask(self._distributions)
-            point = self._point(trial.params)
-            self._points.append((point_key(point), point))
-        return self._points[place]
-
-    def _point(self, params: dict[str, Any]) -> Point:
-        """Return the point at these places of all axes; those of dimensions that do not exist then are dropped."""
-        point: dict[str, Value] = {}
-        for dimension in self._space.dimensions:
-            if self._space.active(dimension, point):
-                single = len(dimension.values) == 1
-                point[dimension.key] = dimension.values[0] if single else decoded(dimension, params[dimension.key])
-        return point
-
-
-class _Sequence(QMCSampler):
-    """A quasi-random sequence that knows its dimensions from the start; Optuna's draws its first point at random."""
-
-    def __init__(self, distributions: dict[str, BaseDistribution], settings: QmcSettings, seed: int) -> None:
-        super().__init__(qmc_type=settings.sequence, scramble=settings.scramble, seed=seed)
-        self._distributions = distributions
-
-    def infer_relative_search_space(self, _study: optuna.Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._distributions
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:

@@ -1,6 +1,5 @@
 """Fields 14 to 16 and 19 to 22: the winner, its scores, its learning curves, and what speaks against it."""
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,9 +47,10 @@ def interval(values: Sequence[float]) -> Any:
         return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
     from scipy import stats  # here: it takes a while to load
 
-    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
-    half = float(stats.t.ppf(0.5 + _LEVEL / 2, len(values) - 1)) * error
-    return [mean - half, mean + half]
+    if min(values) == max(values):
+        return [values[0], values[0]]
+    found = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
+    return [float(found.low), float(found.high)]
 
 
 def describe_test(study: Study) -> Any:
