@@ -130,7 +130,7 @@ def _events(text: str) -> Iterator[Any]:
 @cache
 def _dumper() -> type[yaml.SafeDumper]:
     class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
+        def ignore_aliases(self, _data: Any) -> bool:
             # PyYAML writes an alias where one object stands in two places.
             return True
 

@@ -7,9 +7,12 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
+import optuna
+
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.storage import LAST_NOTE, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
@@ -52,10 +55,17 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
 def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
     if not path.exists():
         raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` puts its backup in its place")
+    name, other = config.study.name, copied.study.name
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
-    rows = open_rows(sqlite_url(target), config.study.name, space_from_dict(config.space, flatten(config.trial)))
-    rows.rename(copied.study.name)
+        is_renamed = rename_study(copy, name, other)
+    if not is_renamed:
+        # Some 8 ms a trial.
+        target.unlink()
+        optuna.copy_study(
+            from_study_name=name, from_storage=sqlite_url(path), to_storage=sqlite_url(target), to_study_name=other
+        )
+    rows = open_rows(sqlite_url(target), other, space_from_dict(config.space, flatten(config.trial)))
     rows.note(LAST_NOTE, uuid.uuid4().hex)
     if rows.noted("config") is not None:
         rows.note("config", {**rows.noted("config"), "study": copied.to_dict()["study"]})

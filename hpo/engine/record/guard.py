@@ -1,4 +1,4 @@
-"""Guards a record in a SQLite file: a mark of how far it had come, and a backup that is made beside the search."""
+"""Guards a record in a SQLite file: SQLite's own check, a mark of how far it had come, a backup beside the search."""
 
 import logging
 import os
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from hpo.engine.record.address import is_frozen
 from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
@@ -117,13 +118,13 @@ def backup_path(path: Path) -> Path:
 
 
 def refuse_damaged_file(path: Path) -> None:
-    """Raise DamagedRecordError where SQLite finds the file unsound, or nothing of Optuna's in it."""
+    """Raise DamagedRecordError where SQLite finds the file unsound, or nothing in it."""
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:
         with closing(_connect(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'studies'").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):
@@ -132,7 +133,7 @@ def refuse_damaged_file(path: Path) -> None:
         raise DamagedRecordError(f"{path} is damaged: {error}") from error
     if verdict != "ok":
         raise DamagedRecordError(f"{path} is damaged: {' '.join(verdict.split())[:200]}")
-    if tables != (1,):
+    if not tables:
         raise DamagedRecordError(f"{path} is empty")
     if orphan is not None:
         raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} tells of {orphan[2]} that are gone")
@@ -181,14 +182,3 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Connect to a database that exists; SQLite would make an empty one where there is none."""
     mode = "immutable=1" if is_frozen(path) else "mode=rw"
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=60.0)
-
-
-def may_be_written(path: Path) -> bool:
-    """Return whether this user may write a database, and a log beside it."""
-    return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
-
-
-def is_frozen(path: Path) -> bool:
-    """Return whether a database has to be read as it lies there: nobody here may write it, and it has no log."""
-    log = path.with_name(f"{path.name}-wal")
-    return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

@@ -10,14 +10,13 @@ from optuna.storages import RDBStorage
 from sqlalchemy import event
 
 from hpo.config.sealing import hidden
-from hpo.engine.record.address import open_storage, sqlite_path
+from hpo.engine.record.address import may_be_written, open_storage, sqlite_path
 from hpo.engine.record.guard import (
     DamagedRecordError,
     Guard,
     Mark,
     backup_path,
     mark_path,
-    may_be_written,
     refuse_damaged_file,
 )
 from hpo.engine.record.record import Record
@@ -87,7 +86,6 @@ def read_rows(rows: OptunaRows, metric: str, direction: Direction, layout: TaskL
         DamagedRecordError: they are not those that were written.
     """
     with damage_named(rows):
-        rows.refuse_broken_notes()
         return Record(rows, metric, direction, layout)
 
 
