@@ -1,6 +1,5 @@
 """Opens an Optuna storage by its address; a SQLite file may be a stranger's, and nothing in it may run for ever."""
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from hpo.config.sealing import hidden
+from hpo.engine.record.guard import is_frozen
 from hpo.errors import StudyError, first_line
 
 # A statement on a million trials takes some seconds.
@@ -41,17 +41,6 @@ def sqlite_url(path: Path) -> str:
     """Return the address of a SQLite file as a storage."""
     # What has a meaning of its own in addresses.
     return f"sqlite:///{str(path.absolute()).replace('%', '%25').replace('?', '%3F')}"
-
-
-def may_be_written(path: Path) -> bool:
-    """Return whether this user may write a database, and a log beside it."""
-    return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
-
-
-def is_frozen(path: Path) -> bool:
-    """Return whether a database has to be read as it lies there: nobody here may write it, and it has no log."""
-    log = path.with_name(f"{path.name}-wal")
-    return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)
 
 
 class BoundConnection(sqlite3.Connection):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from hpo.engine.record.address import is_frozen
 from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
@@ -182,3 +181,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Connect to a database that exists; SQLite would make an empty one where there is none."""
     mode = "immutable=1" if is_frozen(path) else "mode=rw"
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=60.0)
+
+
+def may_be_written(path: Path) -> bool:
+    """Return whether this user may write a database, and a log beside it."""
+    return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
+
+
+def is_frozen(path: Path) -> bool:
+    """Return whether a database has to be read as it lies there: nobody here may write it, and it has no log."""
+    log = path.with_name(f"{path.name}-wal")
+    return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

@@ -2,9 +2,9 @@
 
 What it buys: a trial of six hyperparameters and one task takes 0.9 ms of the processor, against 13 ms by Optuna's
 public calls, which read the study again for every parameter (on a busy machine 2.1 against 27 ms by the clock;
-benchmarks/dispatch.md). The tables are found in the storage itself; a test compares what `optuna.load_study` makes of these rows with what it
-makes of its own. Where a table or a column is not there, `Tables.found` returns None, and `hpo.engine.record.rows`
-writes by the public calls.
+benchmarks/dispatch.md). The tables are found in the storage itself; a test compares what `optuna.load_study` makes of
+these rows with what it makes of its own. Where a table or a column is not there, `Tables.found` returns None, and
+`hpo.engine.record.rows` writes by the public calls.
 """
 
 import datetime

@@ -10,13 +10,14 @@ from optuna.storages import RDBStorage
 from sqlalchemy import event
 
 from hpo.config.sealing import hidden
-from hpo.engine.record.address import may_be_written, open_storage, sqlite_path
+from hpo.engine.record.address import open_storage, sqlite_path
 from hpo.engine.record.guard import (
     DamagedRecordError,
     Guard,
     Mark,
     backup_path,
     mark_path,
+    may_be_written,
     refuse_damaged_file,
 )
 from hpo.engine.record.record import Record
