@@ -94,7 +94,7 @@ def warns(task):
 
 
 def payload(name):
-    return {"objective": f"tests.hpo.test_worker:{name}", "config": {}, "metric": "score"}
+    return {"objective": f"tests.hpo.engine.test_worker:{name}", "config": {}, "metric": "score"}
 
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
