@@ -2,18 +2,13 @@
 
 import os
 import shutil
-import sqlite3
 import uuid
-from contextlib import closing
 from pathlib import Path
-
-import optuna
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.optuna_tables import rename_study
-from hpo.engine.record.storage import LAST_NOTE, open_rows
+from hpo.engine.record.storage import LAST_NOTE, copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.study.folder import RUNS, StudyFolder
@@ -56,15 +51,7 @@ def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyCon
     if not path.exists():
         raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` puts its backup in its place")
     name, other = config.study.name, copied.study.name
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
-        is_renamed = rename_study(copy, name, other)
-    if not is_renamed:
-        # Some 8 ms a trial.
-        target.unlink()
-        optuna.copy_study(
-            from_study_name=name, from_storage=sqlite_url(path), to_storage=sqlite_url(target), to_study_name=other
-        )
+    copy_record(path, target, name, other)
     rows = open_rows(sqlite_url(target), other, space_from_dict(config.space, flatten(config.trial)))
     rows.note(LAST_NOTE, uuid.uuid4().hex)
     if rows.noted("config") is not None:

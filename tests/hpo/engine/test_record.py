@@ -9,7 +9,7 @@ from optuna.trial import TrialState, create_trial
 from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.recovery import continue_record
-from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, create_record, open_record
+from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, copy_record, create_record, open_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
@@ -195,3 +195,13 @@ def test_without_optunas_tables_its_public_calls_write_the_same(tmp_path, monkey
     record = reopened(tmp_path / "calls", num_folds=2)
     assert type(record._rows._calls).__name__ == "_PublicCalls"
     record.close()
+
+
+def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
+    written(tmp_path)
+    copies = tmp_path / "copies"
+    for form in ("known", "other"):
+        (copies / form).mkdir(parents=True)
+        copy_record(tmp_path / "study.db", copies / form / "study.db", "s", "named")
+        monkeypatch.setattr("hpo.engine.record.storage.rename_study", lambda *_: False)
+    assert reopened(copies / "other", 2, "named").trials() == reopened(copies / "known", 2, "named").trials()
