@@ -1,5 +1,6 @@
 """Any of our strategies as a sampler for `optuna.create_study`."""
 
+import copy
 import math
 import threading
 from collections.abc import Sequence
@@ -176,7 +177,8 @@ class StrategySampler(BaseSampler):
         points = self._points(study, others, _Round(number, first, tuple(left_out)))
         if len(trials) < first + len(points):
             return False
-        closed = FrozenTrial(**{**_fields(trial), "state": state, "value": values[0] if values else None})
+        closed = copy.copy(trial)
+        closed.state, closed.value = state, values[0] if values else None
         done = sorted([*others, closed], key=lambda t: t.number)
         upcoming = next_points(self._strategy, History(self._trials(done, study.direction)))
         if upcoming:
@@ -216,13 +218,6 @@ def _closed(trial: Trial, frozen: FrozenTrial, direction: StudyDirection) -> Tri
         return Trial(trial.number, trial.round, trial.point, state="failed")
     loss = -value if direction == StudyDirection.MAXIMIZE else value
     return Trial(trial.number, trial.round, trial.point, state="complete", score=value, loss=loss)
-
-
-def _fields(frozen: FrozenTrial) -> dict[str, Any]:
-    """Return the arguments that make this trial again."""
-    names = ("number", "datetime_start", "datetime_complete", "params", "distributions", "user_attrs", "system_attrs")
-    values = {name: getattr(frozen, name) for name in names}
-    return values | {"intermediate_values": frozen.intermediate_values, "trial_id": frozen._trial_id}
 
 
 def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) -> None:

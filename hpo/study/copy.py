@@ -2,15 +2,13 @@
 
 import os
 import shutil
-import sqlite3
 import uuid
-from contextlib import closing
 from pathlib import Path
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.storage import LAST_NOTE, open_rows
+from hpo.engine.record.storage import LAST_NOTE, copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.study.folder import RUNS, StudyFolder
@@ -52,12 +50,10 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
 def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
     if not path.exists():
         raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` puts its backup in its place")
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
-    rows = open_rows(
-        sqlite_url(target), config.study.name, space_from_dict(config.space, flatten(config.objective_config))
-    )
-    rows.rename(copied.study.name)
+    name, other = config.study.name, copied.study.name
+    copy_record(path, target, name, other)
+    space = space_from_dict(config.space, flatten(config.objective_config))
+    rows = open_rows(sqlite_url(target), other, space)
     rows.note(LAST_NOTE, uuid.uuid4().hex)
     if rows.noted("config") is not None:
         rows.note("config", {**rows.noted("config"), "study": copied.to_dict()["study"]})

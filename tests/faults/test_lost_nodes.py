@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpo.engine.dispatch.ray_cluster import _without_dashboard
 from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.dispatch.ray_private import without_dashboard
 from hpo.engine.training.payload import Task
 from tests.contracts.test_dispatchers import task as toy_task
 from tests.studies import REPOSITORY, dispatch_section
@@ -25,7 +25,7 @@ def cluster():
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "object_store_memory": 10**8}
-    with _without_dashboard():
+    with without_dashboard():
         made = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
         for _ in range(2):
             made.add_node(**node)

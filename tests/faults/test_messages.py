@@ -10,7 +10,7 @@ import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray_pool import RayDispatcher, _Run
-from hpo.engine.record import rows as record_rows
+from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.training.payload import Task
 from tests.studies import REPOSITORY, dispatch_section, run_toy, toy_config
@@ -68,7 +68,7 @@ def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_pa
     """An hour back between any two looks at it; the trials are the same, in the same order."""
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
     seconds = iter(range(10**9, 0, -3600))
-    monkeypatch.setattr(record_rows, "_now", lambda: next(times))
+    monkeypatch.setattr(optuna_tables, "_now", lambda: next(times))
     monkeypatch.setattr("hpo.engine.training.worker.time.time", lambda: float(next(seconds)))
     assert run_toy(tmp_path / "jumping", TREE) == undisturbed
     study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))

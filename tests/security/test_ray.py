@@ -28,8 +28,8 @@ print(GcsClient(address=sys.argv[1]).internal_kv_get(b"any", b"thing", timeout=5
 # A cluster as `ray start` makes one: without a token, reached at its own address. It lives until its input ends.
 OPEN = """
 import sys, ray
-from hpo.engine.dispatch.ray_cluster import _without_dashboard
-with _without_dashboard():
+from hpo.engine.dispatch.ray_private import without_dashboard
+with without_dashboard():
   ray.init(address="local", num_cpus=1, include_dashboard=False, logging_level="ERROR", _temp_dir=sys.argv[1])
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()

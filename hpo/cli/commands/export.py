@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.config.keys import flatten
     from hpo.config.sealing import hidden
-    from hpo.engine.record.recovery import open_whole_rows
+    from hpo.engine.record.recovery import refuse_broken_record
     from hpo.engine.space.reader import space_from_dict
     from hpo.integrations.exchange.optuna_storage import export_study
     from hpo.study.folder import find_study
@@ -30,9 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     name = given.name or config.study.name
     source, is_own = storage_url(config, folder), config.study.storage is None
     # Of a record that has lost trials the copy would be silently short.
-    open_whole_rows(
-        source, config.study.name, space_from_dict(config.space, flatten(config.objective_config)), is_own
-    ).dispose()
+    space = space_from_dict(config.space, flatten(config.objective_config))
+    refuse_broken_record(source, config.study.name, space, is_own)
     copied, left_out = export_study(source, config.study.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
-from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Quote, QuotedString
-from hydra.plugins.config_source import ConfigResult
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from omegaconf import OmegaConf
 
 from hpo.config.documents import read_yaml
 from hpo.errors import DocumentError
@@ -14,8 +15,8 @@ from hpo.errors import DocumentError
 _MOST_BYTES = 128 * 1024
 
 
-class StrictFiles(FileConfigSource):
-    """Files as Hydra reads them, after they were found to hold no objects, no double keys and nothing that explodes."""
+class StrictFiles(ConfigSource):
+    """Files that hold no objects, no double keys and nothing that explodes."""
 
     @staticmethod
     def scheme() -> str:
@@ -24,19 +25,45 @@ class StrictFiles(FileConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Return one file's configuration; raises DocumentError, with line and column, where it is none."""
-        path = Path(self.path, self._normalize_file_name(config_path))
-        if path.is_file() and path.stat().st_size > _MOST_BYTES:
+        path = self._file(config_path)
+        if not path.is_file():
+            raise ConfigLoadError(f"{path} is not there")
+        if path.stat().st_size > _MOST_BYTES:
             raise DocumentError(
                 f"--config-dir: {path}: is larger than {_MOST_BYTES // 1024} KiB, for which Hydra takes minutes; write "
                 f"ranges for long lists, or give a whole configuration by --config"
             )
-        if path.exists() and path.stat().st_size > 0:
+        if path.stat().st_size > 0:
             read_yaml(path, "--config-dir")
-        return super().load_config(config_path)
+        text = path.read_text(encoding="utf-8-sig")
+        # The header says in which part of the configuration the file belongs: `# @package _global_`.
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(text), self._get_header_dict(text))
+
+    def available(self) -> bool:
+        """Return whether the folder is there."""
+        return Path(self.path).is_dir()
+
+    def is_group(self, config_path: str) -> bool:
+        """Return whether it is a folder of configurations."""
+        return Path(self.path, config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        """Return whether it is a file, named with or without its ending."""
+        return self._file(config_path).is_file()
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Return the names of the groups and configurations in a group, sorted."""
+        names: list[str] = []
+        for path in Path(self.path, config_path).iterdir():
+            self._list_add_result(names, str(Path(config_path, path.name)), path.name, results_filter)
+        return sorted(set(names))
+
+    def _file(self, config_path: str) -> Path:
+        return Path(self.path, self._normalize_file_name(config_path))
 
 
 def searchpath(folder: Path) -> str:
     """Return the override that has Hydra look into the folder, too."""
-    SourcesRegistry.instance().register(StrictFiles)
+    Plugins.instance().register(StrictFiles)
     path = QuotedString(f"strict://{folder.absolute()}", Quote.single).with_quotes()
     return f"hydra.searchpath=[{path}]"

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from hpo.engine.dispatch.ray_private import ASK
 from hpo.errors import DispatchError
 
 _CONNECT_SECONDS = 5.0
 # Starting a process and loading Ray's library take 1 s, on a busy machine some more.
 _ANSWER_SECONDS = 25.0
-_ASK = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]); print('answered', flush=True)"
 _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
@@ -68,7 +68,7 @@ def refuse_open_cluster(address: str) -> None:
 def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Call the cluster in a process of its own: the call waits in C code and cannot be given up."""
     return subprocess.run(
-        [sys.executable, "-c", _ASK, address],
+        [sys.executable, "-c", ASK, address],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -11,21 +11,19 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from hpo.engine.dispatch import ray_watchdog
+from hpo.engine.dispatch import ray_private, ray_watchdog
 from hpo.engine.dispatch.ray_address import refuse_dead_address, refuse_open_cluster
 from hpo.errors import DispatchError, first_line
 
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
-# Named after the systems where Ray has it off by itself.
-_REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 # Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s where they are busy.
 _START_SECONDS = 45.0
 # Agents that outlived their cluster are killed by the watchdog within its first look at the processes.
@@ -65,6 +63,7 @@ class RayCluster:
         self.gpus = float(resources.get("GPU", 0))
 
     def _start(self, gpus: int | None, threads: int) -> None:
+        ray_private.refuse_stale()
         _remove_abandoned()
         # mkdtemp makes the folder 0700. A short path: Ray puts sockets below it, whose names are limited to 107 bytes.
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
@@ -80,7 +79,7 @@ class RayCluster:
             # Ray heeds it only where no address is given; what a worker starts might give none.
             "RAY_ADDRESS": None,
             # Ray's switch for whether it is reached from other machines; without, all its servers bind the loopback.
-            _REACHED_FROM_OUTSIDE: "0",
+            ray_private.REACHED_FROM_OUTSIDE: "0",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             # Read by BLAS and OpenMP in the workers when they are loaded; the number changes sums.
@@ -91,7 +90,7 @@ class RayCluster:
         _set_environment(variables)
         os.environ[ray_watchdog.MARK] = str(self._folder)
         try:
-            with _without_dashboard():
+            with ray_private.without_dashboard():
                 self._init(
                     address="local",
                     num_gpus=gpus,
@@ -216,33 +215,11 @@ def _remove_abandoned() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _without_dashboard() -> Iterator[None]:
-    """Keep Ray from starting the dashboard's process, which it does even where none is wanted.
-
-    It then asks the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off.
-    """
-    from ray._private import services
-
-    original = services.start_api_server
-    # What it returns where the process could not be started: no address and no process.
-    services.start_api_server = lambda *_, **__: ("", None)
-    try:
-        yield
-    finally:
-        services.start_api_server = original
-
-
 def _set_environment(variables: Mapping[str, str | None]) -> None:
-    """Set Ray's variables and have it read them again: it reads them when it is imported, and the token once."""
+    """Set Ray's variables and have it read them again."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    from ray._private import ray_constants
-    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # A compiled module.
-
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
-    ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(_REACHED_FROM_OUTSIDE, "1") not in ("0", "false")
+    ray_private.read_again()

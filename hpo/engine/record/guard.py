@@ -1,4 +1,4 @@
-"""Guards a record in a SQLite file: a mark of how far it had come, and a backup that is made beside the search."""
+"""Guards a record in a SQLite file: SQLite's own check, a mark of how far it had come, a backup beside the search."""
 
 import logging
 import os
@@ -117,13 +117,13 @@ def backup_path(path: Path) -> Path:
 
 
 def refuse_damaged_file(path: Path) -> None:
-    """Raise DamagedRecordError where SQLite finds the file unsound, or nothing of Optuna's in it."""
+    """Raise DamagedRecordError where SQLite finds the file unsound, or nothing in it."""
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:
         with closing(_connect(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'studies'").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):
@@ -132,7 +132,7 @@ def refuse_damaged_file(path: Path) -> None:
         raise DamagedRecordError(f"{path} is damaged: {error}") from error
     if verdict != "ok":
         raise DamagedRecordError(f"{path} is damaged: {' '.join(verdict.split())[:200]}")
-    if tables != (1,):
+    if not tables:
         raise DamagedRecordError(f"{path} is empty")
     if orphan is not None:
         raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} tells of {orphan[2]} that are gone")

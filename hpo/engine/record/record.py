@@ -17,20 +17,20 @@ _AMOUNTS = ("amount", "continues", "trained")
 class Rows(Protocol):
     """Where a record is kept: in an Optuna storage, or nowhere beyond this process."""
 
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
-        """Write a running trial with its point and attributes; return the storage's id of it."""
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
+        """Write a running trial with its point and attributes."""
         ...
 
-    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+    def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write further attributes of a trial."""
         ...
 
-    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last attributes and, with them or not at all, the trial's score and final state."""
+    def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        """Write the last attributes, then the trial's score and final state."""
         ...
 
-    def read(self) -> Iterable[tuple[int, int, Point, State, Mapping[str, Any]]]:
-        """Yield id, number, point, state and attributes of every trial, in any order."""
+    def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
+        """Return number, point, state and attributes of every trial, in any order."""
         ...
 
     def note(self, key: str, value: Any) -> None:
@@ -59,11 +59,7 @@ class Record:
         self._metric = metric
         self._direction: Direction = direction
         self._layout = layout
-        self._ids: dict[int, int] = {}
-        self._trials: dict[int, Trial] = {}
-        for trial_id, number, point, state, attributes in rows.read():
-            self._ids[number] = trial_id
-            self._trials[number] = self._trial(number, point, state, attributes)
+        self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
     def trials(self) -> list[Trial]:
         """Return all trials in the order of their numbers, interrupted ones with the outcomes they have."""
@@ -78,7 +74,7 @@ class Record:
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
         attributes: dict[str, Any] = {_ROUND: round_number, **amounts}
-        self._ids[number] = self._rows.open(number, proposal.point, attributes)
+        self._rows.open(number, proposal.point, attributes)
         trial = Trial(number, round_number, proposal.point, **amounts)
         self._trials[number] = trial
         return trial
@@ -92,10 +88,10 @@ class Record:
         written = {self._layout.name(index): outcome.to_dict()}
         if len(outcomes) == self._layout.size:
             trial = finished(trial, outcomes, self._metric, self._direction)
-            self._rows.close(self._ids[number], trial.state, trial.score, written)
+            self._rows.close(number, trial.state, trial.score, written)
         else:
             trial = replace(trial, outcomes=outcomes)
-            self._rows.add(self._ids[number], written)
+            self._rows.add(number, written)
         self._trials[number] = trial
         return trial
 
@@ -104,7 +100,7 @@ class Record:
         trial = finished(
             self._trials[number], self._trials[number].outcomes, self._metric, self._direction, is_stopped=True
         )
-        self._rows.close(self._ids[number], trial.state, trial.score, {})
+        self._rows.close(number, trial.state, trial.score, {})
         self._trials[number] = trial
         return trial
 
@@ -136,16 +132,16 @@ class _MemoryRows:
     def __init__(self) -> None:
         self._notes: dict[str, Any] = {}
 
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:  # noqa: ARG002 -- the same call as its siblings
-        return number
-
-    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
         pass
 
-    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+    def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         pass
 
-    def read(self) -> Iterable[tuple[int, int, Point, State, Mapping[str, Any]]]:
+    def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        pass
+
+    def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
         return ()
 
     def note(self, key: str, value: Any) -> None:

@@ -20,7 +20,6 @@ from hpo.engine.record.storage import damage_named, open_record, open_rows, read
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, TaskLayout
 from hpo.errors import StudyError
-from hpo.machine import machine_faults
 
 _log = logging.getLogger(__name__)
 _Description = tuple[str, Space, str, Direction, TaskLayout]
@@ -34,27 +33,35 @@ def read_record(
     Raises:
         StudyError: when there is no such study in the storage, or its record is not whole.
     """
-    return read_rows(open_whole_rows(url, name, space, is_own), metric, direction, layout)
-
-
-def open_whole_rows(url: str, name: str, space: Space, is_own: bool) -> OptunaRows:
-    """Open the rows of an existing study to read them; raises as `read_record` does."""
-    path = sqlite_path(url) if is_own else None
     # Before the rows, of which a search may write more meanwhile: a record is never behind its mark.
-    mark = None if path is None else read_mark(path)
+    mark = _mark(url, is_own)
+    opened = _open(url, (name, space, metric, direction, layout))
+    _refuse_short(opened.rows, mark)
+    return opened.record
+
+
+def refuse_broken_record(url: str, name: str, space: Space, is_own: bool) -> None:
+    """Raise as `read_record` does, and keep nothing open."""
+    mark = _mark(url, is_own)
     rows = open_rows(url, name, space)
-    if path is not None and mark is not None:
-        with machine_faults("record: cannot be read", path):
-            found = _mark_of(rows)
-        _refuse_another(path, found, mark)
-        if found.rows < mark.rows:
-            raise DamagedRecordError(_older(path, found, mark))
-    return rows
-
-
-def _mark_of(rows: OptunaRows) -> Mark:
     with damage_named(rows):
-        return Mark(rows.noted("id") or "", rows.num_rows())
+        rows.read()
+    _refuse_short(rows, mark)
+    rows.dispose()
+
+
+def _mark(url: str, is_own: bool) -> Mark | None:
+    path = sqlite_path(url)
+    return read_mark(path) if is_own and path is not None else None
+
+
+def _refuse_short(rows: OptunaRows, mark: Mark | None) -> None:
+    if mark is None:
+        return
+    path, found = Path(rows.address), rows.mark()
+    _refuse_another(path, found, mark)
+    if found.rows < mark.rows:
+        raise DamagedRecordError(_older(path, found, mark))
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ def continue_record(
     study: _Description = (name, space, metric, direction, layout)
     mark = read_mark(path)
     try:
-        opened = _open(path, study)
+        opened = _open(sqlite_url(path), study)
     except DamagedRecordError as error:
         opened = _recovered(path, study, mark, None, str(error))
     else:
@@ -94,11 +101,11 @@ def continue_record(
     return opened.record
 
 
-def _open(path: Path, study: _Description) -> _Opened:
+def _open(url: str, study: _Description) -> _Opened:
     name, space, metric, direction, layout = study
-    rows = open_rows(sqlite_url(path), name, space)
+    rows = open_rows(url, name, space)
     record = read_rows(rows, metric, direction, layout)
-    return _Opened(record, rows, _mark_of(rows))
+    return _Opened(record, rows, rows.mark())
 
 
 def _refuse_another(path: Path, found: Mark, expected: Mark | None) -> None:
@@ -126,7 +133,7 @@ def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Open
     aside = put_in_place(path, Path(backup.rows.address))
     kept = f", which is kept as {aside.name}" if aside.exists() else ""
     _log.warning("record: %s%s; its backup has taken its place, and what that lacks is trained again", reason, kept)
-    return _open(path, study)
+    return _open(sqlite_url(path), study)
 
 
 def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | None:
@@ -135,7 +142,7 @@ def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | Non
     if copy is None:
         return None
     try:
-        backup = _open(copy, study)
+        backup = _open(sqlite_url(copy), study)
         _refuse_another(copy, backup.mark, mark)
     except StudyError:
         return None

@@ -1,41 +1,24 @@
-"""Keeps a record in an Optuna storage, whose tables `optuna.load_study` and optuna-dashboard read as they stand.
+"""Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard read as it stands.
 
-Optuna's trial numbers are ours. Rows are written into Optuna's own tables, each step in one transaction: its public
-calls re-read the study for every parameter that they store, which costs 5 to 8 ms a trial with six of them, against
-under 1 ms here (benchmarks/dispatch.md). The tables are Optuna's schema, which it migrates and reads; a test compares
-what `optuna.load_study` makes of these rows with what it makes of its own.
+Optuna's trial numbers are ours. Everything here is Optuna's public interface. Trials are written faster by
+`hpo.engine.record.optuna_tables`, where Optuna's tables have the form that it knows.
 """
 
-import datetime
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    distribution_to_json,
-)
+from optuna.distributions import BaseDistribution
 from optuna.storages import RDBStorage
-from optuna.storages._rdb import models
-from optuna.trial import TrialState
-from sqlalchemy import Connection, Table, case, func, insert, literal, select, update
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from hpo.engine.record.checksum import CHECKSUM, ChecksumError, checked, checksum, with_checksum
-from hpo.engine.record.guard import Guard
+from hpo.engine.record.guard import Guard, Mark
+from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.space.distributions import distribution
-from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
 from hpo.machine import machine_faults
-
-_STUDIES: Table = models.StudyModel.__table__
-_TRIALS: Table = models.TrialModel.__table__
-_PARAMS: Table = models.TrialParamModel.__table__
-_ATTRIBUTES: Table = models.TrialUserAttributeModel.__table__
-_NOTES: Table = models.StudyUserAttributeModel.__table__
-_VALUES: Table = models.TrialValueModel.__table__
 
 _STATES: Mapping[State, TrialState] = {
     "running": TrialState.RUNNING,
@@ -44,13 +27,10 @@ _STATES: Mapping[State, TrialState] = {
     "stopped": TrialState.PRUNED,
 }
 _NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
-# A trial's attribute with the checksum of how it ended, and a study's with those of its other attributes.
-_END = "checksum_of_end"
-_CHECKSUMS = "checksums"
 
 
 class OptunaRows:
-    """The rows of one study in an Optuna storage; every one has its checksum.
+    """The rows of one study in an Optuna storage.
 
     Args:
         storage: Optuna's.
@@ -63,201 +43,123 @@ class OptunaRows:
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
-        self._engine = storage.engine
         self._study_id = study_id
         self._keys = space.keys
         self._distributions = {d.key: distribution(d) for d in space.dimensions}
-        self._json = {key: distribution_to_json(kind) for key, kind in self._distributions.items()}
+        self._calls = Tables.found(storage.engine, study_id, self._distributions) or _PublicCalls(
+            storage, study_id, self._distributions
+        )
+        # Optuna's ids of the trials that were opened here; those of others are asked for.
+        self._ids: dict[int, int] = {}
+        self._num_read = 0
         self.guard: Guard | None = None
-        # Checksums hold the numbers of trials, so that they are as true of a copy in another storage.
-        self._numbers: dict[int, int] = {}
 
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
-        """Write a RUNNING trial with its parameters and user attributes; return Optuna's id of it."""
-        attributes_of_opening = {**attributes, CHECKSUM: checksum(attributes, number, point_key(point))}
-        with self._writing(1 + len(attributes_of_opening)) as connection:
-            start = {
-                "study_id": self._study_id,
-                "number": number,
-                "state": TrialState.RUNNING,
-                "datetime_start": _now(),
-            }
-            key = connection.execute(insert(_TRIALS).values(start)).inserted_primary_key
-            assert key is not None
-            trial_id = int(key[0])
-            connection.execute(insert(_PARAMS), [self._parameter(trial_id, *item) for item in point.items()])
-            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, attributes_of_opening))
-        self._numbers[trial_id] = number
-        return trial_id
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
+        """Write a RUNNING trial with its parameters and user attributes."""
+        with self._writing(1 + len(attributes)):
+            self._ids[number] = self._calls.open(number, point, attributes)
 
-    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
-        """Write user attributes, each of them a dict."""
-        with self._writing(len(attributes)) as connection:
-            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, self._with_checksums(trial_id, attributes)))
+    def add(self, number: int, attributes: Mapping[str, Any]) -> None:
+        """Write further user attributes of a trial."""
+        with self._writing(len(attributes)):
+            self._calls.add(self._id(number), attributes)
 
-    def close(self, trial_id: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last user attributes and, with them or not at all, the trial's score and final state."""
-        end = {**self._with_checksums(trial_id, attributes), _END: checksum([state, score], self._numbers[trial_id])}
-        with self._writing(len(end)) as connection:
-            connection.execute(insert(_ATTRIBUTES), _attributes(trial_id, end))
-            if score is not None:
-                kind = models.TrialValueModel.TrialValueType.FINITE
-                row = {"trial_id": trial_id, "objective": 0, "value": score, "value_type": kind}
-                connection.execute(insert(_VALUES).values(row))
-            # A clock that was set back since makes no trial end before it began.
-            now, began = literal(_now()), _TRIALS.c.datetime_start
-            complete = case((began > now, began), else_=now)
-            values = {"state": _STATES[state], "datetime_complete": complete}
-            connection.execute(update(_TRIALS).where(_TRIALS.c.trial_id == trial_id).values(values))
+    def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
+        """Write the last user attributes of a trial, its score and final state."""
+        with self._writing(len(attributes)):
+            self._calls.close(self._id(number), _STATES[state], score, attributes)
 
-    def read(self) -> Iterator[tuple[int, int, Point, State, Mapping[str, Any]]]:
-        """Yield every trial of the study.
+    def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
+        """Return number, point, state and user attributes of every trial.
 
         Raises:
-            ChecksumError: one is not what was written.
+            ValueError: one is missing.
         """
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
-        # Studies of earlier versions have no checksums; from the first trial on that has one, every trial has.
-        first_checked = min((t.number for t in trials if CHECKSUM in t.user_attrs), default=len(trials))
-        for place, frozen in enumerate(trials):
-            point = {key: frozen.params[key] for key in self._keys if key in frozen.params}
-            self._numbers[frozen._trial_id] = frozen.number
-            state, attributes = _NAMES[frozen.state], frozen.user_attrs
-            if first_checked < len(trials) and frozen.number != place:
-                raise ChecksumError(f"trial {place} is missing")
-            is_old = frozen.number < first_checked
-            attributes = _checked(frozen.number, point, state, frozen.value, attributes, is_old)
-            yield frozen._trial_id, frozen.number, point, state, attributes
+        for place, trial in enumerate(trials):
+            if trial.number != place:
+                raise ValueError(f"trial {place} is missing")
+        self._num_read = sum(1 + len(trial.user_attrs) for trial in trials)
+        return [(trial.number, self._point(trial), _NAMES[trial.state], trial.user_attrs) for trial in trials]
 
     @property
     def address(self) -> str:
         """The file, or the address without its password."""
-        url = self._engine.url
+        url = self._storage.engine.url
         return str(url.database) if url.drivername.startswith("sqlite") else url.render_as_string()
-
-    def refuse_broken_notes(self) -> None:
-        """Raise ChecksumError where an attribute of the study is not what was written."""
-        notes = self._notes()
-        for key in notes.get(_CHECKSUMS, {}):
-            _refuse_broken_note(notes, key)
 
     def note(self, key: str, value: Any) -> None:
         """Write a user attribute of the study."""
-        notes = self._notes()
-        # Beside the values, which stay as anybody expects to find them.
-        checksums = {**notes.get(_CHECKSUMS, {}), key: checksum(value, key)}
-        new = {name: content for name, content in ((key, value), (_CHECKSUMS, checksums)) if name not in notes}
-        rows = [{"study_id": self._study_id, "key": k, "value_json": json.dumps(v)} for k, v in new.items()]
-        with self._writing(len(new), value if key == "id" else None) as connection:
-            for name, content in ((key, value), (_CHECKSUMS, checksums)):
-                if name in notes:
-                    there = (_NOTES.c.study_id == self._study_id) & (_NOTES.c.key == name)
-                    connection.execute(update(_NOTES).where(there).values(value_json=json.dumps(content)))
-            if rows:
-                connection.execute(insert(_NOTES), rows)
-
-    def rename(self, name: str) -> None:
-        """Give the study another name."""
-        here = _STUDIES.c.study_id == self._study_id
-        with self._writing(0) as connection:
-            connection.execute(update(_STUDIES).where(here).values(study_name=name))
+        with self._writing(key not in self._notes(), value if key == "id" else None):
+            self._storage.set_study_user_attr(self._study_id, key, value)
 
     def noted(self, key: str) -> Any:
-        """Return a user attribute of the study; None when there is none of that name.
+        """Return a user attribute of the study; None when there is none of that name."""
+        return self._notes().get(key)
 
-        Raises:
-            ChecksumError: it is not what was written.
-        """
+    def mark(self) -> Mark:
+        """Return how far the study had come when it was read: its trials, and the attributes of both."""
         notes = self._notes()
-        _refuse_broken_note(notes, key)
-        return notes.get(key)
-
-    def _notes(self) -> dict[str, Any]:
-        notes: dict[str, Any] = self._storage.get_study_user_attrs(self._study_id)
-        return notes
+        return Mark(notes.get("id", ""), self._num_read + len(notes))
 
     def dispose(self) -> None:
         """Close the connection."""
         if self.guard is not None:
             self.guard.end()
         self._storage.remove_session()
-        self._engine.dispose()
+        self._storage.engine.dispose()
 
-    def num_rows(self) -> int:
-        """Return how many rows the study has: trials, and attributes of trials and of the study."""
-        of_study = _TRIALS.c.study_id == self._study_id
-        trials = select(func.count()).select_from(_TRIALS).where(of_study)
-        attributes = select(func.count()).select_from(_ATTRIBUTES).join(_TRIALS).where(of_study)
-        with self._engine.connect() as connection:
-            counted = [connection.execute(query).scalar_one() for query in (trials, attributes)]
-        return sum(counted) + len(self._notes())
+    def _point(self, trial: FrozenTrial) -> Point:
+        return {key: trial.params[key] for key in self._keys if key in trial.params}
+
+    def _notes(self) -> dict[str, Any]:
+        notes: dict[str, Any] = self._storage.get_study_user_attrs(self._study_id)
+        return notes
+
+    def _id(self, number: int) -> int:
+        if number not in self._ids:
+            self._ids[number] = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+        return self._ids[number]
 
     @contextmanager
-    def _writing(self, rows: int, study_id: str | None = None) -> Iterator[Connection]:
-        """Give a connection whose writes, so many new rows, are there together or not at all; then tell the guard."""
-        with (
-            machine_faults("record: cannot be written", Path(self._engine.url.database or ".")),
-            self._engine.begin() as connection,
-        ):
-            yield connection
+    def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
+        """Name the machine's faults in a write of so many new rows; then tell the guard."""
+        with machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")):
+            yield
         if self.guard is not None:
             self.guard.written(rows, study_id)
 
-    def _with_checksums(self, trial_id: int, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        number = self._numbers[trial_id]
-        return {name: with_checksum(value, f"trial {number}: {name}") for name, value in attributes.items()}
 
-    def _parameter(self, trial_id: int, key: str, value: Any) -> dict[str, Any]:
-        return {
-            "trial_id": trial_id,
-            "param_name": key,
-            "param_value": _internal(self._distributions[key], value),
-            "distribution_json": self._json[key],
-        }
+class _PublicCalls:
+    """Writes trials by Optuna's public calls.
 
-
-def _internal(kind: BaseDistribution, value: Any) -> float:
-    if isinstance(kind, CategoricalDistribution):
-        # Optuna's own look-up takes false for 0 and true for 1.
-        return next(
-            i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
-        )
-    return kind.to_internal_repr(value)
-
-
-def _checked(
-    number: int, point: Point, state: State, score: float | None, attributes: Mapping[str, Any], is_old: bool
-) -> dict[str, Any]:
-    """Return a trial's attributes without their checksums; raise ChecksumError where one is broken.
-
-    A trial that an earlier version began has checksums only on what was added since, if on anything.
+    Each is a transaction of its own: a driver that dies between the last outcome and the state leaves a trial that
+    Optuna calls running; read here, it has all of its outcomes and is finished. Where choices hold both 1 and true, or
+    0 and false, Optuna stores the first of them.
     """
-    plain = {name: value for name, value in attributes.items() if name not in (CHECKSUM, _END)}
-    opening = {name: value for name, value in plain.items() if not isinstance(value, dict)}
-    if not is_old and attributes.get(CHECKSUM) != checksum(opening, number, point_key(point)):
-        raise ChecksumError(f"trial {number} is not what was written")
-    has_end = _END in attributes or (state != "running" and not is_old)
-    if has_end and attributes.get(_END) != checksum([state, score], number):
-        raise ChecksumError(f"trial {number}: its end is not what was written")
-    outcomes = {name: value for name, value in plain.items() if name not in opening}
-    return opening | {
-        name: value if is_old and CHECKSUM not in value else checked(value, f"trial {number}: {name}")
-        for name, value in outcomes.items()
-    }
 
+    def __init__(self, storage: RDBStorage, study_id: int, distributions: Mapping[str, BaseDistribution]) -> None:
+        self._storage = storage
+        self._study_id = study_id
+        self._distributions = distributions
 
-def _refuse_broken_note(notes: Mapping[str, Any], key: str) -> None:
-    checksums = notes.get(_CHECKSUMS, {})
-    if not isinstance(checksums, dict):
-        raise ChecksumError("the checksums of its notes are gone")
-    if key in checksums and (key not in notes or checksums[key] != checksum(notes[key], key)):
-        raise ChecksumError(f"the note '{key}' is not what was written")
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
+        """Write a RUNNING trial; return Optuna's id of it."""
+        kinds = {key: self._distributions[key] for key in point}
+        trial = create_trial(
+            state=TrialState.RUNNING, params=dict(point), distributions=kinds, user_attrs=dict(attributes)
+        )
+        trial_id = self._storage.create_new_trial(self._study_id, trial)
+        given = self._storage.get_trial_number_from_id(trial_id)
+        assert given == number, f"trial {number} is {given} in the storage, which somebody else writes too"
+        return trial_id
 
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """Write user attributes of a trial."""
+        for key, value in attributes.items():
+            self._storage.set_trial_user_attr(trial_id, key, value)
 
-def _attributes(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()]
-
-
-def _now() -> datetime.datetime:
-    """Return the time as Optuna stores it: UTC, without a zone."""
-    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> None:
+        """Write the last user attributes, then score and final state."""
+        self.add(trial_id, attributes)
+        self._storage.set_trial_state_values(trial_id, state, None if score is None else [score])

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -10,7 +11,7 @@ from optuna.storages import RDBStorage
 from sqlalchemy import event
 
 from hpo.config.sealing import hidden
-from hpo.engine.record.address import open_storage, sqlite_path
+from hpo.engine.record.address import open_storage, sqlite_path, sqlite_url
 from hpo.engine.record.guard import (
     DamagedRecordError,
     Guard,
@@ -20,6 +21,7 @@ from hpo.engine.record.guard import (
     may_be_written,
     refuse_damaged_file,
 )
+from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.record import Record
 from hpo.engine.record.rows import OptunaRows
 from hpo.engine.space.space import Space
@@ -87,7 +89,6 @@ def read_rows(rows: OptunaRows, metric: str, direction: Direction, layout: TaskL
         DamagedRecordError: they are not those that were written.
     """
     with damage_named(rows):
-        rows.refuse_broken_notes()
         return Record(rows, metric, direction, layout)
 
 
@@ -101,6 +102,18 @@ def damage_named(rows: OptunaRows) -> Iterator[None]:
         if _is_locked(error):
             raise StudyError(f"record: {rows.address} is locked by another process; end that first") from error
         raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
+
+
+def copy_record(path: Path, target: Path, name: str, other: str) -> None:
+    """Copy a study's file, while nobody writes it, and give the study there another name."""
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+        is_renamed = rename_study(copy, name, other)
+    if not is_renamed:
+        # By Optuna's public call, which takes milliseconds a trial.
+        target.unlink()
+        addresses = {"from_storage": sqlite_url(path), "to_storage": sqlite_url(target)}
+        optuna.copy_study(from_study_name=name, to_study_name=other, **addresses)
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:

@@ -69,9 +69,9 @@ def _why_no_score(returned: Mapping[Any, Any], metric: str) -> str:
 
 
 def cleaned(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an outcome as a record holds them, less what an earlier version let pass."""
+    """Return the fields of an outcome as a record holds them, less what an earlier version let pass or added."""
     return {
-        **outcome,
+        **{name: value for name, value in outcome.items() if name != "checksum"},
         "metrics": numbers(outcome["metrics"]),
         "curve": [numbers(point) for point in outcome["curve"] if isinstance(point, Mapping)],
         "seconds": seconds(outcome["seconds"]) or 0.0,

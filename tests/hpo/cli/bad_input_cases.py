@@ -45,9 +45,7 @@ def table(content, *words, options=(), name="table.csv"):
 
 ALIGNED = ["data.format=aligned", "data.path=p", "data.source_ending=.de", "data.target_ending=.en"]
 LM = ["data=language_modelling", "model=decoder", "study.metric=loss", "data.path=text.txt"]
-LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(6)
-)
+LAUGHS = "a: &a [x, x]\nb: &b [*a, *a]\n"
 
 COMMAND_LINE = {
     "unknown key": (["model.num_layer=3"], ("model.num_layer", "did you mean 'model.num_layers'?")),
@@ -87,8 +85,7 @@ YAML = {
     "nothing in it": whole("", "mapping at the top", "nothing"),
     "two documents": whole("a: 1\n---\nb: 2\n", "whole.yaml:2:1", "another document"),
     "a key that is no text": whole("a: {1: x}\n", "whole.yaml:1:5", "put it in quotes"),
-    "billion laughs": whole(LAUGHS, "aliases stand for more than"),
-    "a value inside itself": whole("a: &a [*a]\n", "whole.yaml:1:8", "stands inside of what it names"),
+    "billion laughs": whole(LAUGHS, "whole.yaml:2:8", "is an alias"),
     "deep nesting": whole("a: " + "[" * 10_000, "nested more than 60 levels"),
     "a number without end": whole("a: 1" + "0" * 10_000, "whole.yaml", "digits"),
     "a folder": (["--config", "my"], ("--config", "directory"), {"my/x": ""}),
@@ -97,7 +94,7 @@ YAML = {
     "an object in a group": own("a: !!python/object/apply:os.mkdir [x]\n", "own.yaml:4:4", "no objects"),
     "a path object in a group": own("a: !!python/object/apply:pathlib.Path [x]\n", "own.yaml:4:4", "pathlib.Path"),
     "Latin-1 in a group": own("name: café\n".encode("latin-1"), "own.yaml:4:10", "UTF-8"),
-    "laughs in a group": own(LAUGHS, "aliases stand for more than"),
+    "laughs in a group": own(LAUGHS, "own.yaml:5:8", "is an alias"),
     "a group that names itself": (OWN, ("names itself",), {"my/study/own.yaml": "defaults:\n  - own\n"}),
     "a default that is not there": (OWN, ("study", "'nothing'"), {"my/study/own.yaml": "defaults:\n  - nothing\n"}),
     "a class path": (

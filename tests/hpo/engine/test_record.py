@@ -1,16 +1,15 @@
 """The record: what Optuna reads of it, and that nothing is written twice."""
 
-import json
 import math
-import sqlite3
 
 import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
+from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.recovery import continue_record
-from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, create_record, open_record
+from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, copy_record, create_record, open_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
@@ -153,26 +152,56 @@ def test_an_address_with_options_is_opened_again(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 
-def test_a_record_of_an_earlier_version_has_no_checksums_and_goes_on(tmp_path):
-    record = make(tmp_path)
-    record.open_trial(0, Proposal(POINT))
-    record.add_outcome(0, 0, Outcome({"score": 1.0}))
-    record.open_trial(0, Proposal(POINT))
+def test_the_checksums_of_an_earlier_version_are_not_looked_at(tmp_path):
+    record = make(tmp_path, num_folds=2)
+    old = Outcome({"score": 1.0}).to_dict() | {"checksum": "0123456789abcdef"}
+    record.note("checksums", {"imports": "0123456789abcdef"})
+    record._rows.open(0, POINT, {"round": 0, "checksum": "0123456789abcdef"})
+    record._rows.add(0, {"fold_0": old})
     record.close()
-    with sqlite3.connect(tmp_path / "study.db") as database:
-        database.execute("DELETE FROM trial_user_attributes WHERE key LIKE 'checksum%'")
-        rows = database.execute("SELECT trial_user_attribute_id, value_json FROM trial_user_attributes").fetchall()
-        for key, text in rows:
-            value = json.loads(text)
-            if isinstance(value, dict):
-                value.pop("checksum")
-                statement = "UPDATE trial_user_attributes SET value_json = ? WHERE trial_user_attribute_id = ?"
-                database.execute(statement, (json.dumps(value), key))
-    for _ in range(2):
-        record = reopened(tmp_path)
-        number = record.open_trial(1, Proposal(POINT)).number
-        # The trial that the earlier version began is finished by this one.
-        record.add_outcome(1, 0, Outcome({"score": 2.0}))
-        record.add_outcome(number, 0, Outcome({"score": 3.0}))
-        record.close()
-    assert [trial.score for trial in reopened(tmp_path).trials()] == [1.0, 2.0, 3.0, 3.0]
+    record = reopened(tmp_path, num_folds=2)
+    record.add_outcome(0, 1, Outcome({"score": 2.0}))
+    record.close()
+    (trial,) = reopened(tmp_path, num_folds=2).trials()
+    assert (trial.score, trial.outcomes[0].metrics) == (1.5, {"score": 1.0})
+
+
+def written(folder):
+    """Return what a record holds, and what Optuna reads of it, after a few steps and a reopening."""
+    record = make(folder, num_folds=2)
+    record.note("id", "its own")
+    for layers in (1, 2, 3):
+        record.open_trial(0, Proposal({**POINT, "layers": layers}))
+        record.add_outcome(layers - 1, 0, Outcome({"score": layers / 7}))
+    record.add_outcome(0, 1, Outcome({"score": 0.5}))
+    record.add_outcome(1, 1, Outcome(error="no luck"))
+    record.close()
+    record = reopened(folder, num_folds=2)
+    record.stop(2)
+    record.note("id", "another")
+    found = record.trials(), record.noted("id"), record._rows.mark()
+    record.close()
+    study = optuna.load_study(study_name="s", storage=sqlite_url(folder / "study.db"))
+    return found, [(t.number, t.state, t.value, t.params, t.distributions, t.user_attrs) for t in study.trials]
+
+
+def test_without_optunas_tables_its_public_calls_write_the_same(tmp_path, monkeypatch):
+    for name in ("tables", "calls"):
+        (tmp_path / name).mkdir()
+    by_tables = written(tmp_path / "tables")
+    monkeypatch.setitem(optuna_tables._COLUMNS, "trials", {"a column of another version"})
+    assert written(tmp_path / "calls") == by_tables
+    monkeypatch.setitem(optuna_tables._COLUMNS, "a table of another version", set())
+    record = reopened(tmp_path / "calls", num_folds=2)
+    assert type(record._rows._calls).__name__ == "_PublicCalls"
+    record.close()
+
+
+def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
+    written(tmp_path)
+    copies = tmp_path / "copies"
+    for form in ("known", "other"):
+        (copies / form).mkdir(parents=True)
+        copy_record(tmp_path / "study.db", copies / form / "study.db", "s", "named")
+        monkeypatch.setattr("hpo.engine.record.storage.rename_study", lambda *_: False)
+    assert reopened(copies / "other", 2, "named").trials() == reopened(copies / "known", 2, "named").trials()

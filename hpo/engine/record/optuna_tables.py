@@ -1,0 +1,123 @@
+"""Writes trials straight into Optuna's tables, each step in one transaction: the one file that knows their form.
+
+What it buys: a trial of six hyperparameters and one task takes 0.9 ms of the processor, against 13 ms by Optuna's
+public calls, which read the study again for every parameter (on a busy machine 2.1 against 27 ms by the clock;
+benchmarks/dispatch.md). The tables are found in the storage itself; a test compares what `optuna.load_study` makes of
+these rows with what it makes of its own. Where a table or a column is not there, `Tables.found` returns None, and
+`hpo.engine.record.rows` writes by the public calls.
+"""
+
+import datetime
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, Self
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
+from optuna.trial import TrialState
+from sqlalchemy import Engine, MetaData, Table, case, insert, literal, update
+from sqlalchemy.exc import InvalidRequestError
+
+from hpo.engine.space.space import Point
+
+_COLUMNS = {
+    "trials": {"trial_id", "study_id", "number", "state", "datetime_start", "datetime_complete"},
+    "trial_params": {"trial_id", "param_name", "param_value", "distribution_json"},
+    "trial_user_attributes": {"trial_id", "key", "value_json"},
+    "trial_values": {"trial_id", "objective", "value", "value_type"},
+}
+
+
+class Tables:
+    """The tables of a storage, for the trials of one study."""
+
+    def __init__(
+        self, engine: Engine, tables: Mapping[str, Table], study_id: int, distributions: Mapping[str, BaseDistribution]
+    ) -> None:
+        self._engine = engine
+        self._trials, self._params, self._attributes, self._values = (tables[name] for name in _COLUMNS)
+        self._study_id = study_id
+        self._distributions = distributions
+        self._json = {key: distribution_to_json(kind) for key, kind in distributions.items()}
+
+    @classmethod
+    def found(cls, engine: Engine, study_id: int, distributions: Mapping[str, BaseDistribution]) -> Self | None:
+        """Return the tables of this storage; None where they have another form."""
+        known = MetaData()
+        try:
+            known.reflect(engine, only=list(_COLUMNS))
+        except InvalidRequestError:
+            return None  # One of them is not there.
+        if any(not columns <= set(known.tables[name].columns.keys()) for name, columns in _COLUMNS.items()):
+            return None
+        return cls(engine, known.tables, study_id, distributions)
+
+    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
+        """Write a RUNNING trial with its parameters and user attributes; return Optuna's id of it."""
+        start = {
+            "study_id": self._study_id,
+            "number": number,
+            "state": TrialState.RUNNING.name,
+            "datetime_start": _now(),
+        }
+        with self._engine.begin() as connection:
+            key = connection.execute(insert(self._trials).values(start)).inserted_primary_key
+            assert key is not None
+            trial_id = int(key[0])
+            connection.execute(insert(self._params), [self._parameter(trial_id, *item) for item in point.items()])
+            connection.execute(insert(self._attributes), _rows(trial_id, attributes))
+        return trial_id
+
+    def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
+        """Write user attributes of a trial."""
+        with self._engine.begin() as connection:
+            connection.execute(insert(self._attributes), _rows(trial_id, attributes))
+
+    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> None:
+        """Write the last user attributes and, with them or not at all, the trial's score and final state."""
+        with self._engine.begin() as connection:
+            if attributes:
+                connection.execute(insert(self._attributes), _rows(trial_id, attributes))
+            if score is not None:
+                row = {"trial_id": trial_id, "objective": 0, "value": score, "value_type": "FINITE"}
+                connection.execute(insert(self._values).values(row))
+            # A clock that was set back since makes no trial end before it began.
+            now, began = literal(_now()), self._trials.c.datetime_start
+            values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
+            connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
+
+    def _parameter(self, trial_id: int, key: str, value: Any) -> dict[str, Any]:
+        return {
+            "trial_id": trial_id,
+            "param_name": key,
+            "param_value": _internal(self._distributions[key], value),
+            "distribution_json": self._json[key],
+        }
+
+
+def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
+    """Give a study in a file of SQLite another name; return False where its tables have another form."""
+    try:
+        with file:
+            file.execute("UPDATE studies SET study_name = ? WHERE study_name = ?", (other, name))
+    except sqlite3.OperationalError:
+        return False
+    return True
+
+
+def _internal(kind: BaseDistribution, value: Any) -> float:
+    if isinstance(kind, CategoricalDistribution):
+        # Optuna's own look-up takes false for 0 and true for 1.
+        return next(
+            i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
+        )
+    return kind.to_internal_repr(value)
+
+
+def _rows(trial_id: int, attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"trial_id": trial_id, "key": key, "value_json": json.dumps(value)} for key, value in attributes.items()]
+
+
+def _now() -> datetime.datetime:
+    """Return the time as Optuna stores it: UTC, without a zone."""
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
