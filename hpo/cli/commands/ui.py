@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpo.cli.arguments import make_parser
 from hpo.errors import TrackError
+from hpo.modules import python
 
 _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db
@@ -176,7 +177,7 @@ def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> 
     if not in_browser or not has_screen:
         return
     # Through a shell that leaves it alone, so that the server, which takes this process's place, has no child to mind.
-    opener = [sys.executable, "-m", "hpo.cli.ui.browser", address, *map(str, waits_for or ())]
+    opener = python("hpo.cli.ui.browser", address, *map(str, waits_for or ()))
     subprocess.run(["sh", "-c", '"$@" >/dev/null 2>&1 &', "sh", *opener], check=False)
 
 
@@ -193,5 +194,5 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     }
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
         environment.pop(loosening, None)
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1"]
+    command = python("mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1")
     return command, environment

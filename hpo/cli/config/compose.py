@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
@@ -19,6 +19,7 @@ from hpo.cli.config.interpolation import resolved
 from hpo.config.documents import read_yaml
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.sealing import hidden_argument
+from hpo.config.shipped import shipped_dir
 from hpo.errors import ConfigError, nearest
 
 # Beyond everything that is written on a command line: Hydra's parser takes seconds for long or deep ones.
@@ -36,7 +37,7 @@ def compose_config(
     """Return the resolved configuration as a plain tree.
 
     Args:
-        name: the primary configuration, `search` or `train`, in the package `conf`.
+        name: the primary configuration, `search` or `train`, in the folder conf.
         overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`.
         config_dir: a folder with groups of the user's own, besides those of `conf`.
         config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed.
@@ -108,7 +109,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
             raise ConfigError(f"--config-dir: there is no folder {config_dir}")
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
-    with initialize_config_module("conf", version_base="1.3", job_name="hpo"):
+    with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
         groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
         try:
             base = compose(name, overrides=search_path)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch import ray_worker
 from hpo.engine.dispatch.protocol import Report, report_of
 from hpo.engine.dispatch.ray_cluster import RayCluster
-from hpo.engine.dispatch.ray_worker import RayWorker
 from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome, Task
 from hpo.errors import DispatchError, MachineError
+from hpo.modules import is_root
 
 # How long tasks wait for a worker where none can be started, as when all nodes but the driver's are lost.
 _NO_WORKER_SECONDS = 300.0
@@ -77,7 +78,8 @@ class RayDispatcher:
             num_gpus=settings.gpus_per_worker,
             max_restarts=0,
             runtime_env=environment,
-        )(RayWorker)
+        )(ray_worker.RayWorker)
+        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]
         self._waiting: deque[_Run] = deque()
         self._idle: deque[Any] = deque()
         self._runs: dict[Any, _Run] = {}
@@ -120,7 +122,7 @@ class RayDispatcher:
         self._cluster.close()
 
     def _start_worker(self) -> None:
-        actor = self._actor_type.remote(self._import_from)
+        actor = self._actor_type.remote(self._import_from, is_root(self._import_from or "."))
         self._starting[actor.start.remote()] = actor
 
     def _take_on(self, answer: Any) -> None:
