@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
+from hpo.cli.program import is_ours
 from hpo.errors import TrackError
 from hpo.modules import python
 
@@ -28,7 +29,7 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Replace this process by the server."""
+    """Replace this process by the server; where it is another program's, run the server beside it until it ends."""
     given = _parse(arguments)
     _refuse_exposure(given)
     if given.optuna:
@@ -51,6 +52,8 @@ def run(arguments: Sequence[str]) -> int:
     if not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
     command, environment = _server(uri, given)
+    if not is_ours():
+        return subprocess.run(command, env=environment, check=False).returncode
     # Under this process's number: whoever ends it ends the server.
     return os.execve(command[0], command, environment)
 
