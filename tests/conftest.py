@@ -31,6 +31,16 @@ settings.register_profile("quick", deadline=None)
 settings.load_profile("quick")
 
 
+def pytest_collection_modifyitems(items):
+    """Make every warning inside a test an error, unless the test says otherwise.
+
+    Here and not by `filterwarnings` in pyproject.toml, which holds for pytest and its plugins as well.
+    """
+    for item in items:
+        # In front: what stands behind it is applied later, and wins.
+        item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+
+
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path, monkeypatch):
     """Run the test in an empty directory, so that `runs/` and `mlflow.db` are its own."""

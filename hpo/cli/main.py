@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
+from hpo.cli.program import is_ours, process_is_ours
 from hpo.errors import HpoError, Interruption
 
 COMMANDS = {
@@ -53,8 +54,23 @@ exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run a command line and return its exit code.
+
+    Args:
+        arguments: the command line, given by another program, whose process is never ended here; None = that of this
+            process, which is `hpo` itself and ends at once where it is told to twice.
+
+    Raises:
+        KeyboardInterrupt: an Interruption as a rule: a signal came while it ran for another program.
+    """
+    if arguments is None:
+        with process_is_ours():
+            return _main(sys.argv[1:])
+    return _main(arguments)
+
+
+def _main(arguments: Sequence[str]) -> int:
+    given = list(arguments)
     before = os.umask(0o077)
     os.umask(0o077 if given and given[0] in _PRIVATE else before)
     # A terminal need not know every sign of a name.
@@ -156,6 +172,8 @@ def _run(given: list[str]) -> int:
             raise
         return _fault(str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
+        if not is_ours():
+            raise
         return 128 + getattr(interrupt, "number", signal.SIGINT)
     except BrokenPipeError:
         raise

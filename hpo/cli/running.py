@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from hpo.cli.program import is_ours, leave
 from hpo.cli.progress import Progress
-from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
+from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.config.keys import flatten
 from hpo.engine.dispatch import make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
@@ -28,7 +29,13 @@ _MUCH_IDLE = 0.4
 
 
 def run_to_the_end(study: Study) -> int:
-    """Run the study and return the exit code: 0 done, 1 every trial failed; stopped by signal n, end with 128 + n."""
+    """Run the study and return the exit code: 0 done, 1 every trial failed.
+
+    Stopped by signal n the command's own process ends with 128 + n.
+
+    Raises:
+        Stopped: by a signal, in the process of another program.
+    """
     refuse_bad_uri(study.config)
     stopping = Stopping()
     try:
@@ -39,6 +46,8 @@ def run_to_the_end(study: Study) -> int:
         raise MachineError(f"{error}; put that right, then go on with {again}") from error
     except Stopped as stopped:
         sys.stderr.write(stopping.last_words())
+        if not is_ours():
+            raise
         # Everything is closed. Threads that are left, of Ray's start or of an objective, must not hold the process.
         leave(128 + stopped.number)
     _conclude(study, result)

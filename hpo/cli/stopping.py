@@ -6,10 +6,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn, Self
+from typing import Self
 
+from hpo.cli.program import is_ours
 from hpo.engine.dispatch import Dispatcher, Report
 from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
@@ -32,7 +33,8 @@ class Stopping:
     The first signal raises Stopped where nothing can be lost by it: when `check` is called next, and while an objective
     runs in this process (`raising`); anywhere else an exception could leave an import or a transaction half done. The
     second one ends the process on the spot, and so does the first after some seconds; both also while Python itself
-    is deaf in C code.
+    is deaf in C code. In the process of another program, such as a notebook, the second one raises Stopped wherever it
+    comes, and nothing ends the process.
 
     Attributes:
         number: the first signal; None while there was none.
@@ -44,6 +46,7 @@ class Stopping:
         self.last_words: Callable[[], str] = lambda: "\nstopped before anything was begun\n"
         self._patience = _PATIENCE_BEFORE_SECONDS
         self._may_raise = False
+        self._may_end = is_ours()
         self._is_over = threading.Event()
 
     def __enter__(self) -> Self:
@@ -95,10 +98,10 @@ class Stopping:
             raise Stopped(self.number)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self.number is None:
-            self.number = number
-            if self._may_raise:
-                raise Stopped(number)
+        is_second = self.number is not None
+        self.number = self.number or number
+        if self._may_raise if not is_second else not self._may_end:
+            raise Stopped(self.number)
 
     def _watch(self) -> None:
         """Count the signals, and the seconds since the first one."""
@@ -111,6 +114,8 @@ class Stopping:
             if first is None and numbers:
                 first, since = numbers.pop(0), time.monotonic()
                 _say(f"\n{signal.Signals(first).name}: stopping; a second signal stops at once\n")
+            if not self._may_end:
+                continue
             if first is not None and (numbers or time.monotonic() - since > self._patience):
                 _say(self.last_words())
                 os._exit(128 + first)
@@ -163,15 +168,6 @@ class StoppableDispatcher:
     def close(self) -> None:
         """Close the dispatcher."""
         self._dispatcher.close()
-
-
-def leave(code: int) -> NoReturn:
-    """End the process with this exit code, without waiting for any thread."""
-    # A reader that is gone is no reason to stay.
-    with suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
 
 
 def _say(text: str) -> None:

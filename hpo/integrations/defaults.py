@@ -1,12 +1,12 @@
 """A strategy in one call, with the settings of conf/strategy where none are given."""
 
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from hpo.config.shipped import shipped_dir
 from hpo.config.study_config import explain
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import STRATEGIES, Strategy, make_strategy
@@ -30,7 +30,7 @@ def default_strategy(
     """
     defaults: dict[str, Any] = {"name": name}
     if name in STRATEGIES:
-        text = (resources.files("conf") / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")
+        text = (shipped_dir() / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")
         defaults = yaml.safe_load(text)
     try:
         return make_strategy({**defaults, **(settings or {})}, space_from_dict(space), seed)

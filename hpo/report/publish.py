@@ -1,10 +1,11 @@
 """Publishes a study: the files from which others read, reproduce and replay it, and nothing else."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.errors import StudyError
-from hpo.study.folder import refuse_link
+from hpo.study.folder import StudyFolder, refuse_link
 from hpo.study.study import Study
 
 STUDIES = Path("studies")
@@ -28,32 +29,30 @@ def publish(study: Study) -> list[Path]:
     Raises:
         StudyError: when the study's own folder is the published one, or a link lies in its place.
     """
-    target = STUDIES / study.config.study.name
+    return _copied(study.folder.path, study.config.study.name, _FILES)
+
+
+def publish_comparison(folder: Path, name: str) -> list[Path]:
+    """Copy what others need of a comparison into `studies/<name>/`, as `publish` does: all but the page of 5 MB."""
+    return _copied(folder, name, _PUBLISHED)
+
+
+def _copied(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
+    target = STUDIES / name
     refuse_link(target)
-    if target.resolve() == study.folder.path.resolve():
+    StudyFolder(folder).refuse_links()
+    if target.resolve() == folder.resolve():
         raise StudyError(f"--publish: {target} is the study's own folder; publish from runs/")
     target.mkdir(parents=True, exist_ok=True)
     # What is published is for others, unlike the state in runs/.
-    for folder in (STUDIES, target):
-        folder.chmod(0o755)
+    for place in (STUDIES, target):
+        place.chmod(0o755)
     published = []
-    for name in _FILES:
-        (target / name).unlink(missing_ok=True)
-        if (study.folder.path / name).exists():
-            shutil.copyfile(study.folder.path / name, target / name)
-            (target / name).chmod(0o644)
-            published.append(target / name)
-    return published
-
-
-def publish_comparison(folder: Path, name: str) -> tuple[Path, ...]:
-    """Copy what others need into `studies/<name>/` and return where it lies: all but the page of 5 MB.
-
-    An older publication of the same name is replaced.
-    """
-    target = Path("studies") / name
-    target.mkdir(parents=True, exist_ok=True)
-    found = [folder / file for file in _PUBLISHED if (folder / file).exists()]
-    for file in _PUBLISHED:
+    for file in files:
+        # A link in its place would lead the copy elsewhere.
         (target / file).unlink(missing_ok=True)
-    return tuple(Path(shutil.copyfile(path, target / path.name)) for path in found)
+        if (folder / file).exists():
+            shutil.copyfile(folder / file, target / file)
+            (target / file).chmod(0o644)
+            published.append(target / file)
+    return published

@@ -4,18 +4,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import add_model, make_parser
+from hpo.cli.given_texts import add_texts, one_text_of
 
 _EXAMPLES = """\
-  hpo attention reviews --input "not a good film"
-  hpo attention reviews --input "not a good film" --output heads.html
-  hpo attention german --input "ein Hund" --target "a dog" --output heads.png"""
+  hpo attention reviews --text "not a good film"
+  hpo attention reviews --text "not a good film" --output heads.html
+  head -n 1 new_reviews.txt | hpo attention reviews --input -
+  hpo attention german --text "ein Hund" --target "a dog" --output heads.png"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("attention", __doc__, _EXAMPLES)
     add_model(parser)
-    parser.add_argument("--input", required=True, metavar="TEXT", help="what the model reads")
+    add_texts(parser, "a file of one line, which the model reads")
     parser.add_argument("--target", metavar="TEXT", help="what a decoder reads; left out, what it predicts")
     parser.add_argument(
         "--output",
@@ -34,9 +36,10 @@ def run(arguments: Sequence[str]) -> int:
     if ending not in (".png", ".html"):
         raise DataError(f"--output: must end in .png or .html, given '{given.output}'")
     refuse_bad_output(given.output)
-    maps = find_model(given.model).attention(given.input, given.target)
+    text = one_text_of(given)
+    maps = find_model(given.model).attention(text, given.target)
     if ending == ".html":
-        write_output(given.output, attention_html(maps, given.input))
+        write_output(given.output, attention_html(maps, text))
     else:
         try:
             write_attention_png(given.output, maps)

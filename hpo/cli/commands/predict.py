@@ -3,17 +3,18 @@
 One input a line, one result a line, in the same order. A line break inside a result is written as \\n.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import add_model, make_parser
+from hpo.cli.given_texts import add_texts, texts_of
 
 _EXAMPLES = """\
+  hpo predict reviews --text "not a good film"
   hpo predict reviews --input new_reviews.txt --output labels.txt
   echo "not a good film" | hpo predict reviews --input -
   hpo predict runs/reviews/checkpoints/trial_0003 --input new_reviews.txt
-  echo "ROMEO:" | hpo predict plays --input - --temperature 0.8 --top-k 40 --max-tokens 300"""
+  hpo predict plays --text "ROMEO:" --temperature 0.8 --top-k 40 --max-tokens 300"""
 
 _OPTIONS = {
     "temperature": (float, "X", "below 1 bolder, above 1 more even, 0 always the likeliest token"),
@@ -28,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("predict", __doc__, _EXAMPLES)
     add_model(parser)
-    parser.add_argument("--input", required=True, metavar="FILE", help="one input a line; - is standard input")
+    add_texts(parser, "one input a line")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where the results go instead of standard output")
     sampling = parser.add_argument_group("for language models")
     for name, (kind, letter, what) in _OPTIONS.items():
@@ -39,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if given.output is not None:
         refuse_bad_output(given.output)
-    inputs = _lines(given.input)
+    inputs = texts_of(given)
     options = {name: value for name in _OPTIONS if (value := getattr(given, name)) is not None}
     results = find_model(given.model).predict(inputs, options)
     text = "".join(result.replace("\n", "\\n") + "\n" for result in results)
@@ -48,19 +49,3 @@ def run(arguments: Sequence[str]) -> int:
     else:
         write_output(given.output, text)
     return 0
-
-
-def _lines(source: str) -> list[str]:
-    from hpo.errors import DataError
-
-    name = "standard input" if source == "-" else source
-    try:
-        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        text = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
-    except OSError as error:
-        raise DataError(f"--input: {name}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
-    if not text:
-        raise DataError(f"--input: {name}: is empty; must hold one input a line")
-    return text.split("\n")

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4
+  hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
   hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
   hpo resume digits --allow-changes          although code, data or configuration changed; the report says what"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track.uri=..."
+    what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track=none, dispatch=local"
     parser = make_parser("resume", __doc__, _EXAMPLES)
     add_study(parser)
     add_overrides(parser, what)

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
+from hpo.cli.program import is_ours
 from hpo.errors import TrackError
+from hpo.modules import python
 
 _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db
@@ -27,7 +29,7 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Replace this process by the server."""
+    """Replace this process by the server; where it is another program's, run the server beside it until it ends."""
     given = _parse(arguments)
     _refuse_exposure(given)
     if given.optuna:
@@ -50,6 +52,8 @@ def run(arguments: Sequence[str]) -> int:
     if not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
     command, environment = _server(uri, given)
+    if not is_ours():
+        return subprocess.run(command, env=environment, check=False).returncode
     # Under this process's number: whoever ends it ends the server.
     return os.execve(command[0], command, environment)
 
@@ -176,7 +180,7 @@ def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> 
     if not in_browser or not has_screen:
         return
     # Through a shell that leaves it alone, so that the server, which takes this process's place, has no child to mind.
-    opener = [sys.executable, "-m", "hpo.cli.ui.browser", address, *map(str, waits_for or ())]
+    opener = python("hpo.cli.ui.browser", address, *map(str, waits_for or ()))
     subprocess.run(["sh", "-c", '"$@" >/dev/null 2>&1 &', "sh", *opener], check=False)
 
 
@@ -193,5 +197,5 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     }
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
         environment.pop(loosening, None)
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1"]
+    command = python("mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1")
     return command, environment

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from hpo.cli.comparing.progress import ComparingProgress
-from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping, leave
+from hpo.cli.program import is_ours, leave
+from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
@@ -53,7 +54,11 @@ def run_comparison(
         optimum: the best score there is; None = look it up where that can be done.
 
     Returns:
-        The exit code: 0 done, 1 every trial of every search failed. Stopped by signal n the process ends with 128 + n.
+        The exit code: 0 done, 1 every trial of every search failed. Stopped by signal n the command's
+        own process ends with 128 + n.
+
+    Raises:
+        Stopped: by a signal, in the process of another program.
     """
     with ExitStack() as stack:
         # A new one is created after its workers have started, so that a refusal leaves no trace.
@@ -72,6 +77,8 @@ def run_comparison(
                     run_missing(comparison, searches, StoppableDispatcher(dispatcher, stopping), [progress])
             except Stopped as stopped:
                 sys.stderr.write(stopping.last_words())
+                if not is_ours():
+                    raise
                 stack.close()
                 leave(128 + stopped.number)
         found = searches.of(comparison)

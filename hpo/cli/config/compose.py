@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
@@ -19,12 +19,17 @@ from hpo.cli.config.interpolation import resolved
 from hpo.config.documents import read_yaml
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.sealing import hidden_argument
+from hpo.config.shipped import shipped_dir
 from hpo.errors import ConfigError, nearest
 
 # Beyond everything that is written on a command line: Hydra's parser takes seconds for long or deep ones.
 _MAX_OVERRIDE = 20_000
 _MAX_DEPTH = 50
 _SHOWN = 200
+
+# Groups of `hpo search` that decide no trial, so that another choice is possible beside a whole configuration; with the
+# keys that stay: threads change last digits, and `hpo sync` sends later to where the study was shown before.
+_CHOSEN_ANEW: Mapping[str, Sequence[str]] = {"dispatch": ("threads",), "track": ("uri", "experiment"), "report": ()}
 
 # Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
@@ -36,10 +41,11 @@ def compose_config(
     """Return the resolved configuration as a plain tree.
 
     Args:
-        name: the primary configuration, `search` or `train`, in the package `conf`.
+        name: the primary configuration, `search` or `train`, in the folder conf.
         overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`.
         config_dir: a folder with groups of the user's own, besides those of `conf`.
-        config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed.
+        config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed but the
+            groups of `search` that decide no trial, where the overrides choose them.
 
     Raises:
         ConfigError: one line with the override at fault and the nearest name.
@@ -48,7 +54,7 @@ def compose_config(
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]
     if config_file:
-        return _load(config_file, parsed)
+        return _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
     with interruption_later():
         config = _compose(name, others, config_dir)
     for override in of_user:
@@ -108,7 +114,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
             raise ConfigError(f"--config-dir: there is no folder {config_dir}")
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
-    with initialize_config_module("conf", version_base="1.3", job_name="hpo"):
+    with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
         groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
         try:
             base = compose(name, overrides=search_path)
@@ -158,27 +164,45 @@ def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> N
             raise ConfigError(f"{key}: there is no such key{hint}")
 
 
-def _load(path: str, overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return a whole configuration as it stands in the file, with the overrides; nothing in it is interpolated."""
+def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a whole configuration as it stands in the file, with the overrides; nothing in it is interpolated.
+
+    Args:
+        path: the file.
+        overrides: of the command line.
+        anew: the groups that may be chosen, each with the keys that stay as the file has them.
+    """
     tree = read_yaml(Path(path), "--config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], tree)
+    choices = [o for o in overrides if _is_choice(o, tree)]
+    # Groups first, as where all is composed.
+    for override in choices:
+        tree |= _chosen(override, tree, anew)
     for override in overrides:
         if override.is_delete():
             tree = without(tree, override.key_or_group)
-        else:
-            _refuse_choice(override, tree)
+        elif override not in choices:
             tree = replaced(tree, {override.key_or_group: _plain(override.value())})
     return tree
 
 
-def _refuse_choice(override: Override, tree: Mapping[str, Any]) -> None:
-    """Refuse `group=name`: a whole configuration has its groups already."""
+def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
+    """Return whether it is `group=name`."""
+    is_group = isinstance(tree.get(override.key_or_group), Mapping)
+    return is_group and not override.is_delete() and not isinstance(_plain(override.value()), Mapping)
+
+
+def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the section that a choice makes; refuse a group that a whole configuration has once and for all."""
     group, value = override.key_or_group, _plain(override.value())
-    if isinstance(tree.get(group), Mapping) and not isinstance(value, Mapping):
-        hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
-        raise ConfigError(
-            f"{group}: no group can be chosen beside a whole configuration, given {value!r}; change its keys, {hint}"
-        )
+    if group in anew:
+        section = compose_config("search", [_text(override)])[group]
+        return {group: section | {key: tree[group][key] for key in anew[group] if key in tree[group]}}
+    hint = f"such as {group}.name={value}" if "name" in tree[group] and group != "study" else f"{group}.KEY=VALUE"
+    others = f"only {', '.join(anew)} can be; " if anew else ""
+    raise ConfigError(
+        f"{group}: cannot be chosen anew beside a whole configuration, given {value!r}; {others}change its keys, {hint}"
+    )
 
 
 def _metric_name(given: Any) -> str:

@@ -6,13 +6,14 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from hpo.engine.dispatch.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
+from hpo.modules import path_variable, python
 
 # A core dump of a large process takes a while.
 _SECONDS_TO_DIE = 10.0
@@ -49,10 +50,11 @@ class Child:
         their_life, self._life = os.pipe()
         theirs = (their_tasks, their_messages, their_life)
         arguments = [*map(str, theirs), *([self._import_from] if self._import_from else [])]
-        # What this process can import, the child can: Ray adds the driver's folders to the path of its workers.
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        # What this process can import, the child can: Ray adds the driver's folders to the path of its workers. The
+        # working directory comes when the objective is resolved, if that lies there.
+        environment = os.environ | path_variable(self._import_from or str(Path.cwd()))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", TASK_PROCESS, *arguments],
+            python(TASK_PROCESS, *arguments),
             stdin=subprocess.DEVNULL,
             pass_fds=theirs,
             env=environment,

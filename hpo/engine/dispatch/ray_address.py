@@ -68,7 +68,7 @@ def refuse_open_cluster(address: str) -> None:
 def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Call the cluster in a process of its own: the call waits in C code and cannot be given up."""
     return subprocess.run(
-        [sys.executable, "-c", ASK, address],
+        [sys.executable, "-P", "-c", ASK, address],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch import ray_worker
 from hpo.engine.dispatch.dispatcher import Report, report_of
 from hpo.engine.dispatch.ray_cluster import RayCluster
-from hpo.engine.dispatch.ray_worker import RayWorker
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError, MachineError
+from hpo.modules import is_root
 
 # How long tasks wait for a worker where none can be started, as when all nodes but the driver's are lost.
 _NO_WORKER_SECONDS = 300.0
@@ -78,7 +79,8 @@ class RayDispatcher:
             num_gpus=settings.gpus_per_worker,
             max_restarts=0,
             runtime_env=environment,
-        )(RayWorker)
+        )(ray_worker.RayWorker)
+        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]
         self._waiting: deque[_Run] = deque()
         self._idle: deque[Any] = deque()
         self._runs: dict[Any, _Run] = {}
@@ -121,7 +123,7 @@ class RayDispatcher:
         self._cluster.close()
 
     def _start_worker(self) -> None:
-        actor = self._actor_type.remote(self._import_from)
+        actor = self._actor_type.remote(self._import_from, is_root(self._import_from or "."))
         self._starting[actor.start.remote()] = actor
 
     def _take_on(self, answer: Any) -> None:
@@ -144,7 +146,7 @@ class RayDispatcher:
             run.attempt += 1
             run.actor = self._idle.popleft()
             run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
-            run.stream = run.actor.run.options(num_returns="streaming").remote(run.task.payload, run.call)
+            run.stream = run.actor.run.options(num_returns="streaming").remote(run.task.payload.to_dict(), run.call)
             run.started = run.last_report = time.monotonic()
             self._runs[run.stream] = run
 

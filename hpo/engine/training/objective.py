@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,11 +16,12 @@ from pydantic import ValidationError
 from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
 from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.origin import origin_of, refuse_another
+from hpo.engine.training.origin import Origin, origin_of, refuse_another
 from hpo.engine.training.own_place import OwnPlace
 from hpo.engine.training.own_search import OwnSearch
 from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
 from hpo.machine import machine_fault
+from hpo.modules import out_of_the_way, put_first
 
 TaskDict = Mapping[str, Any]
 
@@ -146,12 +148,12 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
         ConfigError: when the module or the function does not exist, or may not be one: see `origin_of`.
     """
     origin = origin_of(path, import_from)
-    if import_from and import_from not in sys.path:
-        sys.path.insert(0, import_from)
     module_name, _, function = path.partition(":")
     try:
         with OwnPlace(secrets or {}).entered():
-            module = importlib.import_module(module_name)
+            module = _imported(module_name, origin, import_from)
+    except ConfigError:
+        raise
     except (ImportError, SyntaxError, ValueError) as error:
         text = told(text_of(error), secrets or {}, _LONGEST_REASON)
         raise ConfigError(f"objective: cannot import '{module_name}': {text}; --debug shows where") from error
@@ -173,6 +175,22 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
         if companion is not None:
             companions[name] = _guarded(companion, f"{module_name}.{name}", secrets or {})
     return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))
+
+
+def _imported(name: str, origin: Origin, import_from: str | None) -> ModuleType:
+    """Import a module of the toolkit or a package without the working directory in the way, a user's with it first."""
+    top = name.partition(".")[0]
+    if top in sys.modules:
+        refuse_another(sys.modules[top], origin, import_from)
+    if origin != "working directory":
+        with out_of_the_way(import_from or str(Path.cwd())):
+            module = importlib.import_module(name if origin == "toolkit" else top)
+        if origin == "toolkit":
+            # Nothing of it, nor of the libraries that it imports by and by, is to be looked for there.
+            return module
+    if import_from:
+        put_first(import_from)
+    return importlib.import_module(name)
 
 
 def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:

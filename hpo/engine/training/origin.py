@@ -9,14 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-import hpo
 from hpo.errors import ConfigError
+from hpo.modules import ROOT, is_root
 
 Origin = Literal["toolkit", "declared", "working directory"]
 
 # The group of entry points by which a package declares modules with objectives.
 GROUP = "hpo.objectives"
-_ROOT = Path(hpo.__file__).parents[1]
 _OURS = ("model.objective", "hpo.objectives")
 
 
@@ -38,16 +37,28 @@ def origin_of(path: str, import_from: str | None) -> Origin:
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
         raise ConfigError(f"objective: '{module}' is part of Python; name a module of yours")
-    is_here = import_from is not None and PathFinder.find_spec(top, [import_from]) is not None
-    if top == "hpo" or (top == "model" and (not is_here or Path(str(import_from)) == _ROOT)):
-        if any(_is_within(module, ours) for ours in _OURS):
-            return "toolkit"
-        raise ConfigError(f"objective: '{module}' is part of hpo and trains nothing; name a module of yours")
-    if is_here:
+    # The toolkit's own folder is a working directory too.
+    here = import_from if import_from and not is_root(import_from) else None
+    if any(_is_within(module, ours) for ours in _OURS):
+        own = _file_in(here, module) if top == "model" else None
+        if own is not None:
+            raise ConfigError(
+                f"objective: '{module}' is both the toolkit's and {own}, in the working directory; give yours another "
+                f"name to train with it, or run from another folder to train with the toolkit's"
+            )
+        return "toolkit"
+    if top == "hpo" or (top == "model" and _file_in(here, top) is None):
+        own = _file_in(here, top)
+        hint = f"give {own} another name" if own else "name a module of yours"
+        raise ConfigError(f"objective: '{module}' is part of hpo and trains nothing; {hint}")
+    if _file_in(import_from, module) is not None:
         return "working directory"
     for declared in importlib.metadata.entry_points(group=GROUP):
         if _is_within(module, declared.module) and (not declared.attr or declared.attr == function):
             return "declared"
+    if _file_in(import_from, top) is not None:
+        # A package of the user's may make its modules when it is imported.
+        return "working directory"
     if find_spec(top) is None:
         raise ConfigError(
             f"objective: cannot import '{module}': there is no module '{top}' in the working directory, and no package "
@@ -62,12 +73,22 @@ def origin_of(path: str, import_from: str | None) -> Origin:
 def refuse_another(module: ModuleType, origin: Origin, import_from: str | None) -> None:
     """Raise ConfigError where what was imported is another module of that name than the one that was meant."""
     file = getattr(module, "__file__", None)
-    expected = {"toolkit": _ROOT, "working directory": Path(import_from or "")}.get(origin)
+    expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
             f"objective: '{module.__name__}' is {file} here, which comes before the one in {expected}; give yours "
             f"another name"
         )
+
+
+def _file_in(folder: str | None, module: str) -> str | None:
+    """Return the file, or the folder, of a module in this folder, without importing anything; None where none is."""
+    places, spec, name = [folder] if folder else [], None, ""
+    for part in module.split("."):
+        name = f"{name}.{part}" if name else part
+        spec = PathFinder.find_spec(name, places) if places else None
+        places = list(spec.submodule_search_locations or ()) if spec else []
+    return (spec.origin or str(next(iter(spec.submodule_search_locations or ())))) if spec else None
 
 
 def _is_within(module: str, package: str) -> bool:

@@ -48,7 +48,11 @@ class OwnPlace:
             os.chdir(self._outside)
 
     def _leave(self, error: BaseException | None) -> None:
-        """End a forked process as Python itself would, but without what belongs to the process that it is a copy of."""
+        """End a forked process as Python itself would, but without what belongs to the process that it is a copy of.
+
+        By `os._exit`, and rightly: it is never the process in which somebody called the toolkit, but a copy of it that
+        the user's code made and let come back. It would go on with that one's record, tracker and study.
+        """
         code = 0
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(error.code is not None)

@@ -4,12 +4,12 @@ import contextlib
 import json
 import queue
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.modules import path_variable, python
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.quiet import mlflow_environment
@@ -26,10 +26,10 @@ class MlflowTracker(Tracker):
         self._metric = metric
         self._grid = grid
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hpo.track.mlflow.process"],
+            python("hpo.track.mlflow.process"),
             stdin=subprocess.PIPE,
             text=True,
-            env=mlflow_environment(),
+            env=mlflow_environment() | path_variable(str(Path.cwd())),
             # Its own session: a Ctrl-C in the terminal is for the driver, which ends this process by its input.
             start_new_session=True,
         )

@@ -146,7 +146,7 @@ OF_A_STUDY = {
         ["--output", "folder"],
         None,
     ),
-    "an output of no kind": (["attention", "made", "--input", "a", "--output", "x.gif"], ["--output", ".png"], None),
+    "an output of no kind": (["attention", "made", "--text", "a", "--output", "x.gif"], ["--output", ".png"], None),
     "a training of no width": (["train", "model.d_model=0"], ["model.d_model", "given 0"], None),
     "a training of a negative seed": (["train", "training.seed=-1"], ["training.seed", "-1"], None),
     "a training for no metric": (["train", "study.metric=bleu"], ["study.metric", "accuracy"], None),

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from hpo.cli.comparing.searches import show
 from hpo.cli.main import main
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Searches
+from hpo.errors import StudyError
+from hpo.report.publish import publish_comparison
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
 from tests.studies import rows
 
@@ -69,6 +72,30 @@ def test_a_published_comparison_has_all_but_the_large_page(capsys):
     assert code == 0
     assert published == set(files()) - {"comparison.html", "driver.lock"}
     assert all(str(Path("studies", FOLDER.name, name)) in out for name in published)
+
+
+def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys):
+    published, elsewhere = Path("studies", FOLDER.name), Path("elsewhere")
+    elsewhere.mkdir()
+    published.mkdir(parents=True)
+    (elsewhere / "precious").write_text("precious")
+    (published / "comparison.md").symlink_to((elsewhere / "precious").absolute())
+    publish = (*COMPARE, "--publish", "study.trials=3")
+    assert hpo(capsys, *publish)[0] == 0
+    assert (elsewhere / "precious").read_text() == "precious"
+    assert {stat.S_IMODE(path.lstat().st_mode) for path in published.iterdir()} == {0o644}
+    assert stat.S_IMODE(published.stat().st_mode) == 0o755
+    shutil.rmtree(published)
+    published.symlink_to(elsewhere.absolute())
+    code, _, err = hpo(capsys, *publish)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "studies/compare-table: is a link" in err
+    published.unlink()
+    (FOLDER / "comparison.csv").unlink()
+    (FOLDER / "comparison.csv").symlink_to((elsewhere / "precious").absolute())
+    with pytest.raises(StudyError, match="is a link that leads out"):
+        publish_comparison(FOLDER, FOLDER.name)
+    assert not published.exists()
 
 
 def accuracies():
@@ -134,7 +161,8 @@ def test_after_an_interruption_only_the_search_that_ran_is_run_again(capsys, mon
 
     with monkeypatch.context() as patch:
         patch.setattr("hpo.cli.comparing.searches.ComparingProgress", interrupted)
-        assert main(list(COMPARE)) == 130
+        with pytest.raises(KeyboardInterrupt):
+            main(list(COMPARE))
     assert len(searches()) == 2
     capsys.readouterr()
     code, out, _ = hpo(capsys, *COMPARE)

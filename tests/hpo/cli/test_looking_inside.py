@@ -89,9 +89,35 @@ def test_only_the_options_that_are_given_are_handed_on_and_a_result_stays_on_its
     assert seen == [(checkpoint, ["ROMEO:", " To be"], {"temperature": 0.0, "max_tokens": 7})]
 
 
+def test_both_commands_read_a_text_a_file_or_a_pipe(capsys, monkeypatch, tmp_path):
+    line, both = tmp_path / "line.txt", tmp_path / "both.txt"
+    line.write_text("a good film\n")
+    both.write_text("a good film\nbad\n")
+    for given in (["--text", "a good film"], ["--input", str(line)], ["--input", "-"]):
+        drawn = ("attention", "reviews", *given, "--output", str(tmp_path / "heads.html"))
+        answer_to_stdin(monkeypatch, "a good film")
+        assert hpo(capsys, *drawn) == (0, f"2 heat maps: {tmp_path / 'heads.html'}\n", "")
+        assert "a good film" in (tmp_path / "heads.html").read_text()
+        answer_to_stdin(monkeypatch, "a good film")
+        assert hpo(capsys, "predict", "reviews", *given) == (0, "yes\n", "")
+    code, _, err = hpo(capsys, "attention", "reviews", "--input", str(both))
+    assert (code, err) == (2, f"error: --input: {both}: must hold one line, has 2; give one of them\n")
+    for command in ("predict", "attention"):
+        assert (
+            hpo(capsys, command, "reviews")[0] == hpo(capsys, command, "reviews", "--text", "a", "--input", "b")[0] == 2
+        )
+
+
+@pytest.mark.parametrize("text", ["the film was bad", "bad " * 100])
+def test_a_text_as_the_input_of_attention_is_read_as_before_with_a_warning(capsys, tmp_path, text):
+    code, _, err = hpo(capsys, "attention", "reviews", "--input", text, "--output", str(tmp_path / "heads.html"))
+    assert (code, err.count("\n"), err.startswith("warning: --input: there is no such file")) == (0, 1, True)
+    assert text in (tmp_path / "heads.html").read_text()
+
+
 def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
     for name in ("heads.png", "heads.html"):
-        words = ("attention", "reviews", "--input", "the film was <bad>", "--output", str(tmp_path / name))
+        words = ("attention", "reviews", "--text", "the film was <bad>", "--output", str(tmp_path / name))
         code, out, err = hpo(capsys, *words)
         assert (code, err) == (0, "")
         assert out == f"2 heat maps: {tmp_path / name}\n"
@@ -126,18 +152,18 @@ def test_any_token_can_be_drawn(tmp_path):
         (["predict", "nothing", "--input", "new.txt"], ["'nothing' is neither a study nor", "plain, reviews"]),
         (["predict", "runs", "--input", "new.txt"], ["runs: not a usable checkpoint"]),
         (["predict", "plain", "--input", "new.txt"], ["study 'plain' keeps no models"]),
-        (["attention", "plain", "--input", "good"], ["study 'plain' keeps no models"]),
+        (["attention", "plain", "--text", "good"], ["study 'plain' keeps no models"]),
         (["predict", "reviews", "--input", "missing.txt"], ["--input: missing.txt: No such file"]),
         (["predict", "reviews", "--input", "empty.txt"], ["--input: empty.txt: is empty"]),
         (["predict", "reviews", "--input", "latin.txt"], ["--input: latin.txt: must be UTF-8", "byte 3"]),
         (["predict", "reviews", "--input", "gap.txt"], ["input 2: is empty"]),
         (["predict", "reviews", "--input", "new.txt", "--top-k", "3"], ["top_k: has no effect"]),
         (["predict", "reviews", "--input", "new.txt", "--output", "no/x.txt"], ["there is no folder 'no'"]),
-        (["attention", "reviews", "--input", "good", "--output", "x.gif"], ["must end in .png or .html", "x.gif"]),
-        (["attention", "reviews", "--input", "good", "--target", "yes"], ["target: a model of", "has none"]),
-        (["attention", "reviews", "--input", " "], ["input: is empty"]),
+        (["attention", "reviews", "--text", "good", "--output", "x.gif"], ["must end in .png or .html", "x.gif"]),
+        (["attention", "reviews", "--text", "good", "--target", "yes"], ["target: a model of", "has none"]),
+        (["attention", "reviews", "--text", " "], ["input: is empty"]),
     ],
-    ids=lambda value: " ".join(value) if "--input" in value else "",
+    ids=lambda value: " ".join(value) if value[0] in ("predict", "attention") else "",
 )
 def test_bad_input_is_refused_in_one_line(capsys, words, messages):
     Path("new.txt").write_text("bad film\n")
@@ -155,7 +181,7 @@ def test_an_objective_that_cannot_look_inside_is_refused(capsys, finished, monke
     monkeypatch.delattr(model.objective, "predict")
     monkeypatch.delattr(model.objective, "attention")
     for command in ("predict", "attention"):
-        words = (command, "reviews", "--input", "reviews.tsv")
+        words = (command, "reviews", "--text", "good")
         assert hpo(capsys, *words)[::2] == (
             2,
             f"error: {command}: model.objective has no function '{command}'; see "

@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hpo.cli.config.compose import compose_config
 from hpo.cli.main import main
 from hpo.engine.trials.table import TIMES
 from tests.hpo.cli.commands import QUICK, hpo
@@ -101,6 +103,26 @@ def test_resume_with_a_larger_budget_goes_on(capsys, study):
     code, _, _ = hpo(capsys, "resume", "digits", "study.trials=5")
     assert code == 0
     assert rows(study / "trials.csv") == first
+
+
+def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
+    frozen = yaml.safe_load((study / "config.yaml").read_text())
+    frozen["track"]["uri"] = "sqlite:///elsewhere.db"
+    frozen["dispatch"] |= {"name": "ray", "workers": 2, "threads": 2}
+    Path("frozen.yaml").write_text(yaml.safe_dump(frozen))
+    chosen = compose_config("search", ["dispatch.workers=1", "track=none", "dispatch=local"], config_file="frozen.yaml")
+    # Where it was shown before is where `hpo sync` sends the rest; the number of threads decides last digits.
+    assert chosen["track"] == {**frozen["track"], "name": "none"}
+    assert chosen["dispatch"] == {**frozen["dispatch"], "name": "local", "workers": 1, "threads": 2, "retries": 0}
+    code, _, err = hpo(capsys, "resume", "digits", "study.trials=3", "track=mlflow", "dispatch=local", "report=default")
+    assert (code, err) == (0, "")
+    assert Path("mlflow.db").exists()
+    code, _, err = hpo(capsys, "resume", "digits", "track=nonne")
+    assert (code, err.count("\n"), "did you mean 'none'" in err) == (2, 1, True), err
+    code, _, err = hpo(capsys, "resume", "digits", "strategy=grid")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "strategy: cannot be chosen anew" in err
+    assert "only dispatch, track, report can be" in err
 
 
 def test_resume_refuses_what_would_change_trials(capsys, study):

@@ -38,6 +38,7 @@ def served(monkeypatch):
         raise ReplacedError
 
     monkeypatch.setattr(os, "execve", execve)
+    monkeypatch.setattr("hpo.cli.commands.ui.is_ours", lambda: True)
     return seen
 
 

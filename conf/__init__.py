@@ -1,1 +1,0 @@
-"""Every configuration value with its meaning; composed by Hydra through pkg://conf."""

@@ -1,0 +1,98 @@
+"""`hpo` as a program of its own, and what it leaves alone where it runs inside another."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo import __version__
+from hpo.cli.stopping import Stopped, Stopping
+from tests.faults.driver import LOCAL, TOY
+from tests.studies import REPOSITORY
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Where a process is ended without Python's own leave: the command's own, and children that this toolkit or a user's
+# code has made.
+ENDS_AT_ONCE = {
+    "hpo/cli/program.py": "asserts that the process is the command's own",
+    "hpo/cli/stopping.py": "asks the same",
+    "hpo/engine/dispatch/task_process.py": "a copy of a worker's child",
+    "hpo/engine/training/own_place.py": "a copy of a process that a user's code made",
+    "hpo/track/mlflow/process.py": "MLflow's process",
+}
+# What a notebook's cell does, and its user; then the kernel goes on.
+NOTEBOOK = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from hpo.cli.main import main
+
+def user():
+    while not Path(sys.argv[1]).exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), getattr(signal, sys.argv[2]))
+
+before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)], os.umask(0o022)
+threading.Thread(target=user, daemon=True).start()
+try:
+    print("returned", main(sys.argv[3:]))
+except KeyboardInterrupt as error:
+    print("raised", type(error).__name__, error.args)
+after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)], os.umask(0o022)
+print("as before" if after[0] == before[0] else after)
+"""
+
+
+def test_it_runs_as_a_module_by_the_name_of_the_package():
+    def said(*words):
+        command = [sys.executable, "-m", "hpo", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert said("--version") == (0, f"hpo {__version__}\n", "")
+    code, _, err = said("serach")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def in_a_notebook(flag, number, *arguments):
+    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
+    command = [sys.executable, "-c", NOTEBOOK, flag, number.name, *arguments]
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", [LOCAL, pytest.param((*TOY, "dispatch.workers=1"), marks=pytest.mark.slow)])
+def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, number):
+    done = in_a_notebook("sleeps", number, "search", "objective=tests.faults.objectives:sleeps", *where)
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+    assert f"raised Stopped ({int(number)},)\nas before\n" in done.stdout
+    assert "go on with: hpo resume toy" in done.stderr
+
+
+def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
+    Path("waits.py").write_text("import time\nfrom pathlib import Path\nPath('flag').touch()\ntime.sleep(60)\n")
+    done = in_a_notebook("flag", signal.SIGINT, "search", "objective=waits:run", *LOCAL)
+    assert (done.returncode, done.stdout) == (0, "raised _Terminated (2,)\nas before\n"), done.stderr
+
+
+def test_in_another_program_the_second_signal_raises_wherever_it_comes_and_the_handlers_are_put_back():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with Stopping() as stopping:
+        signal.raise_signal(signal.SIGTERM)
+        assert stopping.number == signal.SIGTERM
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Stopped):
+            stopping.check()
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_a_process_is_ended_at_once_in_known_places_alone():
+    sources = {path.relative_to(REPOSITORY).as_posix(): path.read_text() for path in (REPOSITORY / "hpo").rglob("*.py")}
+    assert {place for place, text in sources.items() if re.search(r"os\._exit\(|os\.abort\(", text)} == set(
+        ENDS_AT_ONCE
+    )

@@ -1,0 +1,41 @@
+"""The suite itself: what it is strict about, and what it lets other plugins of pytest do."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from tests.studies import REPOSITORY
+
+# As pytest-benchmark has it, which warns where xdist is active: outside of every test, on each of its processes.
+PLUGIN = """
+import warnings
+def pytest_configure(config): warnings.warn("configured")
+def pytest_sessionstart(session): warnings.warn("started")
+def pytest_collection_modifyitems(items): warnings.warn("collected")
+def pytest_sessionfinish(session): warnings.warn("finished")
+def pytest_terminal_summary(terminalreporter): warnings.warn("told")
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_a_plugin_that_warns_ends_no_run(tmp_path, processes):
+    (tmp_path / "noisy.py").write_text(PLUGIN)
+    path = os.pathsep.join((str(tmp_path), os.environ["PYTHONPATH"]))
+    one = "tests/test_suite.py::test_a_warning_inside_a_test_is_an_error"
+    command = [sys.executable, "-m", "pytest", "-p", "noisy", "-n", processes, one]
+    environment = os.environ | {"PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "INTERNALERROR" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
+
+
+def test_a_warning_inside_a_test_is_an_error():
+    with pytest.raises(UserWarning, match="anything"):
+        warnings.warn("anything", stacklevel=1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_a_test_says_of_warnings_itself_holds():
+    warnings.warn("anything", stacklevel=1)
