@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hpo.cli.arguments import make_parser
 from hpo.cli.program import is_ours
+from hpo.engine.training.modules import python
 from hpo.errors import TrackError
-from hpo.modules import python
 
 _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db

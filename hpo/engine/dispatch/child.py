@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpo.engine.dispatch.memory_guard import TASK_PROCESS, MemoryGuard
+from hpo.engine.training.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
-from hpo.modules import path_variable, python
 
 # A core dump of a large process takes a while.
 _SECONDS_TO_DIE = 10.0

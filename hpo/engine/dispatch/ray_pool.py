@@ -15,11 +15,11 @@ from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch import ray_worker
 from hpo.engine.dispatch.dispatcher import Report, report_of
 from hpo.engine.dispatch.ray_cluster import RayCluster
+from hpo.engine.training.modules import is_root
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError, MachineError
-from hpo.modules import is_root
 
 # How long tasks wait for a worker where none can be started, as when all nodes but the driver's are lost.
 _NO_WORKER_SECONDS = 300.0

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
 from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
+from hpo.engine.training.modules import out_of_the_way, put_first
 from hpo.engine.training.origin import Origin, origin_of, refuse_another
 from hpo.engine.training.own_place import OwnPlace
 from hpo.engine.training.own_search import OwnSearch
 from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
 from hpo.machine import machine_fault
-from hpo.modules import out_of_the_way, put_first
 
 TaskDict = Mapping[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
+from hpo.engine.training.modules import ROOT, is_root
 from hpo.errors import ConfigError
-from hpo.modules import ROOT, is_root
 
 Origin = Literal["toolkit", "declared", "working directory"]
 

@@ -16,6 +16,8 @@ import hpo
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
 _DIGITS = 16
 _TOOLKIT = Path(hpo.__file__).parent
+# What of the toolkit decides what a task trains, and what is made of its outcome.
+_TRAINING = ("examples.py", "payload.py", "splits.py", "task_builder.py", "worker.py")
 # Where objectives lie that come with the toolkit.
 _OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
 
@@ -54,7 +56,7 @@ def describe_code(objective: str, strategy: type) -> Code:
     module = objective.partition(":")[0]
     pieces = {
         "strategy": _hash(_with_those_beside(_file_of(strategy.__module__), set())),
-        "training": _hash(_sources(_TOOLKIT / "engine" / "training")),
+        "training": _hash(_TOOLKIT / "engine" / "training" / name for name in _TRAINING),
     }
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.training.modules import path_variable, python
 from hpo.engine.trials.trial import TaskLayout, Trial
-from hpo.modules import path_variable, python
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.quiet import mlflow_environment
