@@ -7,10 +7,11 @@ from typing import TypeVar
 from hpo.errors import HpoError, first_line
 
 Part = TypeVar("Part")
+Instead = TypeVar("Instead")
 
 
 @dataclass(frozen=True)
-class Missing:
+class Absent:
     """Stands where there is no figure, and no numbers for one.
 
     Attributes:
@@ -20,7 +21,7 @@ class Missing:
     reason: str
 
 
-def part(make: Callable[[], Part], instead: Callable[[str], Part]) -> Part:
+def part(make: Callable[[], Part], instead: Callable[[str], Instead]) -> Part | Instead:
     """Return what `make` makes; where that fails, what `instead` makes of the reason.
 
     A file of the study that cannot be read is no such failure: it is the user's to put right.

@@ -5,13 +5,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table, write_trials
-from hpo.report.facts.summary import describe_fields, summarise
+from hpo.report.facts.schema import ReportJson
+from hpo.report.facts.summary import summarise
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
@@ -35,7 +35,7 @@ class WrittenReport:
     """
 
     paths: tuple[Path, ...]
-    summary: Mapping[str, Any]
+    summary: ReportJson
     metrics: Mapping[str, float]
 
 
@@ -58,8 +58,7 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     if winner is not None:
         text = yaml_text(best_config(study.as_of(Notes(record).allowed_changes, winner), winner))
         write_atomically(folder.best_path, text)
-    summary = summarise(study, record, verdict) | {"files": _hashes(study, verdict.model)}
-    summary["fields"] = describe_fields(summary)
+    summary = summarise(study, record, verdict, _hashes(study, verdict.model))
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
     write_atomically(markdown_path, render_report_markdown(summary))
@@ -96,7 +95,7 @@ def write_latex(study: Study) -> Path:
     return _write_from_report(study, "tables.tex", render_latex)
 
 
-def _write_from_report(study: Study, name: str, render_text: Callable[[Mapping[str, Any]], str]) -> Path:
+def _write_from_report(study: Study, name: str, render_text: Callable[[ReportJson], str]) -> Path:
     path = study.folder.path / name
     write_atomically(path, render_text(json.loads((study.folder.path / "report.json").read_text(encoding="utf-8"))))
     return path

@@ -2,13 +2,12 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Trial
-from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.schema import AtEnd, ReportJson, is_missing
 
 # The tuning playbook's and the checklists' rules of thumb.
 _FEW_TRIALS_PER_DIMENSION = 5
@@ -23,7 +22,7 @@ def cautions(
     winner: Trial | None,
     metric: str,
     direction: Direction,
-    summary: Mapping[str, Any],
+    summary: ReportJson,
 ) -> list[str]:
     """Return one line for every reason to doubt the result, the most important first.
 
@@ -63,9 +62,9 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
         yield f"few trials: {len(trials)} for {len(space.dimensions)} hyperparameters; {wanted} would be five for each"
 
 
-def at_the_end(space: Space, winner: Trial) -> list[dict[str, Any]]:
+def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
     """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range."""
-    found = []
+    ends: list[AtEnd] = []
     for dimension in space.dimensions:
         if isinstance(dimension, Choices) or dimension.key not in winner.point:
             continue
@@ -81,11 +80,11 @@ def at_the_end(space: Space, winner: Trial) -> list[dict[str, Any]]:
             is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
             end = "first" if value == dimension.values[0] else "last"
         if is_end:
-            found.append({"key": dimension.key, "value": value, "end": end})
-    return found
+            ends.append({"key": dimension.key, "value": value, "end": end})
+    return ends
 
 
-def _end_text(end: Mapping[str, Any]) -> str:
+def _end_text(end: AtEnd) -> str:
     return f"the best {end['key']}, {end['value']}, lies at the {end['end']} end of its range: the best may lie beyond"
 
 
@@ -115,26 +114,25 @@ def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterat
         yield "the winner's learning curves were best at their last evaluation: it may want longer training"
 
 
-def _about_the_rest(summary: Mapping[str, Any]) -> Iterator[str]:
-    test = summary.get("test")
-    winner = summary.get("winner") or {}
-    if reason_missing(test) is not None:
-        test = None
-    if test and test["trial"] != winner.get("number"):
-        yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
-    if test and test["openings_of_these_data"] > 1:
-        yield f"the test part of these data was opened {test['openings_of_these_data']} times"
-    against = (summary.get("overtuning") or {}).get("default_on_test") or {}
-    if "gain" in against and against["gain"] <= 0:
+def _about_the_rest(summary: ReportJson) -> Iterator[str]:
+    test, winner = summary["test"], summary["winner"]
+    overtuning, data = summary["overtuning"], summary["data"]
+    if not is_missing(test):
+        if is_missing(winner) or test["trial"] != winner["number"]:
+            yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
+        if test["openings_of_these_data"] > 1:
+            yield f"the test part of these data was opened {test['openings_of_these_data']} times"
+    against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
+    if not is_missing(against) and against["gain"] <= 0:
         yield (
             f"overtuned: on the test part the winner ({against['winner']:.4g}) is not better than the default "
             f"configuration ({against['default']:.4g})"
         )
-    twice = ((summary["data"].get("split") or {}).get("duplicates")) or {}
-    for pair, count in twice.items():
+    split = data if is_missing(data) else data["split"]
+    for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
             yield f"{count} examples stand in two parts ({pair}): scores on them are too good"
-    for change in (summary.get("study") or {}).get("allowed_changes") or ():
+    for change in summary["study"]["allowed_changes"]:
         yield f"the study went on although something had changed ({change['time']}): {'; '.join(change['changes'])}"
-    if summary["environment"].get("is_dirty") is True:
+    if summary["environment"]["is_dirty"] is True:
         yield "the code had uncommitted changes: the commit alone does not give these results again"

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 from hpo.report.facts.fields import missing
+from hpo.report.facts.schema import Missing
 from hpo.report.facts.search import comparison_command
 from hpo.study.study import Study
 
 
-def describe_comparison(study: Study) -> Any:
+def describe_comparison(study: Study) -> dict[str, Any] | Missing:
     """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
     config = study.config.study
     name = f"compare-{config.name}"

@@ -2,12 +2,12 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.schema import Cost
 
 
-def describe_cost(trials: Sequence[Trial], workers: int | None, gpus_per_worker: float) -> dict[str, Any]:
+def describe_cost(trials: Sequence[Trial], workers: int | None, gpus_per_worker: float) -> Cost:
     """Return seconds of training, of the whole study, and the shares of the workers' time that were not training.
 
     Returns:

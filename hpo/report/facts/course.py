@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.schema import BestSoFar
+from hpo.report.facts.subject import score_of
 
 
-def best_so_far(trials: Sequence[Trial], amount: int | None) -> dict[str, Any]:
+def best_so_far(trials: Sequence[Trial], amount: int | None) -> BestSoFar:
     """Return every improvement, twice.
 
     Args:
@@ -26,9 +27,9 @@ def best_so_far(trials: Sequence[Trial], amount: int | None) -> dict[str, Any]:
     ended.sort(key=lambda pair: (pair[0], pair[1].number))
     seconds = {trial.number: time for time, trial in ended}
     return {
-        "trials": [{"trial": trial.number, "score": trial.score} for trial in _improvements(complete)],
+        "trials": [{"trial": trial.number, "score": score_of(trial)} for trial in _improvements(complete)],
         "seconds": [
-            {"seconds": seconds[trial.number], "trial": trial.number, "score": trial.score}
+            {"seconds": seconds[trial.number], "trial": trial.number, "score": score_of(trial)}
             for trial in _improvements(trial for _, trial in ended)
         ],
     }

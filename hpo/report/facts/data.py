@@ -1,14 +1,14 @@
 """Fields 3 to 6 and 8: the data, its split, how it is prepared, and what a score is."""
 
-from typing import Any
-
+from hpo.engine.training.splits import Plan
 from hpo.report.facts.fields import missing
+from hpo.report.facts.schema import DataPart, MethodPart, MetricPart, Missing, SplitPart
 from hpo.study.study import Study
 
 _OWN = "the objective brings its own data (its module has no describe_data)"
 
 
-def describe_data(study: Study) -> dict[str, Any]:
+def describe_data(study: Study) -> DataPart:
     """Return where the data comes from, and how it was divided."""
     given, examples, plan = study.config.report, study.examples, study.plan
     name = study.reference
@@ -32,27 +32,43 @@ def describe_data(study: Study) -> dict[str, Any]:
         "exclusions": given.exclusions or _ask(name, "exclusions"),
         "files": [dict(file) for file in examples.files] or "none: the data comes with a library, or is generated",
         "size": examples.size,
-        "split": {**plan.to_dict(), "seed": study.config.split.seed},
+        "split": _split(study, plan),
     }
 
 
-def describe_method(study: Study) -> dict[str, Any]:
+def _split(study: Study, plan: Plan) -> SplitPart:
+    described = plan.to_dict()
+    return {
+        "kind": described["kind"],
+        "folds": described["folds"],
+        "parts": described["parts"],
+        "duplicates": described["duplicates"],
+        "seed": study.config.split.seed,
+    }
+
+
+def describe_method(study: Study) -> MethodPart:
     """Return what the objective says of every training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
     described = (
         dict(study.objective.describe_method(study.config.objective_config)) if study.objective.describe_method else {}
     )
     reason = f"{study.config.objective.partition(':')[0]} has no describe_method that tells it"
-    told = {key: described.get(key) or given for key, given in no_method(reason).items()}
-    return told | {"metrics": described.get("metrics") or {}}
+    return {
+        "preprocessing": described.get("preprocessing") or missing(reason),
+        "vocabulary": described.get("vocabulary") or missing(reason),
+        "checkpoint": described.get("checkpoint") or missing(reason),
+        "determinism": described.get("determinism") or missing(reason),
+        "metrics": described.get("metrics") or {},
+    }
 
 
-def no_method(reason: str) -> dict[str, Any]:
+def no_method(reason: str) -> MethodPart:
     """Return the same where nothing is told."""
-    keys = ("preprocessing", "vocabulary", "checkpoint", "determinism")
-    return {key: missing(reason) for key in keys} | {"metrics": {}}
+    absent = missing(reason)
+    return {"preprocessing": absent, "vocabulary": absent, "checkpoint": absent, "determinism": absent, "metrics": {}}
 
 
-def describe_metric(study: Study, method: dict[str, Any]) -> dict[str, Any]:
+def describe_metric(study: Study, method: MethodPart) -> MetricPart:
     """Return what a score is: the metric and its definition, which way is better, and the mean that is taken."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
@@ -67,5 +83,5 @@ def describe_metric(study: Study, method: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ask(name: str, key: str) -> dict[str, str]:
+def _ask(name: str, key: str) -> Missing:
     return missing(f'nobody has said it: hpo report {name} report.{key}="..."')

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpo.engine.trials.trial import Direction
+from hpo.report.facts.schema import Expected, ExpectedPart, Missing
 
 Estimator = Literal["biased", "unbiased"]
 
@@ -71,13 +72,22 @@ def why_not(strategy: str, num_complete: int) -> str | None:
     return "fewer than two complete trials" if num_complete < 2 else None
 
 
-def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> dict[str, Any]:
+def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
     """Return both curves as a JSON-able dict, or the reason why there is none."""
     reason = why_not(strategy, len(scores))
     if reason is not None:
         return {"missing": reason}
-    curves = [expected_performance(scores, direction, name) for name in ("biased", "unbiased")]
-    return {curve.estimator: vars(curve) for curve in curves}
+    return {"biased": _described(scores, direction, "biased"), "unbiased": _described(scores, direction, "unbiased")}
+
+
+def _described(scores: Sequence[float], direction: Direction, estimator: Estimator) -> Expected:
+    curve = expected_performance(scores, direction, estimator)
+    return {
+        "estimator": estimator,
+        "budgets": list(curve.budgets),
+        "means": list(curve.means),
+        "spreads": list(curve.spreads),
+    }
 
 
 def _biased(size: int, n: int) -> NDArray[np.float64]:

@@ -9,7 +9,11 @@ Schneider et al. 2025 (2506.19540), put together.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+from hpo.report.facts.schema import Missing, is_missing
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -87,15 +91,25 @@ FIELDS = (
 )
 
 
-def missing(reason: str) -> dict[str, str]:
+def missing(reason: str) -> Missing:
     """Return what stands in report.json for a value that cannot be filled."""
     return {"missing": reason}
 
 
 def reason_missing(value: Any) -> str | None:
     """Return why a value of report.json is missing; None where it is there."""
-    is_missing = isinstance(value, Mapping) and list(value) == ["missing"]
-    return str(value["missing"]) if is_missing else None
+    return value["missing"] if is_missing(value) else None
+
+
+class UnknownValueError(LookupError):
+    """A value that is missing was asked for; its text is the reason."""
+
+
+def known(value: Value | Missing) -> Value:
+    """Return a value that is there; raises UnknownValueError where it is missing."""
+    if is_missing(value):
+        raise UnknownValueError(value["missing"])
+    return value
 
 
 def value_at(summary: Mapping[str, Any], key: str) -> Any:

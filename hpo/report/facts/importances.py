@@ -6,13 +6,13 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Trial
 from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.words import shown
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 # Optuna's PED-ANOVA wants five trials among the best; with ten, these are half.
 FEWEST, _AMONG_BEST = 10, 5
 
 
-def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> dict[str, float] | Missing:
+def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> dict[str, float] | Absent:
     """Return the share of each hyperparameter that was searched, the most important first; they sum to 1.
 
     The share tells how far the values among the best trials (see `best_share`) differ from those among all of them,
@@ -29,7 +29,7 @@ def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> 
     if len(trials) < FEWEST:
         return too_few(len(trials))
     if len({trial.loss for trial in trials}) == 1:
-        return Missing("all complete trials have the same score")
+        return Absent("all complete trials have the same score")
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     keys = sorted({key for trial in trials for key in trial.point})
@@ -40,7 +40,7 @@ def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> 
         raw = get_param_importances(study, evaluator=evaluator, params=[shown(k) for k in keys], normalize=False)
     total = sum(raw.values())
     if not total:
-        return Missing("the best trials have the same values as all the others")
+        return Absent("the best trials have the same values as all the others")
     shares = {key: float(raw[shown(key)] / total) for key in keys}
     return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
@@ -50,6 +50,6 @@ def best_share(number: int) -> float:
     return max(0.1, _AMONG_BEST / number)
 
 
-def too_few(number: int) -> Missing:
+def too_few(number: int) -> Absent:
     """Return why nothing is said of hyperparameters."""
-    return Missing(f"it takes {FEWEST} complete trials to say anything; there are {number}")
+    return Absent(f"it takes {FEWEST} complete trials to say anything; there are {number}")

@@ -2,20 +2,23 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hpo.engine.trials.trial import Direction, Trial, loss_of
-from hpo.report.facts.fields import missing, reason_missing
+from hpo.report.facts.fields import missing
+from hpo.report.facts.schema import Curves, FinalistPart, Missing, OnTest, Overtuning, TestPart, Winner, is_missing
+from hpo.report.facts.subject import score_of
 from hpo.study.folder import shown
 from hpo.study.notes import FinalModel
 from hpo.study.study import Study
+from hpo.study.winner.finalists import Finalist
 
 # Of the interval that stands beside a mean.
 _LEVEL = 0.95
 NO_WINNER = "no trial is complete, so there is no winner"
 
 
-def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> dict[str, Any]:
+def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Winner:
     """Return the winner's point, how it scored on each task, and where its configuration and its model are."""
     metric = study.config.study.metric
     values = winner.values(metric)
@@ -25,7 +28,7 @@ def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> di
         "round": winner.round,
         "point": dict(winner.point),
         "amount": winner.amount,
-        "score": winner.score,
+        "score": score_of(winner),
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
@@ -37,7 +40,7 @@ def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> di
     }
 
 
-def interval(values: Sequence[float]) -> Any:
+def interval(values: Sequence[float]) -> list[float] | Missing:
     """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
 
     Folds share training examples, so that the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
@@ -53,17 +56,17 @@ def interval(values: Sequence[float]) -> Any:
     return [float(found.low), float(found.high)]
 
 
-def describe_test(study: Study) -> Any:
+def describe_test(study: Study) -> TestPart | Missing:
     """Return what `hpo test` wrote down, or why there is nothing."""
     result = study.folder.test_result()
     if result is not None:
-        return result
+        return cast("TestPart", result)
     if study.plan is None or "test" not in study.plan.parts:
         return missing("there is no test part")
     return missing(f"the test part has not been opened: hpo test {study.reference}")
 
 
-def describe_curves(study: Study, winner: Trial | None) -> Any:
+def describe_curves(study: Study, winner: Trial | None) -> Curves | Missing:
     """Return the winner's learning curve of each task; all others are in the record and in report.html."""
     if winner is None:
         return missing(NO_WINNER)
@@ -71,16 +74,15 @@ def describe_curves(study: Study, winner: Trial | None) -> Any:
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective yields no learning curve")
 
 
-def describe_overtuning(study: Study, winner: Mapping[str, Any] | None, test: Any) -> dict[str, Any]:
+def describe_overtuning(study: Study, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
     """Return the winner against the default on the test part, and the gap from validation to test.
 
     `gap` is the validation score less the test score, with the sign turned so that above 0 validation was too good.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """
-    reason = reason_missing(test)
-    if winner is None or reason is not None:
-        absent = missing(reason or NO_WINNER)
+    if is_missing(winner) or is_missing(test):
+        absent = test if is_missing(test) else missing(NO_WINNER)
         return {"default_on_test": absent, "gap": absent}
     metric, direction = study.config.study.metric, study.config.study.direction
     default = test.get("default")
@@ -90,10 +92,28 @@ def describe_overtuning(study: Study, winner: Mapping[str, Any] | None, test: An
     }
 
 
-def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> dict[str, Any]:
+def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> OnTest | Missing:
     if not default:
         return missing("the default configuration was not scored in the same opening")
     if "error" in default:
         return missing(f"the default configuration has no score: {default['error']}")
     score = default["metrics"][metric]
     return {"default": score, "winner": winner, "gain": loss_of(score - winner, direction)}
+
+
+def describe_finalists(finalists: Sequence[Finalist], metric: str) -> list[FinalistPart]:
+    """Return one JSON-able dict per finalist: its scores in the search and on fresh seeds, with their spread."""
+    described: list[FinalistPart] = []
+    for finalist in finalists:
+        values = finalist.again.values(metric)
+        described.append(
+            {
+                "number": finalist.trial.number,
+                "search_score": finalist.trial.score,
+                "fresh_score": finalist.again.score,
+                "fresh_standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
+                "fresh_values": values,
+                "error": finalist.again.error,
+            }
+        )
+    return described

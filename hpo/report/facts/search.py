@@ -14,6 +14,7 @@ from hpo.engine.space.space import point_key
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
 from hpo.report.facts.fields import missing
+from hpo.report.facts.schema import Baselines, Counts, DefaultTrial, Missing, SearchPart, Sizes, is_missing
 from hpo.study.folder import shown
 from hpo.study.study import Study
 
@@ -23,14 +24,24 @@ _CHOSEN_BY = {
 }
 
 
-# What `describe_search` tells.
-SEARCH_KEYS = (
-    *("num_parameters", "space", "space_size", "space_rules", "first", "fixed", "strategy", "counts", "imported"),
-    "chosen_by",
-)
+def no_search(reason: str) -> SearchPart:
+    """Return the same where nothing can be told."""
+    absent = missing(reason)
+    return {
+        "num_parameters": absent,
+        "space": absent,
+        "space_size": absent,
+        "space_rules": absent,
+        "first": absent,
+        "fixed": absent,
+        "strategy": {"missing": reason},
+        "counts": absent,
+        "imported": absent,
+        "chosen_by": absent,
+    }
 
 
-def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> dict[str, Any]:
+def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
     config, space = study.config, study.space
     return {
@@ -69,12 +80,13 @@ def _scale(values: Sequence[Value]) -> str | None:
     return None
 
 
-def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mapping[str, Any]) -> dict[str, Any]:
+def describe_baselines(study: Study, trials: Sequence[Trial], comparison: dict[str, Any] | Missing) -> Baselines:
     """Return the default configuration's trial, and random search at equal budget, where they exist."""
     if study.config.strategy["name"] == "random":
-        random: Any = {"this_study": True}
+        random: dict[str, Any] | Missing = {"this_study": True}
     else:
-        scores = [s for s in comparison.get("standings", ()) if s["label"] == "random" and s["unit"] == "trials"]
+        standings = [] if is_missing(comparison) else comparison["standings"]
+        scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
         random = (
             {"this_study": False, "trials": scores[-1]["budget"], "mean_score": scores[-1]["mean_score"]}
             if scores
@@ -86,7 +98,7 @@ def describe_baselines(study: Study, trials: Sequence[Trial], comparison: Mappin
     }
 
 
-def _default(study: Study, trials: Sequence[Trial]) -> dict[str, Any]:
+def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
     try:
         point = default_point(study.space, flatten(study.config.objective_config))
     except SpaceError as error:
@@ -105,7 +117,7 @@ def comparison_command(study: Study) -> str:
     return f"hpo compare --strategies {others},{name} --config {shown(study.folder.config_path)}"
 
 
-def _counts(trials: Sequence[Trial], budget: int, size: int) -> dict[str, Any]:
+def _counts(trials: Sequence[Trial], budget: int, size: int) -> Counts:
     states = Counter(trial.state for trial in trials)
     reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
     return {
@@ -126,7 +138,7 @@ def _reason(trial: Trial) -> str:
     return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
 
 
-def _num_parameters(trials: Sequence[Trial]) -> dict[str, Any]:
+def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
     sizes = [int(max(values)) for trial in trials if (values := trial.values("num_parameters"))]
     if not sizes:
         return missing("the objective returns no num_parameters")

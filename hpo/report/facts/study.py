@@ -2,16 +2,17 @@
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.fields import missing
+from hpo.report.facts.schema import EnvironmentPart, StudyPart
 from hpo.study.folder import shown
 from hpo.study.notes import Notes
 from hpo.study.study import Study
 
 
-def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> dict[str, Any]:
+def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
     """Return name, question, dates, seed, objective, budget and the command that runs it again."""
     config = study.config
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
@@ -36,7 +37,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> dict[
     }
 
 
-def describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
+def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
     """Return what the study was started on; what does not exist there is said in words."""
     cuda = environment.get("cuda") or "none: torch was built for the CPU"
     gpus = environment.get("gpus") or "none"
@@ -44,7 +45,8 @@ def describe_environment(environment: Mapping[str, Any]) -> dict[str, Any]:
     commit = environment.get("commit") or missing("the study was not started inside a git repository")
     # Without a repository there is no tree that could be dirty.
     is_dirty = bool(environment["is_dirty"]) if environment.get("commit") else commit
-    return {**environment, "cuda": cuda, "gpus": gpus, "driver": driver, "commit": commit, "is_dirty": is_dirty}
+    described = {**environment, "cuda": cuda, "gpus": gpus, "driver": driver, "commit": commit, "is_dirty": is_dirty}
+    return cast("EnvironmentPart", described)
 
 
 def rerun_command(study: Study) -> str:

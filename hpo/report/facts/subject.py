@@ -9,7 +9,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.report.facts.importances import importances
 from hpo.report.facts.words import counted
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 from hpo.study.study import Study
 
 
@@ -65,7 +65,7 @@ class Subject:
         return [self.winner, *(t for t in ranked if t.number != self.winner.number)]
 
     @cached_property
-    def importances(self) -> dict[str, float] | Missing:
+    def importances(self) -> dict[str, float] | Absent:
         """The share of each hyperparameter that was searched, the most important first; see `importances`."""
         return importances(self.space, self.direction, self.scored)
 
@@ -74,7 +74,7 @@ class Subject:
         """The hyperparameters that complete trials have, the most important first where that is known."""
         there = {key for trial in self.scored for key in trial.point}
         known = self.importances
-        ordered = self.space.keys if isinstance(known, Missing) else list(known)
+        ordered = self.space.keys if isinstance(known, Absent) else list(known)
         return [key for key in ordered if key in there]
 
     @cached_property

@@ -1,7 +1,6 @@
 """The figures of a report, as `report.json` holds them; `hpo.report.facts.schema` says what each of them is."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Trial
@@ -11,90 +10,90 @@ from hpo.report.facts.cost import describe_cost
 from hpo.report.facts.course import best_so_far
 from hpo.report.facts.data import describe_data, describe_method, describe_metric, no_method
 from hpo.report.facts.expected_performance import describe_expected
-from hpo.report.facts.fields import FIELDS, missing, missing_values, reason_missing
+from hpo.report.facts.fields import FIELDS, missing, missing_values
 from hpo.report.facts.results import (
     NO_WINNER,
     describe_curves,
+    describe_finalists,
     describe_overtuning,
     describe_test,
     describe_winner,
 )
-from hpo.report.facts.search import SEARCH_KEYS, describe_baselines, describe_search
+from hpo.report.facts.schema import Importance, Missing, ReportJson, Short
+from hpo.report.facts.search import describe_baselines, describe_search, no_search
 from hpo.report.facts.study import describe_environment, describe_study
-from hpo.report.facts.subject import Subject
-from hpo.report.part import Missing, part
+from hpo.report.facts.subject import Subject, score_of
+from hpo.report.part import Absent, part
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.finalists import describe_finalists
 from hpo.study.winner.verdict import Verdict
 
 # Rises with every change of report.json that a reader would notice.
-FORMAT = 2
+FORMAT: Literal[2] = 2
 
 
-def summarise(study: Study, record: Record, verdict: Verdict) -> dict[str, Any]:
+def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, str]) -> ReportJson:
     """Return everything that is reported of a study, JSON-able; the same for the same record, on whatever day.
 
-    What cannot be worked out stands there as missing, with the reason.
+    What cannot be worked out is there as missing, with the reason.
+
+    Args:
+        study: whose report it is.
+        record: its record, for the notes.
+        verdict: what the search has come to.
+        files: SHA-256 of the study's other files, by name.
     """
-    config = study.config
+    config, notes = study.config, Notes(record)
     trials, winner = verdict.trials, verdict.winner
     method = part(lambda: describe_method(study), no_method)
-    comparison = _part(lambda: describe_comparison(study))
+    comparison = part(lambda: describe_comparison(study), missing)
     test = describe_test(study)
-    described = _part(lambda: describe_winner(study, winner, verdict.model) if winner else missing(NO_WINNER))
-    known_winner = described if reason_missing(described) is None else None
+    described = part(lambda: describe_winner(study, winner, verdict.model) if winner else missing(NO_WINNER), missing)
     scores = [trial.score for trial in trials if trial.state == "complete" and trial.score is not None]
-    search = _part(lambda: describe_search(study, trials, len(Notes(record).imports)))
-    summary = {
+    summary: ReportJson = {
         "format": FORMAT,
-        "study": describe_study(study, Notes(record), trials),
+        "study": describe_study(study, notes, trials),
         "environment": describe_environment(study.environment()),
-        "data": _part(lambda: describe_data(study)),
+        "data": part(lambda: describe_data(study), missing),
         "method": method,
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
-        **(search if reason_missing(search) is None else dict.fromkeys(SEARCH_KEYS, search)),
-        "baselines": _part(lambda: describe_baselines(study, trials, comparison)),
+        **part(lambda: describe_search(study, trials, len(notes.imports)), no_search),
+        "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
         "winner": described,
         "top": [_short(trial) for trial in verdict.history.ranked(5) if trial.state == "complete"],
         "test": test,
-        "best_so_far": _part(lambda: best_so_far(trials, winner.amount if winner else None)),
-        "expected_performance": _part(
-            lambda: describe_expected(config.strategy["name"], scores, config.study.direction)
+        "best_so_far": part(lambda: best_so_far(trials, winner.amount if winner else None), missing),
+        "expected_performance": part(
+            lambda: describe_expected(config.strategy["name"], scores, config.study.direction), missing
         ),
-        "curves": _part(lambda: describe_curves(study, winner)),
-        "at_the_end": _part(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER)),
-        "overtuning": _part(lambda: describe_overtuning(study, known_winner, test)),
-        "finalists": _part(lambda: describe_finalists(verdict.finalists, config.study.metric))
+        "curves": part(lambda: describe_curves(study, winner), missing),
+        "at_the_end": part(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER), missing),
+        "overtuning": part(lambda: describe_overtuning(study, described, test), missing),
+        "finalists": part(lambda: describe_finalists(verdict.finalists, config.study.metric), missing)
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
-        "importance": _part(lambda: _importance(Subject.of(study, trials, winner))),
-        "cost": _part(lambda: describe_cost(trials, config.dispatch.workers, config.dispatch.gpus_per_worker)),
+        "importance": part(lambda: _importance(Subject.of(study, trials, winner)), missing),
+        "cost": part(lambda: describe_cost(trials, config.dispatch.workers, config.dispatch.gpus_per_worker), missing),
+        "cautions": [],
+        "files": files,
+        "fields": [],
     }
-    said = part(
+    summary["cautions"] = part(
         lambda: cautions(study.space, trials, winner, config.study.metric, config.study.direction, summary),
         lambda why: [f"the cautions {why}"],
     )
-    return summary | {"cautions": said}
-
-
-def _part(make: Callable[[], Any]) -> Any:
-    return part(make, missing)
-
-
-def describe_fields(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the 25 fields: where in report.json their values stand, and the reasons of those that are missing."""
-    return [
+    summary["fields"] = [
         {"number": f.number, "title": f.title, "keys": list(f.keys), "missing": missing_values(summary, f)}
         for f in FIELDS
     ]
+    return summary
 
 
-def _importance(subject: Subject) -> dict[str, Any]:
-    found = subject.importances
-    return missing(found.reason) if isinstance(found, Missing) else {"evaluator": "PED-ANOVA", "values": found}
+def _importance(subject: Subject) -> Importance | Missing:
+    shares = subject.importances
+    return missing(shares.reason) if isinstance(shares, Absent) else {"evaluator": "PED-ANOVA", "values": shares}
 
 
-def _short(trial: Trial) -> dict[str, Any]:
-    return {"number": trial.number, "score": trial.score, "point": dict(trial.point)}
+def _short(trial: Trial) -> Short:
+    return {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}

@@ -16,7 +16,7 @@ from hpo.report.figures.learning_curves import draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.timeline import draw_timeline
-from hpo.report.part import Missing, part
+from hpo.report.part import Absent, part
 from hpo.study.study import Study
 
 __all__ = ["Drawing", "Drawn", "draw_figures"]
@@ -36,10 +36,10 @@ class Drawing:
     name: str
     field: int
     title: str
-    content: Drawn | Missing
+    content: Drawn | Absent
 
 
-_FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | Missing]], ...] = (
+_FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | Absent]], ...] = (
     ("fold-spread", 15, "Scores by fold", draw_fold_spread),
     ("best-so-far", 17, "Best so far", draw_best_so_far),
     ("expected-performance", 17, "Expected validation performance", draw_expected_performance),
@@ -62,5 +62,5 @@ def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) ->
     """
     subject = Subject.of(study, trials, winner)
     return tuple(
-        Drawing(name, field, title, part(partial(draw, subject), Missing)) for name, field, title, draw in _FIGURES
+        Drawing(name, field, title, part(partial(draw, subject), Absent)) for name, field, title, draw in _FIGURES
     )

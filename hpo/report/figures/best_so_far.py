@@ -10,18 +10,18 @@ from hpo.report.figures.clock import Clock
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import BLUE, FAR_OUT, GREY, ORANGE, near_range, new_figure, styled, time_unit, whole_ticks
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _MOST = 1_000
 
 
-def draw_best_so_far(subject: Subject) -> Drawn | Missing:
+def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     """Draw the best so far as steps, and the scores of the trials behind it, in two panels of one height.
 
     Against trials it is in the order of their numbers; against time in the order in which they ended.
     """
     if not subject.scored:
-        return Missing("no trial is complete")
+        return Absent("no trial is complete")
     clock = Clock.of([outcome for _, _, outcome in subject.outcomes])
     by_number = [(float(trial.number), trial) for trial in subject.scored]
     by_end = sorted(((clock.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)

@@ -11,14 +11,14 @@ from hpo.report.figures.axes import axis_of
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import clipped, styled
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 # Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
 _ROOM = 80  # signs that fit under the figure
 
 
-def draw_contours(subject: Subject) -> Drawn | Missing:
+def draw_contours(subject: Subject) -> Drawn | Absent:
     """Draw a map a pair, of up to four hyperparameters; each cell is the best score in it."""
     if len(subject.scored) < FEWEST:
         # Between fewer, most of a map would be made up.
@@ -30,7 +30,7 @@ def draw_contours(subject: Subject) -> Drawn | Missing:
     varied = _varied(study)
     keys = [key for key in subject.keys if shown(key) in varied][:_MOST_KEYS]
     if len(keys) < 2:
-        return Missing("fewer than two hyperparameters have more than one value among the complete trials")
+        return Absent("fewer than two hyperparameters have more than one value among the complete trials")
     with quiet_optuna():
         figure = plot_contour(study, params=[shown(key) for key in keys], target_name=shown(subject.metric))
     figure.update_traces(marker={"size": 3, "line": {"width": 0}, "color": "black"}, selector={"type": "scatter"})

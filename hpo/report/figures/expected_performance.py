@@ -1,11 +1,12 @@
 """What a random search of fewer trials would have found."""
 
 from hpo.report.facts.expected_performance import describe_expected
+from hpo.report.facts.schema import is_missing
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, styled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _LOOK = {
     "unbiased": ("unbiased (Tang et al. 2020)", BLUE, "solid"),
@@ -13,15 +14,17 @@ _LOOK = {
 }
 
 
-def draw_expected_performance(subject: Subject) -> Drawn | Missing:
+def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     """Draw the expected best score against the budget by both estimators, and its spread as a band."""
     scores = [score_of(trial) for trial in subject.scored]
     curves = describe_expected(subject.strategy, scores, subject.direction)
-    if "missing" in curves:
-        return Missing(curves["missing"])
+    if is_missing(curves):
+        return Absent(curves["missing"])
     figure = new_figure()
-    for name, (title, colour, dash) in _LOOK.items():
-        budgets, means, spreads = (curves[name][key] for key in ("budgets", "means", "spreads"))
+    for curve in (curves["unbiased"], curves["biased"]):
+        name = curve["estimator"]
+        title, colour, dash = _LOOK[name]
+        budgets, means, spreads = curve["budgets"], curve["means"], curve["spreads"]
         for sign, fill in ((1, None), (-1, "tonexty")):
             # The second end of a band is filled up to the first.
             figure.add_scatter(

@@ -4,17 +4,17 @@ from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, styled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _MOST = 15
 
 
-def draw_fold_spread(subject: Subject) -> Drawn | Missing:
+def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     """Draw the score of every fold and seed of the best configurations, the winner first (★)."""
     if not subject.ranked:
-        return Missing("no trial is complete")
+        return Absent("no trial is complete")
     if subject.layout.size == 1:
-        return Missing("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
+        return Absent("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     figure = new_figure()

@@ -10,13 +10,13 @@ from hpo.report.facts.words import shown
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import BLUE, styled
 from hpo.report.figures.sample import evenly
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 
-def draw_importance(subject: Subject) -> Drawn | Missing:
+def draw_importance(subject: Subject) -> Drawn | Absent:
     """Draw one bar a hyperparameter, the longest on top."""
     known = subject.importances
-    if isinstance(known, Missing):
+    if isinstance(known, Absent):
         return known
     from optuna.visualization import plot_param_importances
 

@@ -10,7 +10,7 @@ from hpo.report.facts.words import shown
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import BLUE, FAR_OUT, GREY, ORANGE, near_range, new_figure, pale, styled, whole_ticks
 from hpo.report.figures.sample import best_and_even, evenly, sampled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")
@@ -20,19 +20,19 @@ _NO_METRICS = {*_AXES, "epochs", "lr"}
 Curve = list[tuple[float, float]]
 
 
-def draw_learning_curves(subject: Subject) -> Drawn | Missing:
+def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     """Draw the mean curve over the tasks of each trial, and of the winner every task's too.
 
     A mean goes as far as all of the trial's tasks did: beyond, it would jump where one of them ended.
     """
     points = [point for _, _, outcome in _tasks(subject.trials) for point in outcome.curve]
     if not points:
-        return Missing("the objective yields no learning curve")
+        return Absent("the objective yields no learning curve")
     # What was not finite is not there: a gap, which may stand in any point.
     axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
-        return Missing("no point of the learning curves has an epoch or step, and something that was measured")
+        return Absent("no point of the learning curves has an epoch or step, and something that was measured")
     curves = {trial.number: mean_curve(trial, axis, metric) for trial in subject.trials}
     there = [t for t in subject.trials if curves[t.number] and not subject.is_winner(t)]
     drawn = best_and_even(there, _MOST_CURVES)
@@ -46,7 +46,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
                 _add(figure, curve_of(outcome, axis, metric), name, {"color": pale(ORANGE, 0.6), "dash": "dot"})
         _add(figure, curves[subject.winner.number], "winner", {"color": ORANGE, "width": 3})
     if not figure.data:
-        return Missing("no two trainings of a trial have an evaluation at the same place")
+        return Absent("no two trainings of a trial have an evaluation at the same place")
     heights = near_range([y for trace in figure.data for y in trace.y])
     styled(figure, showlegend=False)
     figure.update_xaxes(title_text=axis, dtick=whole_ticks(max(x for trace in figure.data for x in trace.x)))

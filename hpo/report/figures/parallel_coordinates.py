@@ -8,16 +8,16 @@ from hpo.report.facts.words import shown
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import clipped, short, styled
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _MOST, _MOST_AXES = 150, 10
 _ROOM = 120  # signs that fit under the figure
 
 
-def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
+def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     """Draw a line a trial, darker for better ones."""
     if not subject.scored:
-        return Missing("no trial is complete")
+        return Absent("no trial is complete")
     from optuna.visualization import plot_parallel_coordinate
 
     drawn = best_and_even(subject.scored, _MOST)

@@ -10,16 +10,16 @@ from hpo.report.figures.axes import axis_of
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import FAR_OUT, near_range, styled
 from hpo.report.figures.sample import best_and_even, sampled
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
 _ROOM = 110  # signs that fit under the figure
 
 
-def draw_slices(subject: Subject) -> Drawn | Missing:
+def draw_slices(subject: Subject) -> Drawn | Absent:
     """Draw a panel a hyperparameter, the most important first; the later a trial, the darker it is."""
     if not subject.scored:
-        return Missing("no trial is complete")
+        return Absent("no trial is complete")
     from optuna.visualization import plot_slice
     from plotly.subplots import make_subplots
 

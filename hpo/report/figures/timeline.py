@@ -11,7 +11,7 @@ from hpo.report.facts.words import counted
 from hpo.report.figures.clock import Clock
 from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 
 _MOST = 3_000
 _KINDS = {"complete": SKY, "winner": ORANGE, "stopped early": YELLOW, "failed": BLACK}
@@ -37,11 +37,11 @@ class Bar:
     count: int = 1
 
 
-def draw_timeline(subject: Subject) -> Drawn | Missing:
+def draw_timeline(subject: Subject) -> Drawn | Absent:
     """Draw a lane a worker, and on it a bar a task."""
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
-        return Missing("no task was run by a worker")
+        return Absent("no task was run by a worker")
     clock = Clock.of(outcomes)
     lanes = _lanes(outcomes)
     bars = [

@@ -6,16 +6,14 @@ it is asked once.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.fields import Value, known
 from hpo.report.facts.ranges import describe_range
+from hpo.report.facts.schema import Missing, ReportJson, Sizes, SplitPart, Winner, is_missing
 from hpo.report.facts.words import times
 
-Summary = Mapping[str, Any]
 
-
-def render_checklist(summary: Summary) -> str:
+def render_checklist(summary: ReportJson) -> str:
     """Return the filled checklist as Markdown; what a report cannot know is left to the authors, in bold."""
     lines = [f"# Reproducibility checklist: study {summary['study']['name']}", ""]
     for heading, questions in _QUESTIONS.items():
@@ -26,21 +24,21 @@ def render_checklist(summary: Summary) -> str:
     return "\n".join(lines)
 
 
-def _code(summary: Summary) -> str:
+def _code(summary: ReportJson) -> str:
     environment = summary["environment"]
     commit = _or_missing(environment["commit"], lambda c: f"commit {c}")
     dirty = ", with uncommitted changes" if environment["is_dirty"] is True else ""
     return f"{commit}{dirty}. {_left('a link to it')}"
 
 
-def _dependencies(summary: Summary) -> str:
+def _dependencies(summary: ReportJson) -> str:
     environment = summary["environment"]
     packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     return f"Python {environment['python']}; {packages}; CUDA {environment['cuda']}."
 
 
-def _infrastructure(summary: Summary) -> str:
-    environment, cost = summary["environment"], summary["cost"]
+def _infrastructure(summary: ReportJson) -> str:
+    environment, cost = summary["environment"], known(summary["cost"])
     memory = environment["memory_bytes"] / 2**30
     gpus = environment["gpus"] if isinstance(environment["gpus"], str) else ", ".join(environment["gpus"])
     return (
@@ -49,8 +47,8 @@ def _infrastructure(summary: Summary) -> str:
     )
 
 
-def _runtime(summary: Summary) -> str:
-    cost = summary["cost"]
+def _runtime(summary: ReportJson) -> str:
+    cost = known(summary["cost"])
     if cost["wall_seconds"] is None:
         return "Nothing was trained."
     return (
@@ -60,34 +58,34 @@ def _runtime(summary: Summary) -> str:
     )
 
 
-def _parameters(summary: Summary) -> str:
-    def told(sizes: Mapping[str, Any]) -> str:
+def _parameters(summary: ReportJson) -> str:
+    def told(sizes: Sizes) -> str:
         winner = summary["winner"]
-        best = "" if reason_missing(winner) else f"winner {winner['num_parameters']:,}; "
+        best = "" if is_missing(winner) else f"winner {winner['num_parameters']:,}; "
         return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
 
     return _or_missing(summary["num_parameters"], told)
 
 
-def _validation(summary: Summary) -> str:
+def _validation(summary: ReportJson) -> str:
     winner, metric = summary["winner"], summary["metric"]["name"]
-    if (reason := reason_missing(winner)) is not None:
-        return _absent(reason)
+    if is_missing(winner):
+        return _absent(winner["missing"])
     test = summary["test"]
     line = f"{metric} {winner['score']:.4f} on validation"
-    if reason_missing(test) is None:
+    if not is_missing(test):
         line += f"; test {test['metrics'][metric]:.4f}, opened {times(test['openings_of_these_data'])}"
     return f"{line}."
 
 
-def _metric(summary: Summary) -> str:
+def _metric(summary: ReportJson) -> str:
     metric = summary["metric"]
     definition = _or_missing(metric["definition"], str)
     return f"{metric['name']} ({metric['direction']}): {definition}. {metric['aggregation'].capitalize()}."
 
 
-def _runs(summary: Summary) -> str:
-    counts = summary["counts"]
+def _runs(summary: ReportJson) -> str:
+    counts = known(summary["counts"])
     return (
         f"{counts['proposed']} configurations, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
@@ -95,19 +93,19 @@ def _runs(summary: Summary) -> str:
     )
 
 
-def _bounds(summary: Summary) -> str:
-    return "; ".join(" ".join(describe_range(dimension)) for dimension in summary["space"]) + "."
+def _bounds(summary: ReportJson) -> str:
+    return "; ".join(" ".join(describe_range(dimension)) for dimension in known(summary["space"])) + "."
 
 
-def _best(summary: Summary) -> str:
-    def told(winner: Mapping[str, Any]) -> str:
+def _best(summary: ReportJson) -> str:
+    def told(winner: Winner) -> str:
         values = ", ".join(f"{key} = {value}" for key, value in winner["point"].items())
         return f"{values}; all others: {winner['config']}."
 
     return _or_missing(summary["winner"], told)
 
 
-def _choice(summary: Summary) -> str:
+def _choice(summary: ReportJson) -> str:
     strategy = {key: value for key, value in summary["strategy"].items() if key != "name"}
     settings = ", ".join(f"{key} {value}" for key, value in strategy.items() if value is not None)
     return (
@@ -116,68 +114,68 @@ def _choice(summary: Summary) -> str:
     )
 
 
-def _statistics(summary: Summary) -> str:
+def _statistics(summary: ReportJson) -> str:
     winner = summary["winner"]
-    if (reason := reason_missing(winner)) is not None:
-        return _absent(reason)
-    if (reason := reason_missing(winner["interval"])) is not None:
-        return f"{winner['score']:.4f}. {_absent(reason)}"
-    low, high = winner["interval"]
+    if is_missing(winner):
+        return _absent(winner["missing"])
+    interval = winner["interval"]
+    if is_missing(interval):
+        return f"{winner['score']:.4f}. {_absent(interval['missing'])}"
+    low, high = interval
     return (
         f"{winner['score']:.4f} ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}), 95 % "
         f"interval [{low:.4f}, {high:.4f}] by Student's t over folds and seeds."
     )
 
 
-def _data(summary: Summary) -> str:
-    data = summary["data"]
+def _data(summary: ReportJson) -> str:
+    data = known(summary["data"])
     name = _or_missing(data["name"], str)
     size = "" if data["size"] is None else f", {data['size']:,} examples"
     return f"{name}{size}; {_or_missing(data['split'], _labels)}."
 
 
-def _labels(split: Mapping[str, Any]) -> str:
-    labels = {name: part.get("labels") for name, part in split["parts"].items()}
+def _labels(split: SplitPart) -> str:
+    labels = {name: part.get("labels") or {} for name, part in split["parts"].items()}
     if not all(labels.values()):
         return "the examples have no classes"
     told = (f"{name}: {', '.join(f'{label} ({n:,})' for label, n in found.items())}" for name, found in labels.items())
     return f"labels: {'; '.join(told)}"
 
 
-def _splits(summary: Summary) -> str:
-    def told(split: Mapping[str, Any]) -> str:
+def _splits(summary: ReportJson) -> str:
+    def told(split: SplitPart) -> str:
         parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
         return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}: {parts}; {_folds(split)}."
 
-    return _or_missing(summary["data"]["split"], told)
+    return _or_missing(known(summary["data"])["split"], told)
 
 
-def _folds(split: Mapping[str, Any]) -> str:
+def _folds(split: SplitPart) -> str:
     folds = split["folds"]
     sizes = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in folds)
     return f"{len(folds)} fold(s), training / validation examples: {sizes}"
 
 
-def _excluded(summary: Summary) -> str:
-    exclusions = _or_missing(summary["data"]["exclusions"], str)
+def _excluded(summary: ReportJson) -> str:
+    exclusions = _or_missing(known(summary["data"])["exclusions"], str)
     method = summary["method"]
-    steps = [_or_missing(method[key], str) for key in ("preprocessing", "vocabulary")]
+    steps = [_or_missing(step, str) for step in (method["preprocessing"], method["vocabulary"])]
     return f"Excluded: {exclusions}. Preprocessing: {'; vocabulary: '.join(steps)}."
 
 
-def _source(summary: Summary) -> str:
-    data = summary["data"]
-    source, version, licence = (_or_missing(data[key], str) for key in ("source", "version", "licence"))
+def _source(summary: ReportJson) -> str:
+    data = known(summary["data"])
+    source, version, licence = (_or_missing(value, str) for value in (data["source"], data["version"], data["licence"]))
     return f"{source}; version: {version}; licence: {licence}. SHA-256 of every file: report.json, `data.files`."
 
 
-def _rerun(summary: Summary) -> str:
+def _rerun(summary: ReportJson) -> str:
     return f"`{summary['study']['rerun']}`; the winner alone: `hpo reproduce {summary['study']['name']}`."
 
 
-def _or_missing(value: Any, tell: Callable[[Any], str]) -> str:
-    reason = reason_missing(value)
-    return tell(value) if reason is None else _absent(reason)
+def _or_missing(value: Value | Missing, tell: Callable[[Value], str]) -> str:
+    return _absent(value["missing"]) if is_missing(value) else tell(value)
 
 
 def _absent(reason: str) -> str:
@@ -188,11 +186,11 @@ def _left(what: str) -> str:
     return f"**For the authors: {what}**"
 
 
-def _authors(what: str) -> Callable[[Summary], str]:
+def _authors(what: str) -> Callable[[ReportJson], str]:
     return lambda _: _left(what)
 
 
-_QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[Summary], str]], ...]] = {
+_QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[ReportJson], str]], ...]] = {
     "All reported experimental results": (
         ("A clear description of the mathematical setting, algorithm, and/or model", _authors("the paper's section")),
         ("A link to the source code, with specification of all dependencies", _code),
@@ -209,7 +207,7 @@ _QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[Summary], str]], ...]] = {
         ("The bounds for each hyperparameter", _bounds),
         ("The hyperparameter configurations for best-performing models", _best),
         ("The method of choosing hyperparameter values and the criterion used to select among them", _choice),
-        ("Summary statistics of the results (e.g. mean, variance, error bars)", _statistics),
+        ("ReportJson statistics of the results (e.g. mean, variance, error bars)", _statistics),
     ),
     "All datasets used": (
         ("Relevant statistics, such as number of examples and label distributions", _data),

@@ -1,10 +1,10 @@
 """Two tables for a paper, in LaTeX with booktabs: the ranges that were searched, and the results."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.fields import known
 from hpo.report.facts.ranges import describe_range, value_text
+from hpo.report.facts.schema import ReportJson, Winner, is_missing
 from hpo.report.facts.words import times
 
 _ESCAPED = {
@@ -17,20 +17,20 @@ _ESCAPED = {
 }
 
 
-def render_latex(summary: Mapping[str, Any]) -> str:
+def render_latex(summary: ReportJson) -> str:
     """Return both tables, to be taken in with `\\input{tables}`; needs `\\usepackage{booktabs}`."""
     return "\n".join([*_ranges(summary), "", *_results(summary), ""])
 
 
-def _ranges(summary: Mapping[str, Any]) -> Iterable[str]:
+def _ranges(summary: ReportJson) -> Iterable[str]:
     winner = summary["winner"]
-    point = {} if reason_missing(winner) else winner["point"]
+    point = {} if is_missing(winner) else winner["point"]
     rows = []
-    for dimension in summary["space"]:
+    for dimension in known(summary["space"]):
         key, _, text = describe_range(dimension)
         rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(value_text(point.get(key, "--")))))
     strategy = summary["strategy"]["name"].replace("_", " ")
-    counts = summary["counts"]
+    counts = known(summary["counts"])
     caption = (
         f"Hyperparameters searched by {strategy} search with {counts['proposed']} configurations "
         f"(seed {summary['study']['seed']}), and the best configuration."
@@ -38,23 +38,22 @@ def _ranges(summary: Mapping[str, Any]) -> Iterable[str]:
     yield from _table("lll", ("Hyperparameter", "Values", "Best"), rows, caption, f"{_label(summary)}-ranges")
 
 
-def _results(summary: Mapping[str, Any]) -> Iterable[str]:
+def _results(summary: ReportJson) -> Iterable[str]:
     metric = summary["metric"]["name"]
-    test = summary["test"]
+    test, winner = summary["test"], summary["winner"]
     rows = []
-    if reason_missing(summary["winner"]) is None:
-        tested = "--" if reason_missing(test) else f"{test['metrics'][metric]:.4f}"
-        rows.append((f"Best (trial {summary['winner']['number']})", _spread(summary["winner"]), tested))
-    default = summary["baselines"]["default"]
-    against = summary["overtuning"]["default_on_test"]
+    if not is_missing(winner):
+        tested = "--" if is_missing(test) else f"{test['metrics'][metric]:.4f}"
+        rows.append((f"Best (trial {winner['number']})", _spread(winner), tested))
+    default, against = known(summary["baselines"])["default"], known(summary["overtuning"])["default_on_test"]
     by_default = [
-        None if reason_missing(default) else default["score"],
-        None if reason_missing(against) else against["default"],
+        None if is_missing(default) else default["score"],
+        None if is_missing(against) else against["default"],
     ]
     if any(score is not None for score in by_default):
         validation, on_test = ("--" if score is None else f"{score:.4f}" for score in by_default)
         rows.append(("Default configuration", validation, on_test))
-    opened = "" if reason_missing(test) else f", opened {times(test['openings_of_these_data'])}"
+    opened = "" if is_missing(test) else f", opened {times(test['openings_of_these_data'])}"
     caption = (
         f"{escaped(metric)} ({summary['metric']['direction']}): {escaped(summary['metric']['aggregation'])} "
         f"$\\pm$ standard deviation on validation, and on the test part{opened}."
@@ -62,12 +61,12 @@ def _results(summary: Mapping[str, Any]) -> Iterable[str]:
     yield from _table("lll", ("Configuration", "Validation", "Test"), rows, caption, f"{_label(summary)}-results")
 
 
-def _spread(winner: Mapping[str, Any]) -> str:
+def _spread(winner: Winner) -> str:
     spread = winner["standard_deviation"]
     return f"${winner['score']:.4f}$" if spread is None else f"${winner['score']:.4f} \\pm {spread:.4f}$"
 
 
-def _label(summary: Mapping[str, Any]) -> str:
+def _label(summary: ReportJson) -> str:
     # A label may hold what a caption may not, but no braces or commands; a study's name has none.
     return f"tab:{summary['study']['name']}"
 

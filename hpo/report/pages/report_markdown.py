@@ -3,26 +3,27 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.fields import known, reason_missing
 from hpo.report.facts.ranges import describe_range, value_text
+from hpo.report.facts.schema import FinalistPart, ReportJson, is_missing
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 
 
-def render_report_markdown(summary: Mapping[str, Any]) -> str:
+def render_report_markdown(summary: ReportJson) -> str:
     """Return the page for a summary made by `hpo.report.facts.summary.summarise`."""
     sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment, _missing)
     return "\n".join(line for section in sections for line in [*_lines(section, summary), ""])
 
 
-def _lines(section: Callable[[Mapping[str, Any]], Iterable[str]], summary: Mapping[str, Any]) -> list[str]:
+def _lines(section: Callable[[ReportJson], Iterable[str]], summary: ReportJson) -> list[str]:
     """Return the lines of a section; where it breaks off, those before, and why."""
     lines: list[str] = []
     part(lambda: lines.extend(section(summary)), lambda why: lines.append(f"This part {why}."))
     return lines
 
 
-def _head(summary: Mapping[str, Any]) -> Iterable[str]:
+def _head(summary: ReportJson) -> Iterable[str]:
     study, metric = summary["study"], summary["metric"]
     yield f"# Study {study['name']}"
     yield ""
@@ -34,16 +35,16 @@ def _head(summary: Mapping[str, Any]) -> Iterable[str]:
     yield f"Run it again: `{study['rerun']}`"
 
 
-def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
+def _winner(summary: ReportJson) -> Iterable[str]:
     winner, metric = summary["winner"], summary["metric"]["name"]
     yield "## Winner"
     yield ""
-    if reason_missing(winner) is not None:
+    if is_missing(winner):
         yield "No trial finished: every one failed. The reasons stand below."
         return
     spread = ""
     if winner["standard_deviation"] is not None:
-        low, high = winner["interval"]
+        low, high = known(winner["interval"])
         spread = f" ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}; 95 % interval "
         spread += f"{low:.4f} to {high:.4f})"
     yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
@@ -57,10 +58,10 @@ def _winner(summary: Mapping[str, Any]) -> Iterable[str]:
     yield _test_line(summary)
 
 
-def _test_line(summary: Mapping[str, Any]) -> str:
-    test, reason = summary["test"], reason_missing(summary["test"])
-    if reason is not None:
-        return f"{reason[0].upper()}{reason[1:]}."
+def _test_line(summary: ReportJson) -> str:
+    test = summary["test"]
+    if is_missing(test):
+        return f"{test['missing'][0].upper()}{test['missing'][1:]}."
     metric = summary["metric"]["name"]
     times = test["openings_of_these_data"]
     counted = "once" if times == 1 else f"**{times} times**, over all studies of these data"
@@ -70,7 +71,7 @@ def _test_line(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _cautions(summary: Mapping[str, Any]) -> Iterable[str]:
+def _cautions(summary: ReportJson) -> Iterable[str]:
     yield "## Cautions"
     yield ""
     for caution in summary["cautions"]:
@@ -79,17 +80,17 @@ def _cautions(summary: Mapping[str, Any]) -> Iterable[str]:
         yield "None of the checks found a reason to doubt the result."
 
 
-def _data(summary: Mapping[str, Any]) -> Iterable[str]:
-    data = summary["data"]
+def _data(summary: ReportJson) -> Iterable[str]:
+    data = known(summary["data"])
     yield "## Data"
     yield ""
-    if reason_missing(data["split"]) is not None:
-        yield f"Nothing was split here: {reason_missing(data['split'])}."
+    split = data["split"]
+    if is_missing(split):
+        yield f"Nothing was split here: {split['missing']}."
         return
-    source = "" if reason_missing(data["source"]) else f" {data['source']}"
+    source = "" if is_missing(data["source"]) else f" {data['source']}"
     yield f"{data['name']}: {data['size']:,} examples.{source}"
     yield ""
-    split = data["split"]
     rows = [
         (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
         for name, part in split["parts"].items()
@@ -103,34 +104,34 @@ def _data(summary: Mapping[str, Any]) -> Iterable[str]:
         yield f"Examples that stand in two parts: {', '.join(f'{n} of {pair}' for pair, n in twice.items())}."
 
 
-def _space(summary: Mapping[str, Any]) -> Iterable[str]:
+def _space(summary: ReportJson) -> Iterable[str]:
     yield "## Space"
     yield ""
     yield from markdown_table(("hyperparameter", "kind", "range"), _ranges(summary))
     yield ""
     yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
     yield ""
-    for rule in summary["space_rules"]:
+    for rule in known(summary["space_rules"]):
         yield f"- rule: `{rule}`"
-    for point in summary["first"]:
+    for point in known(summary["first"]):
         yield f"- tried first: {_point(point)}"
-    fixed = ", ".join(f"`{key}={value_text(value)}`" for key, value in summary["fixed"].items())
+    fixed = ", ".join(f"`{key}={value_text(value)}`" for key, value in known(summary["fixed"]).items())
     yield f"Fixed: {fixed}."
 
 
-def _ranges(summary: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-    for key, kind, text in map(describe_range, summary["space"]):
+def _ranges(summary: ReportJson) -> Iterable[tuple[str, str, str]]:
+    for key, kind, text in map(describe_range, known(summary["space"])):
         yield f"`{key}`", kind, text
 
 
-def _strategy(summary: Mapping[str, Any]) -> Iterable[str]:
+def _strategy(summary: ReportJson) -> Iterable[str]:
     yield "## Strategy"
     yield ""
     yield from markdown_table(("setting", "value"), [(f"`{k}`", value_text(v)) for k, v in summary["strategy"].items()])
 
 
-def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
-    counts = summary["counts"]
+def _trials(summary: ReportJson) -> Iterable[str]:
+    counts = known(summary["counts"])
     yield "## Trials"
     yield ""
     yield (
@@ -149,24 +150,25 @@ def _trials(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
     yield from markdown_table(("best trials", summary["metric"]["name"], "point"), rows)
-    if reason_missing(summary["finalists"]) is None:
+    finalists = summary["finalists"]
+    if not is_missing(finalists):
         yield ""
         head = ("trained again", "in the search", "on fresh seeds")
-        yield from markdown_table(head, map(_finalist, summary["finalists"]))
+        yield from markdown_table(head, map(_finalist, finalists))
 
 
-def _finalist(finalist: Mapping[str, Any]) -> tuple[str, str, str]:
+def _finalist(finalist: FinalistPart) -> tuple[str, str, str]:
     fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
     text = f"failed: {finalist['error']}" if fresh is None else f"{fresh:.4f}"
     spread_text = "" if spread is None else f" ± {spread:.4f} (n = {len(finalist['fresh_values'])})"
     return str(finalist["number"]), f"{finalist['search_score']:.4f}", text + spread_text
 
 
-def _expected(summary: Mapping[str, Any]) -> Iterable[str]:
+def _expected(summary: ReportJson) -> Iterable[str]:
     expected = summary["expected_performance"]
     yield "## Expected validation performance"
     yield ""
-    if "missing" in expected:
+    if is_missing(expected):
         yield f"Not shown: {expected['missing']}."
         return
     yield "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
@@ -181,8 +183,8 @@ def _expected(summary: Mapping[str, Any]) -> Iterable[str]:
     yield from markdown_table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)
 
 
-def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
-    cost = summary["cost"]
+def _cost(summary: ReportJson) -> Iterable[str]:
+    cost = known(summary["cost"])
     yield "## Cost"
     yield ""
     if cost["wall_seconds"] is None:
@@ -196,12 +198,12 @@ def _cost(summary: Mapping[str, Any]) -> Iterable[str]:
     yield ""
     rows = [
         (f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}")
-        for step in summary["best_so_far"]["seconds"]
+        for step in known(summary["best_so_far"])["seconds"]
     ]
     yield from markdown_table(("seconds", "trial", "best so far"), rows)
 
 
-def _environment(summary: Mapping[str, Any]) -> Iterable[str]:
+def _environment(summary: ReportJson) -> Iterable[str]:
     environment = summary["environment"]
     yield "## Environment"
     yield ""
@@ -212,7 +214,7 @@ def _environment(summary: Mapping[str, Any]) -> Iterable[str]:
     yield f"Commit unknown: {unknown}." if unknown else f"Commit {environment['commit']}{dirty}."
 
 
-def _missing(summary: Mapping[str, Any]) -> Iterable[str]:
+def _missing(summary: ReportJson) -> Iterable[str]:
     yield "## What the checklist asks for and is missing"
     yield ""
     lines = [

@@ -1,7 +1,7 @@
 """The report as one page that opens from disk: the verdict, then the 25 fields in order, with their figures."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpo.report.facts.fields import FIELDS, Field, missing_values, reason_missing, value_at
+from hpo.report.facts.schema import ReportJson
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 
@@ -17,7 +18,7 @@ _MOST_TRIALS = 500
 _DRAWN = {"best_so_far", "expected_performance", "curves", "importance"}
 
 
-def render_report_page(summary: Mapping[str, Any], drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
+def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
     """Return the page.
 
     Args:
@@ -55,11 +56,11 @@ class _Listed(NamedTuple):
     marks: Sequence[str]
 
 
-def _gaps(summary: Mapping[str, Any]) -> list[Field]:
+def _gaps(summary: ReportJson) -> list[Field]:
     return [field for field in FIELDS if missing_values(summary, field)]
 
 
-def _values(summary: Mapping[str, Any], field: Field) -> list[tuple[str, _Value]]:
+def _values(summary: ReportJson, field: Field) -> list[tuple[str, _Value]]:
     """Return the values of a field by their names; a field of one value has its name in the title."""
     named = []
     for key in field.keys:
@@ -78,7 +79,7 @@ def _arranged(key: str, value: Any) -> Any:
     return {k: v for k, v in value.items() if k != "folds"} | {"parts": parts, **({"labels": labels} if labels else {})}
 
 
-def _list_trials(summary: Mapping[str, Any], trials: pd.DataFrame) -> _Listed:
+def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
     """Return the table of the trials, the best five hundred of more."""
     columns, rows = list(trials.columns), trials.to_dict("records")
     number = len(rows)

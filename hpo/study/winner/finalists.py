@@ -7,10 +7,8 @@ Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098) and of 
 (arXiv 2506.19540, on overtuning).
 """
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.dispatch.outcomes import outcomes
@@ -61,24 +59,6 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
     ]
     for task, outcome in outcomes(dispatcher, missing):
         Notes(record).write_finalist_outcome(task, outcome)
-
-
-def describe_finalists(finalists: Sequence[Finalist], metric: str) -> list[dict[str, Any]]:
-    """Return one JSON-able dict per finalist: its scores in the search and on fresh seeds, with their spread."""
-    described = []
-    for finalist in finalists:
-        values = finalist.again.values(metric)
-        described.append(
-            {
-                "number": finalist.trial.number,
-                "search_score": finalist.trial.score,
-                "fresh_score": finalist.again.score,
-                "fresh_standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
-                "fresh_values": values,
-                "error": finalist.again.error,
-            }
-        )
-    return described
 
 
 def _candidates(history: History, count: int) -> Sequence[Trial]:

@@ -13,7 +13,7 @@ from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures
 from hpo.report.figures import Drawn
 from hpo.report.pages.html import templates
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 from hpo.report.write import write_report
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
@@ -105,7 +105,7 @@ def test_a_figure_that_fails_is_one_that_is_not_drawn(monkeypatch, tmp_path):
     study = prepared(tmp_path / "study", toy_config(trials=1))
     monkeypatch.setattr(figures, "_FIGURES", (("x", 1, "X", lambda _: 1 / 0),))
     (drawing,) = figures.draw_figures(study, [], None)
-    assert drawing.content == Missing("could not be made: ZeroDivisionError: division by zero")
+    assert drawing.content == Absent("could not be made: ZeroDivisionError: division by zero")
 
 
 def test_numbers_are_plain_finite_and_not_vast():

@@ -11,7 +11,7 @@ from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.look import few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices
 from hpo.report.pages.html import templates
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 from tests.hpo.report.made_up import SPACE, scored, subject, trial
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -52,7 +52,7 @@ CASES = {
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
     for name, _, _, draw in _FIGURES:
         content = draw(CASES[case])
-        if isinstance(content, Missing):
+        if isinstance(content, Absent):
             assert content.reason, name
             assert "\n" not in content.reason
             continue

@@ -22,7 +22,7 @@ from hpo.report.figures.learning_curves import draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.sample import best_and_even
 from hpo.report.figures.slices import draw_slices
-from hpo.report.part import Missing
+from hpo.report.part import Absent
 from hpo.study.opening import read_study
 from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config
@@ -214,5 +214,5 @@ def test_expected_performance_draws_both_estimators_to_half_the_trials():
         assert list(mean.y) == list(known[name]["means"])
         assert [(a - b) / 2 for a, b in zip(high.y, low.y, strict=True)] == pytest.approx(known[name]["spreads"])
     refused = draw_expected_performance(subject(trials, strategy="tpe"))
-    assert isinstance(refused, Missing)
+    assert isinstance(refused, Absent)
     assert "independent" in refused.reason
