@@ -9,7 +9,11 @@ from hpo.report.facts.cautions import at_the_end, cautions
 SPACE = space_from_dict(
     {"layers": [1, 2, 3, 4], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b"]}}
 )
-CLEAN = {"data": {"split": None}, "environment": {}, "test": None}
+ABSENT = {"missing": "not made here"}
+CLEAN = {
+    **{"data": ABSENT, "test": ABSENT, "overtuning": ABSENT},
+    **{"environment": {"is_dirty": False}, "study": {"allowed_changes": []}},
+}
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
 
 
