@@ -108,7 +108,7 @@ def test_a_fresh_process_proposes_the_same(name):
         "import json, sys\n"
         "from hpo.engine.loop import propose\n"
         "from tests.contracts.test_strategies import make\n"
-        "from hpo.engine.trials.history import History\nfrom hpo.trials import Trial\n"
+        "from hpo.engine.trials.history import History\nfrom hpo.engine.trials.trial import Trial\n"
         "trials = [\n"
         "    Trial(n, r, p, state='complete', score=l, loss=l, amount=a, trained=t)\n"
         "    for n, r, p, l, a, t in json.load(sys.stdin)\n"
