@@ -76,7 +76,7 @@ YAML = {
     "a bracket that is not closed": whole("a: [1, 2\nb: 3\n", "whole.yaml:2:2", "not valid YAML"),
     "a number of a million digits": whole(f"a: {'9' * 1_000_000}\n", "whole.yaml", "not valid YAML", "digits"),
     "a tab": whole("a:\n\tb: 1\n", "whole.yaml:2:1"),
-    "a key twice": whole("study:\n  trials: 1\n  trials: 2\n", "whole.yaml:3:3", "'trials' stands there twice"),
+    "a key twice": whole("study:\n  trials: 1\n  trials: 2\n", "whole.yaml:3:3", "'trials' is listed twice"),
     "an object": whole("a: !!python/object/apply:os.mkdir [x]\n", "whole.yaml:1:4", "python/object/apply:os.mkdir"),
     "Latin-1": whole("a: 1\nname: café\n".encode("latin-1"), "whole.yaml:2:10", "0xe9", "UTF-8"),
     "UTF-16": whole("a: 1\n".encode("utf-16"), "whole.yaml:1:1", "UTF-8"),
@@ -190,8 +190,8 @@ SPACES = {
     "two kinds at once": (["space.training.lr={low: 1, high: 2, values: [1]}"], ("exactly one of",)),
     "an unknown field": (["space.training.lr={lo: 1, high: 2}"], ("'lo'", "did you mean 'low'?")),
     "no values": (["space.training.lr=[]"], ("space.training.lr", "empty")),
-    "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], ("space.training.lr.values", "in no order")),
-    "a value twice": (["space.model.d_model=[32,32]"], ("space.model.d_model", "32 stands there twice")),
+    "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], ("space.training.lr.values", "not in order")),
+    "a value twice": (["space.model.d_model=[32,32]"], ("space.model.d_model", "32 is listed twice")),
     "a value that is a list": (["space.training.lr=[[1],[2]]"], ("space.training.lr.values", "given [1]")),
     "a value that is no number": (["space.training.lr=[nan,0.1]"], ("space.training.lr", "finite")),
     "a span beyond 64 bits": (["space.training.lr={low: 0, high: 1e30, integer: true}"], ("space.training.lr", "2^63")),
@@ -279,7 +279,7 @@ OBJECTIVES = {
     "an objective that is part of Python": (["objective=json:run"], ("objective", "part of Python")),
     "an objective that runs what it is told": (
         ["objective=hydra.utils:instantiate"],
-        ("objective", "'hydra.utils' is a package's that does not declare it", "hpo.objectives"),
+        ("objective", "'hydra.utils' is in a package that does not declare it", "hpo.objectives"),
     ),
     "an objective of hpo that is none": (["objective=hpo.study.folder:find_study"], ("objective", "part of hpo")),
     "an objective of the model that is none": (["objective=model.checkpoint:save"], ("objective", "part of hpo")),
@@ -402,8 +402,8 @@ MLFLOW = {
 }
 STORAGE = {
     "a storage of no kind": (["study.storage=foo://bar"], ("foo://bar", "study.storage")),
-    "a storage without a file": (["study.storage=sqlite://"], ("study.storage", "names no file")),
-    "a storage in memory": (["study.storage=sqlite:///:memory:"], ("study.storage", "names no file")),
+    "a storage without a file": (["study.storage=sqlite://"], ("study.storage", "does not name a file")),
+    "a storage in memory": (["study.storage=sqlite:///:memory:"], ("study.storage", "does not name a file")),
     "a storage in no folder": (["study.storage=sqlite:////nothing/x.db"], ("/nothing/x.db", "study.storage")),
     "nobody at the address": (
         ["dispatch=ray", "dispatch.address=127.0.0.1:1"],

@@ -80,7 +80,7 @@ def test_a_default_outside_of_the_space_is_not_tried_first():
 def test_a_first_point_may_not_name_what_does_not_exist_beside_its_values():
     tree = {"kind": {"choices": ["a", "b"]}, "size": {"values": [1, 2], "when": {"kind": ["a"]}}}
     assert space_from_dict(tree | {"first": [{"kind": "b"}]}).first == ({"kind": "b"},)
-    with pytest.raises(SpaceError, match="does not exist beside"):
+    with pytest.raises(SpaceError, match="does not exist with"):
         space_from_dict(tree | {"first": [{"kind": "b", "size": 1}]})
 
 
