@@ -44,7 +44,7 @@ def test_first_points_stand_before_the_first_round_alone():
         ({"require": "model.width < 0"}, "no point was found"),
         ({"require": ["lr > 0.05", "lr < 0.05"]}, "no point was found"),
         ({"require": 3.5}, "must be an expression or a list"),
-        ({"require": "model.depth > 1"}, "no key"),
+        ({"require": "model.depth > 1"}, "not a key"),
         ({"first": [{"model.wdith": 8}]}, "did you mean 'model.width'"),
         ({"first": [{"model.width": 9}]}, "model.width=9 is not in its range"),
         ({"first": [{"lr": 0.1}, "default"]}, "twice"),
