@@ -90,7 +90,7 @@ class Comparison:
         if frozen_path.exists():
             self._refuse_changes(_read_frozen(frozen_path))
         elif (self.path / "searches.csv").exists():
-            raise StudyError(f"{frozen_path}: is missing beside searches.csv; choose another --name")
+            raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another --name")
         else:
             folder.make()
             folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))

@@ -12,7 +12,7 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 
 class Round:
-    """Opens trials, submits their tasks, and takes the reports, in whatever order they come.
+    """Opens trials, submits their tasks, and takes the reports, in any order.
 
     Args:
         number: the round's.

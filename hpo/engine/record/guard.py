@@ -79,7 +79,7 @@ class Guard:
             self._written = 0
         except (OSError, sqlite3.Error) as error:
             if not self._has_warned:
-                _log.warning("record: %s cannot be backed up (%s); the search goes on", self._path, error)
+                _log.warning("record: %s cannot be backed up (%s); the search continues", self._path, error)
             self._has_warned = True
         now = time.monotonic()
         self._next_backup = now + max(_SECONDS_BETWEEN, _TIMES_ITS_DURATION * (now - began))
@@ -179,7 +179,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def may_be_written(path: Path) -> bool:
-    """Return whether this user may write a database, and a log beside it."""
+    """Return whether this user may write a database, and a log in its folder."""
     return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
 
 

@@ -33,7 +33,7 @@ def read_record(
     Raises:
         StudyError: there is no such study in the storage, or its record is not whole.
     """
-    # Before the rows, since a search may write more meanwhile: a record is never behind its mark.
+    # Before the rows, since a search may write more of them: a record is never behind its mark.
     mark = _mark(url, is_own)
     opened = _open(url, (name, space, metric, direction, layout))
     _refuse_short(opened.rows, mark)

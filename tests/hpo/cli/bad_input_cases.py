@@ -396,7 +396,11 @@ MLFLOW = {
     "an unknown scheme": (["track.uri=ftp://host"], ("track.uri", "must begin with one of")),
     "no address": (["track.uri=''"], ("track.uri", "at least 1 character")),
     "a database in no folder": (["track.uri=sqlite:///missing/m.db"], ("track.uri", "no folder missing")),
-    "a database that is none": (["track.uri=sqlite:///m.db"], ("track.uri", "not an MLflow database"), {"m.db": "x" * 200}),
+    "a database that is none": (
+        ["track.uri=sqlite:///m.db"],
+        ("track.uri", "not an MLflow database"),
+        {"m.db": "x" * 200},
+    ),
     "an experiment without a name": (["track.experiment=''"], ("track.experiment", "at least 1 character")),
     "a name longer than MLflow's": (["track.experiment=" + "x" * 501], ("track.experiment", "at most 500")),
 }
