@@ -1,4 +1,4 @@
-"""The error tree: everything a user can cause ends in one of these, with one clear line."""
+"""The error tree: every fault that a user can cause is one of these, with one clear line."""
 
 import difflib
 import signal
@@ -12,11 +12,11 @@ class HpoError(Exception):
 
 
 class ConfigError(HpoError):
-    """A configuration value is unknown, of the wrong type, out of bounds, or at odds with another."""
+    """A configuration value is unknown, of the wrong type, out of bounds, or in conflict with another."""
 
 
 class SpaceError(HpoError):
-    """The search space cannot be searched as it is written."""
+    """The search space as written cannot be searched."""
 
 
 class DataError(HpoError):
@@ -24,13 +24,13 @@ class DataError(HpoError):
 
 
 class MachineError(HpoError):
-    """The machine stopped what was right in itself: a full disk, say. Once it is put right, `hpo resume` goes on."""
+    """The machine stopped correct work, such as by a full disk. After a repair, `hpo resume` continues."""
 
     exit_code = 1
 
 
 class StudyError(HpoError):
-    """The study on disk cannot do what is asked of it (missing, changed, unfinished, in use)."""
+    """The study on disk does not allow the operation (missing, changed, unfinished, in use)."""
 
 
 class DocumentError(HpoError):
@@ -46,11 +46,7 @@ class TrackError(HpoError):
 
 
 class Interruption(KeyboardInterrupt):
-    """A signal asked this process to stop; an objective's own KeyboardInterrupt is none.
-
-    Attributes:
-        number: the signal's.
-    """
+    """A signal asked this process to stop (not an objective's own KeyboardInterrupt); `number` is the signal's."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -58,27 +54,27 @@ class Interruption(KeyboardInterrupt):
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says; some cannot say it."""
+    """Return an error's text; it may be unreadable."""
     try:
         return str(error)
     except BaseException as fault:
-        # An error of a user's own class may raise anything when it is asked.
+        # The __str__ of a user's own error may raise anything.
         if is_interruption(fault):
             raise
         return f"(its text cannot be read: {type(fault).__name__})"
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether somebody stops this process; without a handler of ours Ctrl-C looks like a user's code's own."""
+    """Return whether this process is being stopped; without our handler, Ctrl-C looks like the user code's own."""
     if isinstance(error, Interruption):
         return True
     return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, or the name of its kind where it says nothing."""
+    """Return the first line of an error's text, or the name of its class where the text is empty."""
     text = text_of(error).strip()
-    # Some name every byte of what they could not read.
+    # Some errors list every byte that could not be read.
     return text.splitlines()[0][:300] if text else type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""The machine: its memory, and its faults, such as a disk without room or no file descriptors left."""
+"""The machine: its memory, and its faults, such as a full disk or too many open files."""
 
 import errno
 import os
@@ -13,11 +13,11 @@ from typing import Any
 from hpo.errors import MachineError, text_of
 
 GIB = 2**30
-# Where a container sees its own limit and use (cgroup v2).
+# Where a container reads its own limit and use (cgroup v2).
 _CGROUP = Path("/sys/fs/cgroup")
-# What no point of a space is to blame for: with any of them a trial has not failed, it has not been tried.
+# Faults that no point of a space causes: with one of them a trial has not failed, it was not tried.
 _FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE)
-# How libraries write them whose errors are not Python's: safetensors and tokenizers end in the number.
+# Errors of safetensors and tokenizers are not Python's; their texts end in the number.
 _IN_TEXTS = re.compile(rf"os error ({'|'.join(str(number) for number in _FAULTS)})\b")
 _IN_SQLITE = (
     sqlite3.SQLITE_FULL,
@@ -29,18 +29,18 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """Return one line with the path and its free bytes where the machine is at fault; None for every other error.
+    """Return one line with the path and its free bytes where the machine is at fault; None for other errors.
 
     Args:
-        error: what was raised; those that it was raised from count too.
-        folder: the study's own; that a file in it may not be written is the machine's fault as well.
+        error: is examined with its causes.
+        folder: the study's own; a permission error on a file in it is also the machine's fault.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
             if cause.errno in _FAULTS or (isinstance(cause, PermissionError) and _is_inside(cause.filename, folder)):
                 return _line(cause.errno or errno.EIO, cause.filename or folder)
-        elif found := _IN_TEXTS.search(text_of(cause)):
-            return _line(int(found[1]), folder)
+        elif match := _IN_TEXTS.search(text_of(cause)):
+            return _line(int(match[1]), folder)
     return None
 
 
@@ -50,16 +50,16 @@ def _is_inside(name: Any, folder: Path | None) -> bool:
 
 @contextmanager
 def machine_faults(what: str, path: Path) -> Iterator[None]:
-    """Raise MachineError in place of what was raised inside, where the machine is at fault.
+    """Raise MachineError instead of an error inside, where the machine is at fault.
 
     Args:
-        what: could not be done, as the start of the line: `record: cannot be written`.
-        path: the file or folder that it was about.
+        what: start of the line: `record: cannot be written`.
+        path: the file or folder concerned.
     """
     try:
         yield
     except Exception as error:
-        # The machine's faults come as errors of many libraries; every other goes on as it was.
+        # The machine's faults come as errors of many libraries; other errors pass unchanged.
         if isinstance(error, MachineError):
             raise
         fault = machine_fault(error, path) or _database_fault(error, path)
@@ -72,7 +72,7 @@ def machine_faults(what: str, path: Path) -> Iterator[None]:
 
 def _database_fault(error: BaseException, path: Path) -> str | None:
     for cause in _chain(error):
-        # The lowest byte is the kind; the others say more of it.
+        # The lowest byte is the kind; the others are details.
         if isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_SQLITE:
             return f"{cause}: {path}, {_free(path)}"
     return None
@@ -86,10 +86,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return the reason, the path, and what there is left: descriptors where those have run out, else bytes."""
+    """Return the reason, the path, and what is left: the limit of open files, or free bytes."""
     shown = f"{_text(path)}, " if _text(path) else ""
     if number in (errno.EMFILE, errno.ENFILE):
-        import resource  # There is none on Windows, where this module can be imported all the same.
+        import resource  # Missing on Windows, where this module must still be importable.
 
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return f"{os.strerror(number)}: {shown}this process may have {limit} files open (`ulimit -n`)"
@@ -107,32 +107,32 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as a text; a user's own OSError may hold anything in its place."""
+    """Return a path as text; a user's own OSError may hold anything instead."""
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 
 def free_and_total() -> tuple[int, int]:
-    """Return bytes: what can still be had without swapping, and all there are."""
-    import psutil  # 30 ms, and only who is short of memory asks.
+    """Return bytes: those available without swapping, and all."""
+    import psutil  # 30 ms to load, and rarely needed.
 
     machine = psutil.virtual_memory()
     limit = _number(_CGROUP / "memory.max")
     used = _number(_CGROUP / "memory.current")
     if limit is None or used is None or limit >= machine.total:
         return machine.available, machine.total
-    # Cached files are given back when somebody needs their room.
+    # Cached files are released when memory is needed.
     return min(machine.available, limit - used + _cached_files()), limit
 
 
 def held() -> int:
-    """Return the bytes that this process holds (resident)."""
+    """Return the resident bytes of this process."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
 def figures(held_bytes: int) -> str:
-    """Return what a process held, and what was free, for people."""
+    """Return what a process held, and what was free, as text."""
     free, total = free_and_total()
     return f"it held {held_bytes / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 

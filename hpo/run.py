@@ -1,4 +1,4 @@
-"""Runs a study from where it stands to its end: search, final model, report, and the tracker beside it."""
+"""Runs a study from its current state to its end: search, final model, report, and the tracker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,21 +17,15 @@ from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track import Tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 
-# How long a tracker may take nothing at the end of a study, or after an interruption, before the rest is left for
-# `hpo sync`. An upload of the winner's weights has to fit into the former.
+# Seconds without progress at the end of a study, or after an interruption, before the tracker leaves the rest to
+# `hpo sync`. The first must suffice to upload the winner's weights.
 _PATIENCE_SECONDS = 60.0
 _HURRY_SECONDS = 8.0
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a study ended.
-
-    Attributes:
-        verdict: what the search came to.
-        report: what was written of it.
-        is_tracked: False when the tracker could not be reached with everything.
-    """
+    """The end of a study: its verdict, its report, and whether the tracker received everything."""
 
     verdict: Verdict
     report: WrittenReport
@@ -43,8 +37,7 @@ def run_study(
 ) -> Result:
     """Run the study to its budget, and write its report.
 
-    Whatever interrupts it, the record holds every outcome that arrived, and the tracker is told that the
-    run was killed.
+    After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
     """
     watching: list[Observer] = [StateKeeper(), *observers]
     if study.keeps_models and study.num_folds == 1:
@@ -66,7 +59,7 @@ def run_study(
             Notes(record).imports,
             study.race,
         )
-        # Only the last rung, and the one before where the budget cut the last, may still be continued later.
+        # Only the last rung, and the one before where the budget cut the last, may be continued later.
         recent = [t for t in history if t.amount is not None and t.round >= history[-1].round - 1]
         study.folder.remove_states(study.task_builder().state_names(recent))
         verdict = _finish(study, record, dispatcher)
@@ -78,18 +71,18 @@ def run_study(
         if tracker is not None:
             if report is None:
                 interrupt_in_tracker(study, record, tracker)
-            # Whoever interrupts does not wait for MLflow.
+            # An interruption does not wait long for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
     return Result(verdict, report, is_tracked)
 
 
 def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:
-    """Train what comes after the search; should that fail, what was searched is still reported."""
+    """Train what follows the search; if that fails, the search is still reported."""
     try:
         train_finalists(study, record, dispatcher)
         verdict = read_verdict(study, record)
         return replace(verdict, model=make_final_model(study, record, dispatcher, verdict))
     except BaseException:
-        # An interruption too: the search is over and has its report.
+        # Also for an interruption: the search is over and gets its report.
         write_report(study, record, read_verdict(study, record), has_page=False)
         raise

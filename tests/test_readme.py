@@ -71,7 +71,7 @@ def test_the_comparison_of_strategies_runs(capsys):
     words = next(w for w in commands() if w[0] == "compare" and "--strategies" in w)
     Path("tests").symlink_to(REPOSITORY / "tests")
     assert main([*words, "--repeats", "1"]) == 0
-    assert "One search each says nothing" in capsys.readouterr().out
+    assert "One search each does not compare" in capsys.readouterr().out
 
 
 def test_every_command_exists_and_every_command_is_shown():

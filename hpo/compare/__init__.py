@@ -1,1 +1,1 @@
-"""Comparing whole searches: which strategy is better at equal budget, and how sure that is."""
+"""Comparing whole searches: which strategy is better at equal budget, and with what certainty."""

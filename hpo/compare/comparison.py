@@ -1,4 +1,4 @@
-"""A comparison of strategies, put together and checked: what all its searches share, and what is frozen of it."""
+"""A comparison of strategies: what its searches share, its checks, and what is frozen of it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ from hpo.study.preparation import prepare_study
 from hpo.study.study import Study
 
 _FORMAT = 1
-# The objective that looks scores up, so that all of them can be looked at.
+# Scores of this objective can be looked up, so the optimum can be computed.
 _TABLE = "hpo.objectives.table:run_fold"
 _MOST_LOOKED_UP = 200_000
-# Stands for the strategy in what the searches share: it fits every space.
+# Placeholder for the strategy in what the searches share: it fits every space.
 _ANY = {"name": "random", "round_size": 1}
 _NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
 
@@ -34,9 +34,9 @@ class Comparison:
     """Whole searches of several strategies over one study, repeated with paired seeds.
 
     Attributes:
-        study: what they share: space, objective, data and split; its folder is the comparison's.
-        strategies: by label the settings of each strategy, its name among them.
-        repeats: how often each strategy searches; repeat r has the seed `study.seed` + r for all of them.
+        study: what the searches share: space, objective, data and split; its folder is the comparison's.
+        strategies: settings of each strategy, its name included, by label.
+        repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
     """
 
     study: Study
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def path(self) -> Path:
-        """The folder of everything that is written."""
+        """The folder that all files are written to."""
         return shown(self.study.folder.path)
 
     def searches(self) -> Iterator[tuple[int, str]]:
@@ -62,7 +62,7 @@ class Comparison:
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def optimum(self) -> float | None:
-        """Return the best score in the space where all scores can be looked up: the table's best row; else None."""
+        """Return the best score in the table's space; None where scores cannot be looked up."""
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MOST_LOOKED_UP:
             return None
@@ -71,20 +71,18 @@ class Comparison:
         for point in space.points():
             tasks = builder.tasks_of(Trial(0, 0, point))
             try:
-                found = [study.objective.run_fold(task.payload.task(task.payload.config))[metric] for task in tasks]
+                fold_scores = [
+                    study.objective.run_fold(task.payload.task(task.payload.config))[metric] for task in tasks
+                ]
             except LookupError:
-                continue  # An absent cell, which is a failed trial.
-            scores.append(sum(found) / len(found))
+                continue  # A missing cell is a failed trial.
+            scores.append(sum(fold_scores) / len(fold_scores))
         if not scores:
             return None
         return max(scores) if study.config.study.direction == "maximize" else min(scores)
 
     def open(self) -> None:
-        """Freeze the configuration, or check that it is the one that was frozen.
-
-        Raises:
-            StudyError: the folder holds a study, or another comparison, or more repeats than are asked for.
-        """
+        """Freeze the configuration, or raise StudyError where the folder holds a study or another comparison."""
         folder = self.study.folder
         if folder.exists:
             raise StudyError(f"--name: {self.path} holds a study; choose another name for the comparison")
@@ -92,7 +90,7 @@ class Comparison:
         if frozen_path.exists():
             self._refuse_changes(_read_frozen(frozen_path))
         elif (self.path / "searches.csv").exists():
-            raise StudyError(f"{frozen_path}: is missing beside searches.csv; choose another --name")
+            raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another --name")
         else:
             folder.make()
             folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))
@@ -119,11 +117,11 @@ class Comparison:
             more = f" ({len(changed) - 1} more differ)" if len(changed) > 1 else ""
             raise StudyError(
                 f"{self.path} exists with another configuration: {key} was {old!r} and is now {new!r}{more}; choose "
-                f"another --name, or go on unchanged"
+                f"another --name, or continue unchanged"
             )
         if self.repeats < frozen["repeats"]:
             raise StudyError(
-                f"--repeats: {self.path} was begun with {frozen['repeats']}, given {self.repeats}; give as many or more"
+                f"--repeats: {self.path} has {frozen['repeats']}, given {self.repeats}; give as many or more"
             )
 
 
@@ -134,8 +132,8 @@ def prepare_comparison(
 
     Args:
         tree: the composed configuration of a study; its strategy is not used.
-        strategies: by label the settings of each strategy.
-        repeats: how often each searches.
+        strategies: the settings of each strategy, by label.
+        repeats: searches per strategy.
         name: of the folder under runs/; None = `compare-` and the study's name.
 
     Raises:
@@ -178,7 +176,7 @@ def _refuse_what_has_no_effect(config: StudyConfig) -> None:
 
 
 def _fingerprints(study: Study) -> dict[str, str]:
-    """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
+    """Return fingerprints that change with the data: of the split's parts, or of the objective's files."""
     if study.plan is not None:
         return {part: str(figures["fingerprint"]) for part, figures in study.plan.parts.items()}
     return {file.path: file.sha256 for file in study.own.files}
@@ -187,5 +185,5 @@ def _fingerprints(study: Study) -> dict[str, str]:
 def _read_frozen(path: Path) -> Mapping[str, Any]:
     frozen = read_yaml(path)
     if frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
-        raise StudyError(f"{path}: is no comparison of format {_FORMAT}; choose another --name")
+        raise StudyError(f"{path}: is not a comparison of format {_FORMAT}; choose another --name")
     return frozen

@@ -1,4 +1,4 @@
-"""Finished searches as numbers: the best loss so far against trials and against cost, and its mean over repeats."""
+"""Finished searches as numbers: the best loss so far over trials and over cost, and its mean over repeats."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from hpo.compare.statistics import mean_bands
 
 Unit = Literal["trials", "seconds"]
 
-_MOST_PLACES = 300  # of a curve: more would not be seen
+_MOST_PLACES = 300  # of a curve: more cannot be seen in a figure
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class FinishedSearch:
 
     Attributes:
         label: of the strategy with its settings, or of the study.
-        repeat, seed: which repeat it is, from 0, and the seed of the search and of its trainings.
-        losses: of the trials in the order of their numbers, lower is better; infinite where a trial did not complete.
+        repeat, seed: number of the repeat, from 0, and the seed of the search and of its trainings.
+        losses: one per trial in the order of their numbers, lower is better; infinite where a trial did not complete.
             A trial that was trained for less than others counts with the score that it reached.
-        seconds: of each trial, all folds together, however many workers there were.
-        is_partial: whether trials were trained by different amounts, so that they are no measure of equal budgets.
+        seconds: of each trial, summed over folds and workers.
+        is_partial: whether trials were trained by different amounts, so that equal counts are not equal budgets.
     """
 
     label: str
@@ -43,20 +43,20 @@ class FinishedSearch:
 
     @cached_property
     def cost(self) -> npt.NDArray[np.float64]:
-        """The seconds spent by the end of each trial."""
+        """The seconds spent up to the end of each trial."""
         return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
 
     @property
     def total_seconds(self) -> float:
-        """The seconds spent by its end."""
+        """The seconds spent in total."""
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget; a search that ended before keeps what it had found."""
+        """Return the lowest loss within a budget; a search that ended earlier keeps its best."""
         if unit == "trials":
             done = min(int(budget), len(self.losses))
         else:
-            # Sums of seconds in other orders differ in their last digits.
+            # Sums of seconds in a different order differ in their last digits.
             done = int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
         return float(self.best[done - 1]) if done else math.inf
 
@@ -82,17 +82,16 @@ class Curve:
     high: tuple[float, ...]
 
     def to_dict(self, unit: Unit, sign: float) -> dict[str, Any]:
-        """Return it JSON-able, as scores: `sign` is -1 where the study maximises."""
+        """Return it as JSON-able scores: `sign` is -1 where the study maximises."""
         ends = (self.low, self.high) if sign > 0 else (self.high, self.low)
         low, high = ([sign * loss for loss in end] for end in ends)
         return {unit: list(self.places), "mean": [sign * loss for loss in self.mean], "low": low, "high": high}
 
 
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, seed: int) -> Curve:
-    """Return the curve of the repeats of one strategy.
+    """Return the curve of one strategy's repeats, from where every repeat has a complete trial.
 
-    It begins where every repeat has a complete trial. Against cost it ends where the first repeat ends: a mean over
-    fewer of them would jump for no reason of the strategy's.
+    Over cost it ends where the first repeat ends: a mean over fewer repeats would jump.
     """
     places = _places(searches, unit)
     values = np.array([[search.best_at(place, unit) for place in places] for search in searches])
@@ -118,6 +117,6 @@ def _places(searches: Sequence[FinishedSearch], unit: Unit) -> list[float]:
 
 
 def _first_cost(search: FinishedSearch) -> float:
-    """Return the cost of the first complete trial, and of all before it; infinite where there is none."""
+    """Return the cost up to the end of the first complete trial; infinite where there is none."""
     complete = np.flatnonzero(np.isfinite(search.best))
     return float(search.cost[complete[0]]) if len(complete) else math.inf

@@ -21,8 +21,8 @@ _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 def write_comparison(folder: Path, result: Mapping[str, Any]) -> tuple[Path, ...]:
     """Write the four files into the folder and return their paths, the page first.
 
-    comparison.csv has a row a budget and pair of strategies, with the fields of `pairs` in comparison.json; of
-    studies, a row a pair and fold.
+    comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in comparison.json; for
+    studies, one row per pair and fold.
     """
     texts = {
         "comparison.html": render_comparison_page(result),

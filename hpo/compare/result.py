@@ -1,19 +1,19 @@
-"""What a comparison found, as `comparison.json` holds it.
+"""The result of a comparison, as `comparison.json` holds it.
 
 Keys of the file (scores are in the metric's own unit, losses are scores with the sign turned so that lower is better,
-intervals are 95 % and null where a single search says nothing of spread):
+intervals are 95 % and null for a single search):
 
 - `format`, `kind` (`strategies`: searches repeated with paired seeds; `studies`: one search each), `name`, `metric`,
-  `direction`, `repeats`, `optimum` (the best score there is; null = not known), `strategies` (label: settings, or the
-  study's own), `method` (how the figures were made), `notes` (what a reader must know, in sentences).
-- `standings`, one item a budget and label: `budget`, `unit` (`trials` or `seconds`), `label`, `mean_score`, `interval`,
-  `mean_regret` and `regret_interval` (distance to the optimum, lower is better), `mean_seconds` (spent by then).
-- `pairs`, one item a budget and pair of labels: `budget`, `unit`, `a`, `b`, `pairs` (of searches with the same seed),
+  `direction`, `repeats`, `optimum` (the best possible score; null = not known), `strategies` (label: settings, or the
+  study's own), `method` (how the figures were computed), `notes` (caveats for the reader, in sentences).
+- `standings`, one item per budget and label: `budget`, `unit` (`trials` or `seconds`), `label`, `mean_score`,
+  `interval`, `mean_regret` and `regret_interval` (distance to the optimum, lower is better), `mean_seconds` (spent).
+- `pairs`, one item per budget and pair of labels: `budget`, `unit`, `a`, `b`, `pairs` (of searches with the same seed),
   `mean_difference` (loss of A - loss of B: below 0, A is better) and `interval`, `a_beats_b` (share of the pairs that A
-  wins, a tie being half a win) and `a_beats_b_interval`, `p` (two-sided sign-flip test), `p_holm` (corrected for all
+  wins, a tie is half a win) and `a_beats_b_interval`, `p` (two-sided sign-flip test), `p_holm` (corrected for all
   pairs of this budget), `better` (a label, or null) and `verdict`.
 - `curves`, by label: `trials` and `seconds`, each with the places, `mean`, `low` and `high` of the best score so far.
-- `winners` (of studies only): the best trial of each, and `folds`, what the winners differ by on each fold.
+- `winners` (of studies only): the best trial of each, and `folds`: the winners' differences on each fold.
 """
 
 import itertools
@@ -41,7 +41,7 @@ FORMAT = 1
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
 
-# Of the resampling, not of any search: the same searches always give the same intervals.
+# Seed of the resampling, not of a search: the same searches always give the same intervals.
 _SEED = 0
 
 _METHOD = {
@@ -67,12 +67,7 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """What is searched for.
-
-    Attributes:
-        metric, direction: as in the studies.
-        optimum: the best score that there is; None where it is not known.
-    """
+    """The metric and its direction, as in the studies, and the best possible score (None = not known)."""
 
     metric: str
     direction: Direction
@@ -80,11 +75,11 @@ class Measure:
 
     @property
     def sign(self) -> float:
-        """What turns a loss into a score, and a score into a loss."""
+        """The factor that turns a loss into a score, and a score into a loss."""
         return -1.0 if self.direction == "maximize" else 1.0
 
     def regret(self, loss: float) -> float | None:
-        """Return how far a loss is from the best there is."""
+        """Return the distance of a loss to the optimum; None where that is not known."""
         return None if self.optimum is None else loss - self.sign * self.optimum
 
 
@@ -117,7 +112,7 @@ def compare_strategies(
 def standings(
     searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, budgets: Sequence[Budget]
 ) -> list[dict[str, Any]]:
-    """Return how each strategy stands at each budget."""
+    """Return mean score, regret and seconds of each strategy at each budget, with intervals."""
     return [
         {"budget": budget.amount, "unit": budget.unit, "label": label, **_standing(of_label, measure, budget)}
         for budget in budgets
@@ -126,22 +121,22 @@ def standings(
 
 
 def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[dict[str, Any]]:
-    """Return what can be said of each pair of strategies at one budget, corrected for their number."""
-    found = []
+    """Return the tests of each pair of strategies at one budget, corrected for the number of pairs."""
+    pairs = []
     for a, b in itertools.combinations(searches, 2):
         losses = [[search.best_at(*budget) for search in searches[label]] for label in (a, b)]
-        found.append({"budget": budget.amount, "unit": budget.unit, "a": a, "b": b, **_pair(*losses)})
-    tested = [pair for pair in found if pair["p"] is not None]
+        pairs.append({"budget": budget.amount, "unit": budget.unit, "a": a, "b": b, **_pair(*losses)})
+    tested = [pair for pair in pairs if pair["p"] is not None]
     for pair, corrected in zip(tested, holm([pair["p"] for pair in tested]), strict=True):
         pair["p_holm"] = corrected
         if corrected < LEVEL:
             pair["better"] = pair["a"] if pair["mean_difference"] < 0 else pair["b"]
         pair["verdict"] = f"{pair['better']} is better" if pair["better"] else NOT_DISTINGUISHABLE
-    return found
+    return pairs
 
 
 def curves(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> dict[str, Any]:
-    """Return the best score so far of each strategy, against trials and against cost."""
+    """Return the best score so far of each strategy, over trials and over cost."""
     return {
         label: {unit: mean_curve(of_label, unit, _SEED).to_dict(unit, measure.sign) for unit in UNITS}
         for label, of_label in searches.items()
@@ -193,12 +188,12 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     pairs = len(searches) * (len(searches) - 1) // 2
     needed = fewest_repeats(pairs)
     if repeats < 2:
-        notes.append("One search each says nothing of the strategies: the next seed may turn the order round.")
+        notes.append("One search each does not compare strategies: the next seed may reverse the order.")
     if repeats < needed:
         corrected = f", with Holm's correction for {pairs} pairs {needed}" if needed > 6 else ""
         notes.append(
-            f"A sign-flip test needs at least 6 repeats to reach p < 0.05{corrected}; these are {repeats}. So no "
-            f"verdict but '{NOT_DISTINGUISHABLE}' is possible, whatever the strategies are worth."
+            f"A sign-flip test needs at least 6 repeats to reach p < 0.05{corrected}, given {repeats}. So the only "
+            f"possible verdict is '{NOT_DISTINGUISHABLE}'."
         )
     partial = [label for label, of_label in searches.items() if any(search.is_partial for search in of_label)]
     if partial:
@@ -209,9 +204,9 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     trials = [loss for of_label in searches.values() for search in of_label for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in trials)
     if failed:
-        notes.append(f"{failed:,} of {len(trials):,} trials did not complete; each has cost its place in the budget.")
+        notes.append(f"{failed:,} of {len(trials):,} trials did not complete; each counts in the budget.")
     if measure.optimum is None:
-        notes.append("The optimum is not known, so there is no regret; give it with --optimum where it is.")
+        notes.append("The optimum is not known, so there is no regret; give it with --optimum.")
     elif any(loss < measure.sign * measure.optimum for loss in trials):
-        notes.append("A search found a better score than the optimum that was given: regret below 0.")
+        notes.append("A search reached a better score than the given optimum: regret below 0.")
     return notes

@@ -1,4 +1,4 @@
-"""Runs the searches of a comparison one after another, each written down when it is finished."""
+"""Runs the searches of a comparison one after another, and writes each down when it is finished."""
 
 import csv
 import io
@@ -23,11 +23,11 @@ _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "secon
 
 
 class Searches:
-    """The file `searches.csv`: a row per finished search, in the order of finishing.
+    """The file `searches.csv`: one row per finished search, in the order of finishing.
 
     Columns: strategy (its label), repeat, seed, best (score; empty where no trial completed), is_partial (whether
-    trials were trained by different amounts), and two JSON lists with an item a trial: scores (null where it did not
-    complete) and seconds. A last line that a killed driver left half-written is cut off, and its search is run again.
+    trials were trained by different amounts), and two JSON lists with one item per trial: scores (null where it did
+    not complete) and seconds. A half-written last line of a killed driver is cut off, and its search is run again.
     """
 
     def __init__(self, path: Path, direction: Direction) -> None:
@@ -41,15 +41,15 @@ class Searches:
         return search_of in self._found
 
     def of(self, comparison: Comparison) -> dict[str, list[FinishedSearch]]:
-        """Return by label the finished searches of a comparison, in the order of repeats."""
-        found: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
+        """Return the finished searches of a comparison by label, in the order of repeats."""
+        by_label: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
         for repeat, label in comparison.searches():
             if (repeat, label) in self._found:
-                found[label].append(self._found[repeat, label])
-        return found
+                by_label[label].append(self._found[repeat, label])
+        return by_label
 
     def append(self, found: FinishedSearch) -> None:
-        """Write a finished search down, at once and to the disk."""
+        """Write a finished search to the disk."""
         scores = [self._sign * loss if math.isfinite(loss) else None for loss in found.losses]
         best = self._sign * min(found.losses, default=math.inf)
         row = [found.label, found.repeat, found.seed, best if math.isfinite(best) else None, found.is_partial]
@@ -68,7 +68,7 @@ class Searches:
         if len(whole) < len(written):
             os.truncate(self._path, len(whole))
         reader = csv.DictReader(io.StringIO(whole.decode()))
-        # A list of scores has no limit of its own.
+        # csv's limit per field is too small for a long list of scores.
         csv.field_size_limit(max(csv.field_size_limit(), len(whole)))
         for line, row in enumerate(reader, start=2):
             try:
@@ -76,22 +76,22 @@ class Searches:
                 losses = tuple(math.inf if score is None else self._sign * score for score in scores)
                 seconds = tuple(float(value) for value in json.loads(row["seconds"]))
                 repeat, seed, is_partial = int(row["repeat"]), int(row["seed"]), row["is_partial"] == "True"
-                found = FinishedSearch(row["strategy"], repeat, seed, losses, seconds, is_partial)
+                finished = FinishedSearch(row["strategy"], repeat, seed, losses, seconds, is_partial)
             except (KeyError, TypeError, ValueError) as error:
                 raise StudyError(
-                    f"{self._path}:{line}: cannot be read as a finished search; take the line out, and it is run again"
+                    f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
                 ) from error
-            self._found[found.repeat, found.label] = found
+            self._found[finished.repeat, finished.label] = finished
 
 
 class Watcher(Observer):
-    """What watches a comparison: its searches, and the trials of each."""
+    """Observes a comparison: its searches, and the trials of each."""
 
     def search_started(self, repeat: int, label: str) -> None:
-        """Do what is due when a search begins."""
+        """React to the start of a search."""
 
     def search_finished(self, found: FinishedSearch) -> None:
-        """Do what is due when a search is over and written down."""
+        """React to the end of a search, after it was written down."""
 
 
 def run_missing(
@@ -103,19 +103,19 @@ def run_missing(
             continue
         for watcher in watchers:
             watcher.search_started(repeat, label)
-        found = run_search(comparison, repeat, label, dispatcher, watchers)
-        searches.append(found)
+        finished = run_search(comparison, repeat, label, dispatcher, watchers)
+        searches.append(finished)
         for watcher in watchers:
-            watcher.search_finished(found)
+            watcher.search_finished(finished)
 
 
 def run_search(
     comparison: Comparison, repeat: int, label: str, dispatcher: Dispatcher, observers: Sequence[Observer] = ()
 ) -> FinishedSearch:
-    """Run one search from its beginning to its budget; nothing of it is kept but scores and seconds."""
+    """Run one search from start to budget; only its scores and seconds are kept."""
     study = comparison.study_of(repeat, label)
     config = study.config.study
-    # States of trainings are each search's own: another one would go on where this one stopped, and for nothing.
+    # Each search has its own training states: shared ones would let it resume trainings of another search.
     states = study.folder.states_dir / f"{label}_{repeat}"
     shutil.rmtree(states, ignore_errors=True)
     builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)

@@ -1,4 +1,4 @@
-"""What repeated searches with paired seeds say of a pair: intervals, the probability to win, a permutation test."""
+"""Statistics of repeated searches with paired seeds: intervals, the probability to win, a permutation test."""
 
 import math
 import statistics
@@ -11,17 +11,17 @@ import numpy.typing as npt
 Interval = tuple[float, float]
 
 LEVEL = 0.05
-# Efron & Tibshirani 1993, section 13.3, ask for 1,000 and more for the ends of an interval.
+# Efron & Tibshirani 1993, section 13.3: at least 1,000 for the ends of an interval.
 RESAMPLES = 9_999
 FLIPS = 99_999
-_EXACT_PAIRS = 16  # up to 65,536 sign patterns are all tried
+_EXACT_PAIRS = 16  # up to 65,536 sign patterns are all tested
 
 
 def mean_interval(values: Sequence[float], seed: int) -> Interval | None:
-    """Return the 95 % bootstrap interval of the mean; None for a single value, which says nothing of spread.
+    """Return the 95 % bootstrap interval of the mean; None for a single value.
 
-    Source: bias-corrected and accelerated bootstrap, Efron 1987, "Better Bootstrap Confidence Intervals", as
-    `scipy.stats.bootstrap` has it.
+    Source: bias-corrected and accelerated bootstrap, Efron 1987, "Better Bootstrap Confidence Intervals", in
+    `scipy.stats.bootstrap`.
     """
     if len(values) < 2:
         return None
@@ -33,22 +33,19 @@ def mean_interval(values: Sequence[float], seed: int) -> Interval | None:
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        found = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, confidence_level=1 - LEVEL, rng=rng)
-    low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
+        bootstrap = stats.bootstrap((values,), np.mean, n_resamples=RESAMPLES, confidence_level=1 - LEVEL, rng=rng)
+    low, high = float(bootstrap.confidence_interval.low), float(bootstrap.confidence_interval.high)
     return (low, high) if math.isfinite(low + high) else None
 
 
 def mean_bands(values: npt.NDArray[np.float64], seed: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the lower and upper ends of 95 % bootstrap intervals of the mean of every column.
+    """Return the lower and upper ends of 95 % bootstrap intervals of each column's mean; `values` is (repeats, places).
 
     The percentile method: a resample draws whole rows, so that the band of a curve comes from curves.
-
-    Args:
-        values: (repeats, places), all finite.
     """
     repeats = len(values)
     rng = np.random.default_rng(seed)
-    # How often each row is drawn in each resample: the means of all resamples are one product.
+    # How often each row is drawn in each resample: one product gives the means of all resamples.
     shares = rng.multinomial(repeats, np.full(repeats, 1 / repeats), size=RESAMPLES) / repeats
     low, high = np.quantile(shares @ values, (LEVEL / 2, 1 - LEVEL / 2), axis=0)
     return low, high
@@ -64,7 +61,7 @@ def win_interval(share: float, pairs: int) -> Interval:
     """Return the 95 % interval of the probability that A beats B, given its share of wins.
 
     Source: the probability is that of Bouthillier et al. 2021 (arXiv 2103.03098), section 4; the interval is the score
-    interval of Wilson 1927. We differ from the bootstrap of the former, which gives [1, 1] for six wins of six. With
+    interval of Wilson 1927. We do not use the bootstrap of the former, which gives [1, 1] for six wins of six. With
     ties the interval is too wide rather than too narrow, since half wins vary less than whole ones.
     """
     z = statistics.NormalDist().inv_cdf(1 - LEVEL / 2)
@@ -74,9 +71,9 @@ def win_interval(share: float, pairs: int) -> Interval:
 
 
 def sign_flip_p(differences: Sequence[float], seed: int) -> float:
-    """Return the two-sided p-value of the hypothesis that each difference could as well have the other sign.
+    """Return the two-sided p-value of the hypothesis that the sign of each difference is random.
 
-    Every pattern of signs is tried for up to 16 pairs, 99,999 random ones beyond.
+    All patterns of signs are tested for up to 16 pairs, 99,999 random ones for more.
 
     Source: Fisher 1935, "The Design of Experiments", section 21; with random patterns the observed one is counted
     among them, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero".
@@ -86,7 +83,7 @@ def sign_flip_p(differences: Sequence[float], seed: int) -> float:
     pairs = len(differences)
     if pairs < 2:
         return 1.0
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (np.asarray(differences, dtype=np.float64),),
         lambda values, axis: np.sum(values, axis=axis),
         permutation_type="samples",
@@ -94,11 +91,11 @@ def sign_flip_p(differences: Sequence[float], seed: int) -> float:
         n_resamples=2**pairs if pairs <= _EXACT_PAIRS else FLIPS,
         rng=np.random.default_rng(seed),
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values corrected for being several, in their own order.
+    """Return the p-values, corrected for multiple tests, in their own order.
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """
@@ -111,7 +108,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def fewest_repeats(comparisons: int) -> int:
-    """Return how many pairs a sign-flip test needs before it can reach p < 0.05 after Holm's correction.
+    """Return how many pairs a sign-flip test needs to reach p < 0.05 after Holm's correction.
 
     The smallest p-value of n pairs is 2 / 2^n: six pairs for one comparison, nine for ten.
     """

@@ -25,9 +25,9 @@ class FinishedStudy:
         label: the study's name.
         config: its frozen configuration.
         search: losses and seconds of its trials.
-        winner: number of its winner, as its report names it; None where no trial is complete.
-        folds: the winner's score on each fold, by the fold's name.
-        data: what tells whether two studies were scored on the same examples.
+        winner: number of the winning trial in its report; None where no trial is complete.
+        folds: the winner's score per fold, by the fold's name.
+        data: equal for two studies that were scored on the same examples.
     """
 
     label: str
@@ -39,7 +39,7 @@ class FinishedStudy:
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
-    """Return the studies, given by their names under runs/ or by their folders.
+    """Return the studies with these names under runs/, or in these folders.
 
     Raises:
         StudyError: one is missing or has no trials.csv, two have one name, or their metrics cannot be compared.
@@ -78,7 +78,7 @@ def compare_studies(
         "repeats": 1,
         "optimum": optimum,
         "strategies": {study.label: dict(study.config.strategy) for study in studies},
-        "method": {"folds": "no test is made: the folds share training examples, and the winners were chosen on them"},
+        "method": {"folds": "no test: the folds share training examples, and the winners were selected on them"},
         "notes": [*_ONE_EACH, *_differences(studies)],
         "standings": standings(searches, measure, budgets),
         "pairs": [],
@@ -89,7 +89,7 @@ def compare_studies(
 
 
 _ONE_EACH = (
-    "One search each says nothing of the strategies: the next seed may turn the order round. To compare strategies, "
+    "One search each does not compare strategies: the next seed may reverse the order. To compare strategies, "
     "repeat whole searches: hpo compare --strategies A,B --repeats 30.",
 )
 
@@ -103,7 +103,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     rows = read_rows(shown(folder.trials_path), ("number", "score", "state", "seconds"))
     try:
         amounts = [int(row.get("amount") or 0) for row in rows]
-        # What was trained for less does not compare with what was trained to the end.
+        # A trial that was trained for less does not compare with one trained to the end.
         losses = [
             loss_of(float(row["score"]), config.study.direction)
             if row["state"] == "complete" and amount == max(amounts)
@@ -133,7 +133,7 @@ def _report(folder: StudyFolder) -> dict[str, Any]:
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
-    """Return the fingerprints of the split's parts; where there is none, what the objective was told of its data."""
+    """Return the fingerprints of the split's parts; without a split, the objective's settings of its data."""
     split = (report.get("data") or {}).get("split") or {}
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
     if parts:
@@ -142,7 +142,7 @@ def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> list[str]:
-    """Return a warning for everything that makes the comparison unequal."""
+    """Return one warning per difference that makes the comparison unequal."""
     first, warnings = studies[0], []
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"
@@ -157,14 +157,14 @@ def _differences(studies: Sequence[FinishedStudy]) -> list[str]:
 
 
 def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> list[dict[str, Any]]:
-    """Return, for each other study, what its winner's loss on each fold is above that of the first study's winner."""
-    first, found = studies[0], []
+    """Return, per other study, how much higher the first winner's loss is than its winner's on each fold."""
+    first, pairs = studies[0], []
     for study in studies[1:]:
         is_paired = first.data == study.data and first.folds.keys() == study.folds.keys() and bool(first.folds)
         by_fold = {
             fold: measure.sign * (first.folds[fold] - study.folds[fold]) for fold in (first.folds if is_paired else ())
         }
-        found.append(
+        pairs.append(
             {
                 "a": first.label,
                 "b": study.label,
@@ -172,4 +172,4 @@ def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> lis
                 "mean_difference": statistics.fmean(by_fold.values()) if by_fold else None,
             }
         )
-    return cast("list[dict[str, Any]]", found)
+    return cast("list[dict[str, Any]]", pairs)

@@ -1,4 +1,4 @@
-"""Reads YAML and JSON that a stranger may have written: nothing in them is run, and nothing in them explodes."""
+"""Reads YAML and JSON of unknown origin: nothing in them is executed, and nothing exhausts the memory."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,66 +10,54 @@ import yaml
 
 from hpo.errors import DocumentError
 
-# Far beyond every real configuration: the deepest shipped one has five levels.
-_MAX_DEPTH = 60
+_MAX_DEPTH = 60  # the deepest shipped configuration has five levels
 _MAX_BYTES = 32 * 2**20
-# What YAML writes as text, number, truth, nothing, list or mapping. Everything else names a type of some program.
+# YAML's tags for plain values. Every other tag names a type of some program.
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
 
 
 def read_yaml(path: Path, where: str = "") -> dict[str, Any]:
-    """Return the mapping that a YAML file holds.
-
-    Args:
-        path: the file.
-        where: what to name in front of the path in an error, such as `--config`.
+    """Return the mapping that a YAML file holds; errors name `where`, such as `--config`, before the path.
 
     Raises:
-        DocumentError: it cannot be read, is not UTF-8, not YAML, names a key twice or a type, is nested deeper than
-            any configuration, has an alias, or holds something else than a mapping.
+        DocumentError: it cannot be read, is not UTF-8, not YAML, names a key twice or a type, is nested too deeply,
+            has an alias, or does not hold a mapping.
     """
     place = f"{where}: {path}" if where else str(path)
-    found = parse_yaml(_text(path, place), place)
-    if not isinstance(found, dict):
-        kind = "nothing" if found is None else f"a {type(found).__name__}"
+    content = parse_yaml(_text(path, place), place)
+    if not isinstance(content, dict):
+        kind = "nothing" if content is None else f"a {type(content).__name__}"
         raise DocumentError(f"{place}: must hold a mapping at the top, given {kind}; write key: value")
-    return found
+    return content
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """Return what a YAML text holds; raises DocumentError as `read_yaml` does, with line and column.
-
-    A date is read as the text that stands there: nothing here has another use for one.
-    """
+    """Return what a YAML text holds, dates as text; raises DocumentError as `read_yaml` does, with line and column."""
     try:
         _refuse_what_explodes(text, place)
-        # A SafeLoader that refuses more: it makes texts, numbers, lists and mappings, and no other object.
+        # A SafeLoader with more restrictions: it makes texts, numbers, lists and mappings only.
         return yaml.load(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise DocumentError(f"{place}{at}: is not valid YAML: {error.problem or error.context}; correct it") from error
     except (yaml.YAMLError, ValueError, LookupError, OverflowError) as error:
-        # A value that does not fit the tag before it, or a number that is larger or longer than Python reads.
+        # A value that does not fit its tag, or a number that is too large or too long for Python.
         raise DocumentError(f"{place}: is not valid YAML: {' '.join(str(error).split())}; correct it") from error
 
 
 def yaml_text(tree: Mapping[str, Any]) -> str:
-    """Return the YAML of a tree of plain values, its keys in their order; `parse_yaml` returns the same tree."""
+    """Return the YAML of a tree of plain values in the order of its keys; `parse_yaml` returns the same tree."""
     return yaml.dump(tree, Dumper=_dumper(), sort_keys=False, allow_unicode=True)
 
 
 def read_json(path: Path, where: str = "") -> dict[str, Any]:
-    """Return the object that a JSON file holds.
-
-    Raises:
-        DocumentError: it cannot be read, is not UTF-8 or not JSON, is nested too deeply, or holds something else.
-    """
+    """Return the object that a JSON file holds; DocumentError where it cannot be read, or is not a JSON object."""
     place = f"{where}: {path}" if where else str(path)
-    found = parse_json(_text(path, place), place)
-    if not isinstance(found, dict):
-        raise DocumentError(f"{place}: must hold an object, given a {type(found).__name__}; put back what was there")
-    return found
+    content = parse_json(_text(path, place), place)
+    if not isinstance(content, dict):
+        raise DocumentError(f"{place}: must hold an object, given a {type(content).__name__}; restore the file")
+    return content
 
 
 def parse_json(text: str, place: str) -> Any:
@@ -78,11 +66,11 @@ def parse_json(text: str, place: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         at = f":{error.lineno}:{error.colno}"
-        raise DocumentError(f"{place}{at}: is not JSON: {error.msg}; put back what was there") from error
+        raise DocumentError(f"{place}{at}: is not JSON: {error.msg}; restore the file") from error
     except ValueError as error:
-        raise DocumentError(f"{place}: is not JSON: {error}; put back what was there") from error
+        raise DocumentError(f"{place}: is not JSON: {error}; restore the file") from error
     except RecursionError as error:
-        raise DocumentError(f"{place}: is nested too deeply; put back what was there") from error
+        raise DocumentError(f"{place}: is nested too deeply; restore the file") from error
 
 
 def _text(path: Path, place: str) -> str:
@@ -94,7 +82,7 @@ def _text(path: Path, place: str) -> str:
     except OSError as error:
         raise DocumentError(f"{place}: cannot be read: {error.strerror}; give a readable file") from error
     if len(content) > _MAX_BYTES:
-        raise DocumentError(f"{place}: is larger than {_MAX_BYTES // 2**20} MiB; give the file that was meant")
+        raise DocumentError(f"{place}: is larger than {_MAX_BYTES // 2**20} MiB; give another file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -105,7 +93,7 @@ def _text(path: Path, place: str) -> str:
 
 
 def _refuse_what_explodes(text: str, place: str) -> None:
-    """Refuse, before anything is built, deep nesting, aliases (a few lines of them multiply), and named types."""
+    """Refuse deep nesting, aliases (which can multiply the content) and named types before anything is built."""
     depth = 0
     for event in _events(text):
         at = f"{place}:{event.start_mark.line + 1}:{event.start_mark.column + 1}"
@@ -123,7 +111,7 @@ def _refuse_what_explodes(text: str, place: str) -> None:
 
 
 def _events(text: str) -> Iterator[Any]:
-    # The parsers go from event to event without recursion, so that depth costs no stack.
+    # The parsers yield events without recursion, so that depth needs no stack.
     yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -131,11 +119,11 @@ def _events(text: str) -> Iterator[Any]:
 def _dumper() -> type[yaml.SafeDumper]:
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, _data: Any) -> bool:
-            # PyYAML writes an alias where one object stands in two places.
+            # PyYAML writes an alias for an object that occurs twice.
             return True
 
         def represent_text(self, text: str) -> yaml.ScalarNode:
-            # PyYAML writes these as they are, and reads them as line breaks.
+            # PyYAML writes these characters unquoted, and reads them as line breaks.
             style = '"' if any(sign in text for sign in "\x85\u2028\u2029") else None
             return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -145,7 +133,7 @@ def _dumper() -> type[yaml.SafeDumper]:
 
 @cache
 def _loader() -> Any:
-    """Return the class of the loader: PyYAML's safe one in C where it was built, less dates and double keys."""
+    """Return PyYAML's safe loader, in C where available, without dates and with unique keys."""
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc]  # One of two classes.
@@ -156,10 +144,10 @@ def _loader() -> Any:
             for key, _ in node.value:
                 name = str(key.value) if isinstance(key, yaml.ScalarNode) else "[...]"
                 if key.tag != "tag:yaml.org,2002:str":
-                    fault = f"the key {name[:40]!r} is no text, put it in quotes"
+                    fault = f"the key {name[:40]!r} is not text, put it in quotes"
                     raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
                 if name in seen:
-                    fault = f"the key {name[:40]!r} stands there twice"
+                    fault = f"the key {name[:40]!r} is listed twice"
                     raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
                 seen.add(name)
             mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)

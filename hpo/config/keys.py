@@ -5,7 +5,7 @@ from typing import Any
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the leaves of the tree by dotted key, in the order in which they stand; `{}` is a leaf."""
+    """Return the leaves of the tree by dotted key, in their order; `{}` is a leaf."""
     flat: dict[str, Any] = {}
     for name, branch in tree.items():
         key = f"{prefix}{name}"
@@ -17,7 +17,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the tree with the values at these dotted keys replaced (or added)."""
+    """Return a copy of the tree with the values at these dotted keys replaced or added."""
     copy = {name: replaced(branch, {}) if isinstance(branch, Mapping) else branch for name, branch in tree.items()}
     for key, value in changes.items():
         *path, last = key.split(".")

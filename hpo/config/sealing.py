@@ -1,19 +1,19 @@
-"""Values that a study keeps by name: what comes from the environment, and what looks like a secret.
+"""Values that a study keeps by name: those from the environment, and those that look like a secret.
 
-A configuration is frozen, reported, sent to MLflow and published, so no value of the environment and no password may
-ever stand in it. The decision: such a value is *sealed* when the configuration is read. In its place stands
-`${oc.env:NAME}`, the variable that has it, everywhere: in memory, in the record, in every file. It is *opened* in one
-place for each use: where the objective is called (`hpo.engine.training`) and where an address is connected to.
+A configuration is frozen, reported, sent to MLflow and published, so it must not hold a value of the environment or a
+password. Such a value is *sealed* when the configuration is read: `${oc.env:NAME}`, the variable that holds it, takes
+its place in memory, in the record and in every file. It is *opened* where it is used: where the objective is called
+(`hpo.engine.training`) and where an address is connected to.
 
-- Written as `${oc.env:NAME}` by the user, it stays as written.
-- Written out, under a key that looks like a secret (`my.api_key=...`) or as a password in an address, it is kept by a
-  name of our own (`HPO_MY_API_KEY`), and the value lives in this process alone.
-- Whoever resumes, tests or reproduces opens it again from the environment, and is told which variable is missing.
-  Whether it still has the value it had then is not known, and cannot be: a hash of a password can be guessed at.
-- What decides the study itself (`study`, `space`, `strategy`, `split`, `dispatch`) has to be written down to be
-  repeated, so there nothing is taken from the environment; only addresses are.
+- A value that the user writes as `${oc.env:NAME}` stays as written.
+- A value written out under a key that looks like a secret (`my.api_key=...`), or as a password in an address, gets a
+  name of ours (`HPO_MY_API_KEY`), and only this process holds the value.
+- To resume, test or reproduce opens it again from the environment; an error names a missing variable. Whether the
+  value is the same as before is not checked: a hash of a password can be guessed at.
+- The sections that decide the study (`study`, `space`, `strategy`, `split`, `dispatch`) must be written down to be
+  repeated, so only their addresses may come from the environment.
 
-An error's text may quote a value; it is put back behind its name there too.
+Error texts may quote a value; it is replaced by its name there too.
 """
 
 import os
@@ -25,20 +25,20 @@ from typing import Any, cast
 from hpo.config.documents import parse_yaml
 from hpo.errors import ConfigError
 
-# The values of sealed names, where they are known to this process and not to its environment.
+# Values of sealed names that this process knows.
 Secrets = Mapping[str, str]
 
 _SEALED = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
-# user:password@ in an address, whatever the password holds; but no port before a path or query that has an @.
+# user:password@ in an address, with any characters in the password; not a port before a path or query with an @.
 _PASSWORD = re.compile(
     r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
 )
 # name=value in the query of an address.
 _QUERY = re.compile(r"([?&]([\w.-]{1,100})=)([^&\s#]{1,2000})")
 
-# As the words of a key: `api_key`, `apiKey` and `api-key` have two. The first anywhere in a key; the others as its last
-# word, so that `key_width` is none, and not behind a word that says of what: a text, or a place in a table.
+# Words of a key: `api_key`, `apiKey` and `api-key` have two. These mark a secret anywhere in a key; those of _HARMLESS
+# only as its last word (so `key_width` is not secret), and not after a word that says of what: a text, or a column.
 _SECRET_ANYWHERE = frozenset(
     (
         *("apikey", "authorization", "bearer", "credential", "credentials", "passphrase", "passwd", "password", "pwd"),
@@ -56,20 +56,18 @@ _HARMLESS = {
     ),
     "auth": re.compile("no"),
 }
-# Anything shorter cannot be told from other text.
-_SHORTEST = 4
-# A line of a value of several, such as a key in PEM.
-_SHORTEST_LINE = 8
-# Before an escaped sign: as many as three levels of quoting have, and a few more.
+_SHORTEST = 4  # a shorter value cannot be distinguished from other text
+_SHORTEST_LINE = 8  # of one line of a multi-line value, such as a key in PEM
+# Backslashes before an escaped character: enough for three levels of quoting and a few more.
 _SLASHES = r"\\{1,64}+"
-# Between two signs of a value that was written over several lines, as pprint and textwrap do.
+# Between two characters of a value that was split over several lines, as pprint and textwrap do.
 _BREAK = r"(?:['\"]?[^\S\n]*+\n\s*+b?['\"]?)?"
-# A number under such a key that is shorter than this is one: the width of a key, say.
+# A number with fewer digits is not a secret, even under such a key: it may be the width of a key.
 _SHORTEST_NUMBER = 6
 
 
 def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the tree with names in place of secrets that are written out, and those secrets by name."""
+    """Return the tree with names in place of written-out secrets, and those secrets by name."""
     secrets: dict[str, str] = {}
 
     def sealed(value: Any, key: str, is_secret: bool) -> Any:
@@ -96,7 +94,7 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
         return kept(value, _variable(f"{key}.password"))
 
     def kept(value: str, variable: str) -> str:
-        # Keys that differ in signs alone, and several secrets of one key, have the same variable.
+        # Keys that differ only in punctuation, and several secrets of one key, share a variable.
         number, name = 1, variable
         while secrets.get(name, value) != value:
             number, name = number + 1, f"{variable}_{number + 1}"
@@ -105,14 +103,14 @@ def seal(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], dic
 
     def half_from_there(key: str) -> ConfigError:
         return ConfigError(
-            f"{key}: looks like a secret, a part of which comes from the environment; let all of it come from there"
+            f"{key}: looks like a secret, and only a part of it comes from the environment; take all of it from there"
         )
 
     return cast("dict[str, Any]", sealed(tree, prefix, looks_secret(prefix))), secrets
 
 
 def is_sealed(value: Any) -> bool:
-    """Return whether a value is kept by name, or holds something that is."""
+    """Return whether a value is, or contains, a sealed one."""
     return isinstance(value, str) and _SEALED.search(value) is not None
 
 
@@ -127,7 +125,7 @@ def sealed_keys(tree: Any, prefix: str = "") -> Iterator[str]:
 
 
 def sealed_names(tree: Any) -> list[str]:
-    """Return the names of all variables that the tree takes values from, each once, in their order."""
+    """Return the names of all variables that the tree refers to, each once, in their order."""
     if isinstance(tree, Mapping | list):
         inner = tree.values() if isinstance(tree, Mapping) else tree
         return list(dict.fromkeys(name for branch in inner for name in sealed_names(branch)))
@@ -135,7 +133,7 @@ def sealed_names(tree: Any) -> list[str]:
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
-    """Return, by name, the values of everything that is sealed in the tree.
+    """Return the values of everything sealed in the tree, by name.
 
     Args:
         tree: a configuration, a part of one, or a text.
@@ -143,26 +141,26 @@ def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
         prefix: the tree's own key, for messages.
 
     Raises:
-        ConfigError: naming a key and the variable that is not set.
+        ConfigError: a variable is not set; the message names it and the key.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     if isinstance(tree, Mapping | list):
         for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-            found |= values_of(inner, secrets, f"{prefix}.{name}" if prefix else str(name))
+            values |= values_of(inner, secrets, f"{prefix}.{name}" if prefix else str(name))
     elif isinstance(tree, str) and "${oc.env:" in tree:
         for name in _SEALED.findall(tree):
             value = secrets.get(name, os.environ.get(name))
             if value is None:
                 raise ConfigError(
-                    f"{prefix}: the environment variable {name} is not set, and a study keeps the names of such values "
-                    f"only; set it, or give {prefix}=... again"
+                    f"{prefix}: the environment variable {name} is not set, and a study keeps only the names of such "
+                    f"values; set it, or give {prefix}=... again"
                 )
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def opened(tree: Any, values: Secrets) -> Any:
-    """Return the tree, or the text, with the values in place of their names; names without a value stay."""
+    """Return the tree, or the text, with values in place of their names; names without a value stay."""
     if isinstance(tree, Mapping):
         return {name: opened(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list):
@@ -172,35 +170,35 @@ def opened(tree: Any, values: Secrets) -> Any:
     whole = _DECODED.fullmatch(tree)
     if whole and whole[1] in values:
         return parse_yaml(values[whole[1]], f"the environment variable {whole[1]}")
-    return _SEALED.sub(lambda found: values.get(found[1], found[0]), tree)
+    return _SEALED.sub(lambda match: values.get(match[1], match[0]), tree)
 
 
 def hidden(text: str, values: Secrets) -> str:
-    """Return the text with the names in place of these values, and of variables that are called like a secret.
+    """Return the text with names in place of these values, and of values of variables named like a secret.
 
-    A value is found in every form that `repr`, JSON and URLs give it, once or several times, also over several lines.
+    It recognises a value in the forms of `repr`, JSON and URLs, also nested and split over several lines.
     """
     named = {**{name: value for name, value in os.environ.items() if _is_secret_variable(name)}, **values}
     patterns = [(pattern, name) for name, value in named.items() for pattern in _patterns(value)]
-    # The longest first: a value may hold another.
+    # The longest first: a value may contain another.
     for pattern, name in sorted(patterns, key=lambda each: -len(each[0].pattern)):
         text = pattern.sub(f"${{oc.env:{name}}}", text)
     return _in_addresses(text, lambda secret: secret if _SEALED.fullmatch(secret) else "***")
 
 
 def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
-    """Return a text of a user's code as it may be shown and kept: secrets hidden first, and only then cut.
+    """Return a text of a user's code for display and storage: secrets are hidden first, then it is cut.
 
     Args:
-        text: whatever it said.
-        values: the secrets that it knows, by name.
-        most: how many signs are kept; None = all. Of several lines the last, of one the first.
-        has_lines: whether its lines stay; else they are joined to one.
+        text: the text.
+        values: the secrets that the code knows, by name.
+        most: characters that are kept; None = all. Of several lines the last, of one the first.
+        has_lines: whether line breaks stay; else the lines are joined.
     """
     text = hidden(text, values)
     if not has_lines:
         text = " ".join(text.split())
-    # Half a character cannot be written to any file.
+    # A lone surrogate cannot be written to a file.
     text = text.encode(errors="backslashreplace").decode()
     if most is None or len(text) <= most:
         return text
@@ -209,14 +207,14 @@ def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = 
 
 @lru_cache(maxsize=1024)
 def _patterns(value: str) -> tuple[re.Pattern[str], ...]:
-    """Return what finds a value in other texts, and each long line of it; nothing for what is too short."""
+    """Return patterns that match a value in other texts, and each long line of it; none for a short value."""
     lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
     forms = {value.strip(), *lines} if len(value.strip()) >= _SHORTEST else lines
     return tuple(re.compile(_BREAK.join(map(_escaped, re.findall(r"\s+|\\+|\S", form)))) for form in forms)
 
 
 def _escaped(sign: str) -> str:
-    """Return a pattern for a sign, or a run of blanks or backslashes: as itself, escaped, and escaped several times."""
+    """Return a pattern for a character, or a run of blanks or backslashes: plain, and escaped once or repeatedly."""
     if sign.isspace():
         return rf"(?:\s|\+|%(?:25)*(?:20|09|0[aAdD])|{_SLASHES}(?:[ntr]|x20|u0020))++"
     code, in_bytes = ord(sign[0]), sign.encode(errors="surrogatepass")
@@ -229,23 +227,23 @@ def _escaped(sign: str) -> str:
         f"{_SLASHES}U{code:08x}",
         *([f"{_SLASHES}x{code:02x}"] if code < 256 else []),
     ]
-    # Hexadecimal numbers may be in capitals; the sign itself may not.
+    # Hexadecimal digits may be capitals; the character itself keeps its case.
     return f"(?:{itself}|(?i:{'|'.join(escapes)}))"
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
-    """Return the text with every secret of an address replaced: passwords, and what a query calls like one."""
+    """Return the text with every secret of an address replaced: passwords, and query values named like one."""
 
-    def in_query(found: re.Match[str]) -> str:
-        is_secret = looks_secret(found[2]) or found[2].lower() in ("sig", "signature")
-        return found[1] + replacement(found[3]) if is_secret else found[0]
+    def in_query(match: re.Match[str]) -> str:
+        is_secret = looks_secret(match[2]) or match[2].lower() in ("sig", "signature")
+        return match[1] + replacement(match[3]) if is_secret else match[0]
 
-    text = _PASSWORD.sub(lambda found: found[1] + replacement(found[2]), text)
+    text = _PASSWORD.sub(lambda match: match[1] + replacement(match[2]), text)
     return _QUERY.sub(in_query, text)
 
 
 def hidden_tree(tree: Any, values: Secrets) -> Any:
-    """Return the tree with every text and every name as `hidden` has it."""
+    """Return the tree with `hidden` applied to every text and name."""
     if isinstance(tree, Mapping):
         return {hidden_tree(name, values): hidden_tree(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list | tuple):
@@ -254,7 +252,7 @@ def hidden_tree(tree: Any, values: Secrets) -> Any:
 
 
 def hidden_argument(argument: str) -> str:
-    """Return an argument of the command line as it may be shown: `my.api_key=***`."""
+    """Return an argument of the command line without its secret: `my.api_key=***`."""
     key, equals, value = argument.partition("=")
     if equals and value and looks_secret(key.lstrip("+~-")) and not _SEALED.fullmatch(value):
         return f"{key}=***"
@@ -262,7 +260,7 @@ def hidden_argument(argument: str) -> str:
 
 
 def looks_secret(key: str) -> bool:
-    """Return whether a dotted key is called like something that must not be shown."""
+    """Return whether a dotted key is named like a secret."""
     *_, last = key.split(".")
     words = [word.lower() for part in key.split(".") for word in _words(part)]
     if not _SECRET_ANYWHERE.isdisjoint(words):
@@ -272,7 +270,7 @@ def looks_secret(key: str) -> bool:
 
 
 def _is_secret_variable(name: str) -> bool:
-    """Return whether an environment variable is called like a secret: whoever's it is, its value is hidden."""
+    """Return whether an environment variable is named like a secret."""
     if name in ("PWD", "OLDPWD"):
         return False
     words = name.lower().split("_")

@@ -1,4 +1,4 @@
-"""The sections of a configuration that belong to the search: every rule within one, and its bounds."""
+"""The sections of a configuration that belong to the search, with the rules and bounds within each."""
 
 import math
 import re
@@ -16,10 +16,10 @@ def _safe_name(name: str) -> str:
     return name
 
 
-# Bounds of counts and seeds, beyond all use: what is larger is a slip, and would end in a full memory or in a number
-# that a library refuses (seeds of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
+# Bounds of counts and seeds: larger values are mistakes, and would fill the memory or be refused by a library (seeds
+# of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
 MOST = 100_000_000
-# More than any machine has; with some more the libraries that compute end the process.
+# More than any machine has; numeric libraries end the process at some higher number.
 _MOST_THREADS = 4096
 MOST_SEED = 2**31 - 1
 
@@ -28,7 +28,7 @@ ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 
 class Section(BaseModel):
-    """Base of the sections: frozen, strictly typed, no unknown keys. Values and comments stand in conf/."""
+    """Base of the sections: frozen, strictly typed, no unknown keys. Values and comments are in conf/."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -96,7 +96,7 @@ class DispatchSection(Section):
     retries: int = Field(ge=0, le=MOST)
     timeout_seconds: float | None = Field(gt=0)
     address: str | None
-    # A default, unlike all others, so that what was frozen before the key existed can be read.
+    # Has a default, unlike all others, because configurations frozen before the key existed lack it.
     allow_open_cluster: bool = False
 
     @model_validator(mode="after")
@@ -121,14 +121,14 @@ class TrackSection(Section):
 
     name: Literal["mlflow", "none"]
     uri: str = Field(min_length=1)
-    # MLflow takes no longer name.
+    # MLflow's limit is 500 characters.
     experiment: str = Field(min_length=1, max_length=500)
 
 
 class ReportSection(Section):
-    """What only a person knows; the report shows it, and nothing depends on it. See conf/report.
+    """Facts that only a person knows; the report shows them, and nothing depends on them. See conf/report.
 
-    The defaults stand here too, so that studies from before there was this section can be read.
+    The defaults are here too, so that studies older than this section can be read.
     """
 
     title: str | None = None

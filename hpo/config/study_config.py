@@ -1,4 +1,4 @@
-"""The configuration of a study as a whole, frozen, and errors that name the key."""
+"""The whole configuration of a study, frozen, and errors that name the key."""
 
 import math
 import re
@@ -21,22 +21,21 @@ from hpo.config.sections import (
 )
 from hpo.errors import ConfigError, nearest
 
-# What belongs to the search and is never sent to a worker; everything else is the trial's own tree.
+# Belong to the search and are never sent to a worker; everything else is the trial's own tree.
 SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
 
-# Where the value of an environment variable may stand in these: addresses, which may hold passwords. The others decide
-# the study, and are written down.
+# Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
+# study and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
 _TOO_LARGE = 10**300
-# Signs of a value that are told.
-_SHOWN = 40
+_SHOWN = 40  # characters of a value in a message
 
-# Where data come from.
+# The keys of data files.
 DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
 
-# Keys that may change between a study and its resumption because no trial depends on them. The number of
-# threads is not among them: it changes the order of additions and with it the last digits of a score.
+# Keys that may change when a study is resumed because no trial depends on them. The number of threads is not one of
+# them: it changes the order of additions and with it the last digits of a score.
 FREE_KEYS = (
     "study.trials",
     "study.checkpoints",
@@ -68,11 +67,10 @@ class StudyConfig(Section):
 
     Attributes:
         study, split, dispatch, track, report: the sections of `hpo.config.sections`.
-        objective: dotted path `package.module:function` of what trains one task.
+        objective: dotted path `package.module:function` of the function that trains one task.
         space, strategy: read by `hpo.engine.space.reader` and `hpo.engine.strategies`.
-        objective_config: everything else: the tree that the objective gets, with a trial's point written into it.
-        secrets: the values, by name, that were written out in what this was read from; they stand nowhere else. See
-            `hpo.config.sealing`.
+        objective_config: everything else: the objective's tree, into which a trial's point is written.
+        secrets: values that were written out in the source, by name; stored nowhere else (`hpo.config.sealing`).
     """
 
     study: StudySection
@@ -87,16 +85,12 @@ class StudyConfig(Section):
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plain tree that `config_from_dict` reads back, the trial's own keys at the top again."""
+        """Return the plain tree that `config_from_dict` reads, the trial's own keys at the top."""
         tree = self.model_dump(mode="json")
         return {**tree.pop("objective_config"), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:
-        """Return the configuration with these values of its section `report`.
-
-        Raises:
-            ConfigError: one line with the key at fault.
-        """
+        """Return the configuration with these values in its section `report`; ConfigError names the key at fault."""
         try:
             report = ReportSection.model_validate({**self.report.model_dump(), **said})
         except ValidationError as error:
@@ -109,11 +103,7 @@ class StudyConfig(Section):
 
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
-    """Check a plain tree and return the study's configuration.
-
-    Raises:
-        ConfigError: one line with the full key, what was given and what is allowed.
-    """
+    """Check a plain tree and return the study's configuration; ConfigError has one line with the full key."""
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
@@ -127,9 +117,9 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
 
 
 def refuse_unwritable(tree: Any, key: str = "") -> None:
-    """Raise ConfigError for a value that would not come back as it is from the files that a configuration stands in.
+    """Raise ConfigError for a value that would not survive being written to a file and read back.
 
-    JSON has no infinity, no file has half a character, and Python reads no number of thousands of digits.
+    JSON has no infinity, files cannot hold a lone surrogate, and Python does not read numbers of thousands of digits.
     """
     if isinstance(tree, Mapping | list):
         for name, branch in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
@@ -171,7 +161,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
     names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "constrained-"))]
     key = f"{prefix}{'.'.join(names)}" or "config"
     if first["type"] == "extra_forbidden":
-        return f"{key}: there is no such key; take it out, or see --cfg job for those there are"
+        return f"{key}: there is no such key; remove it, or list the keys with --cfg job"
     if first["type"] == "missing":
         return f"{key}: is missing; give it a value"
     return f"{key}: {_rule(first)}, given {first['input']!r}{_hint(first)}"

@@ -1,4 +1,4 @@
-"""Observers that keep what trainings leave on disk, states and models, for as long as somebody needs it."""
+"""Observers that keep training states and models on disk for as long as they are needed."""
 
 import shutil
 from pathlib import Path
@@ -10,17 +10,17 @@ from hpo.engine.trials.trial import Trial
 
 
 class StateKeeper(Observer):
-    """A training's state lasts until its outcome is in the record, and where a rung follows, longer."""
+    """Keeps a training's state until its outcome is recorded, and longer where a rung follows."""
 
     def reported(self, trial: Trial, report: Report) -> None:
-        """Delete the state of a task that has given its outcome."""
+        """Delete the state of a task that has an outcome."""
         state = report.task.payload.resume_dir
         if report.outcome is not None and trial.amount is None and state is not None:
             shutil.rmtree(state, ignore_errors=True)
 
 
 class CheckpointKeeper(Observer):
-    """Keeps the trained models of the best trials and deletes the others."""
+    """Keeps the models of the best trials and deletes the others."""
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: list[Trial]) -> None:
         self._dir = checkpoints_dir
@@ -28,7 +28,7 @@ class CheckpointKeeper(Observer):
         self._best = sorted((t for t in finished if t.state == "complete"), key=lambda t: t.rank)[:keep]
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete the model that is no longer among the best: this one, or the one that it displaces."""
+        """Delete the model that is no longer among the best: this one, or the one it displaces."""
         candidates = [*self._best, trial] if trial.state == "complete" else self._best
         ranked = sorted(candidates, key=lambda t: t.rank)
         self._best = ranked[: self._keep]

@@ -1,4 +1,4 @@
-"""The loop: ask the strategy for a round, run it, write it down, and ask again until the budget ends."""
+"""The loop: asks the strategy for a round, runs it, records it, and repeats until the budget ends."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,21 +27,21 @@ def search(
 ) -> History:
     """Run the study to its budget and return all its trials.
 
-    A round that was begun earlier, by a driver that died or under a smaller budget, is finished first. The
-    strategy only ever sees whole rounds, so the trials do not depend on the workers.
+    A round that was started earlier, by a driver that died or under a smaller budget, is finished first. The
+    strategy only sees whole rounds, so the trials do not depend on the workers.
 
     Args:
         strategy: proposes the points.
-        record: what has happened so far, and where everything is written down.
+        record: holds what has happened so far; everything is written to it.
         dispatcher: runs the tasks.
-        tasks_of: returns the tasks of a trial, one a fold and repeat.
+        tasks_of: returns the tasks of a trial, one per fold and repeat.
         num_trials: the budget; the round that crosses it is cut.
-        observers: are told what happens.
-        imported: finished trials of another study, which the strategy learns from; they cost no budget.
-        race: decides which trials get no further folds; None gives all trials all folds.
+        observers: are notified of events.
+        imported: finished trials of another study; the strategy learns from them, and they use no budget.
+        race: decides which trials get no further folds; None = all trials get all folds.
 
     Raises:
-        StudyError: when the strategy no longer proposes what the record holds.
+        StudyError: the strategy no longer proposes what the record holds.
     """
     trials = record.trials()
     round_number = trials[-1].round if trials else 0
@@ -68,13 +68,13 @@ def search(
 
 
 def is_over(strategy: Strategy, record: Record, num_trials: int, imported: Sequence[Trial] = ()) -> bool:
-    """Return whether nothing is left to run: every trial is finished, and the budget or the space is spent."""
+    """Return whether nothing is left to run: every trial is finished, and the budget or the space is exhausted."""
     trials = record.trials()
     if any(trial.state == "running" for trial in trials):
         return False
     if len(trials) >= num_trials:
         return True
-    # The last round may have been cut, by a smaller budget or by a driver that died between two trials.
+    # The last round may be incomplete, because of a smaller budget or a driver that died between two trials.
     last_round = trials[-1].round if trials else 0
     earlier = [trial for trial in trials if trial.round < last_round]
     if len(trials) < len(earlier) + len(strategy.next_round(History([*imported, *earlier]))):
@@ -83,7 +83,7 @@ def is_over(strategy: Strategy, record: Record, num_trials: int, imported: Seque
 
 
 def propose(strategy: Strategy, history: History) -> list[Proposal]:
-    """Return the strategy's next round; a point alone is a proposal to train it to its end."""
+    """Return the strategy's next round; a bare point is a proposal to train it to its end."""
     return [p if isinstance(p, Proposal) else Proposal(p) for p in strategy.next_round(history)]
 
 
@@ -92,11 +92,11 @@ def _refuse_other_proposals(begun: Sequence[Trial], proposals: Sequence[Proposal
         if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
             raise StudyError(
                 f"record: trial {trial.number} holds {trial.key}, the strategy now proposes "
-                f"{point_key(proposal.point)}; the strategy or a library that it uses has changed since: start a new "
+                f"{point_key(proposal.point)}; the strategy or a library that it uses has changed: start a new "
                 f"study"
             )
     if len(begun) > len(proposals):
         raise StudyError(
             f"record: round {begun[0].round} holds {len(begun)} trials, the strategy now proposes {len(proposals)}; "
-            f"raise study.trials to what it was, or start a new study"
+            f"restore the old value of study.trials, or start a new study"
         )

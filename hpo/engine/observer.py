@@ -1,17 +1,17 @@
-"""What watches a search: progress display, tracker, keepers of states and models."""
+"""The observer of a search: progress display, tracker, keepers of states and models."""
 
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import Trial
 
 
 class Observer:
-    """Is told what happens, after it has been written down; does nothing. Nothing it does reaches the search."""
+    """Notified of events after they are recorded; does nothing by default. It cannot influence the search."""
 
     def trial_opened(self, trial: Trial) -> None:
-        """Do what is due when a trial starts, or an interrupted one goes on."""
+        """React to the start of a trial, or the continuation of an interrupted one."""
 
     def reported(self, trial: Trial, report: Report) -> None:
-        """Do what is due when a worker reports a point of a learning curve or an outcome."""
+        """React to a worker's report: a point of a learning curve, or an outcome."""
 
     def trial_finished(self, trial: Trial) -> None:
-        """Do what is due when all folds of the trial are in."""
+        """React to the last outcome of a trial."""

@@ -1,4 +1,4 @@
-"""Racing of folds: a trial that is clearly behind after its first folds is not given the others."""
+"""Racing of folds: a trial that is clearly behind after its first folds does not get the others."""
 
 import statistics
 from collections.abc import Sequence
@@ -10,20 +10,19 @@ class Race:
     """Compares a trial's first tasks with the same tasks of the best trial of earlier rounds.
 
     The rival is the trial of lowest mean loss on these tasks among the complete trials of earlier rounds that were
-    trained as far (under a strategy that trains by amounts). So the decision on a trial depends on nothing in its own
-    round: it is the same for any number of workers, in any order, and under any budget; and a rival that fails later
-    stops nobody.
+    trained as far (under a strategy that trains by amounts). So the decision does not depend on the trial's own
+    round: it is the same for any number of workers, in any order, and under any budget.
 
     A trial is behind when its losses on the shared tasks are all worse than the rival's, and a one-sided paired
-    t-test says that they are worse in the mean. The losses are paired because some folds are harder than others.
+    t-test says that their mean is worse. The losses are paired because some folds are harder than others.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in
-    place of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Where we differ: one decision, after
-    the first tasks, against one rival.
+    place of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). We differ: one decision, after the
+    first tasks, against one rival.
 
     Args:
-        tasks: how many tasks are run before the decision; 2 or more.
-        level: significance level of the test; smaller gives up fewer trials.
+        tasks: number of tasks before the decision; 2 or more.
+        level: significance level of the test; a smaller one stops fewer trials.
         metric, direction: the study's.
     """
 
@@ -36,7 +35,7 @@ class Race:
         self._rivals: dict[int | None, tuple[float, ...]] = {}
 
     def is_ready(self, trial: Trial) -> bool:
-        """Return whether the trial's first tasks are all there."""
+        """Return whether the trial's first tasks all have outcomes."""
         return all(index in trial.outcomes for index in range(self.tasks))
 
     def is_behind(self, trial: Trial) -> bool:
@@ -47,7 +46,7 @@ class Race:
         return _is_worse([mine - its for mine, its in zip(own, rival, strict=True)], self._level)
 
     def enter(self, trial: Trial) -> None:
-        """Take in a trial of a round that is over; one that is not complete is no rival."""
+        """Add a trial of a finished round; only a complete trial can be a rival."""
         own, rival = self._first_losses(trial), self._rivals.get(trial.amount)
         if trial.state == "complete" and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
             self._rivals[trial.amount] = own

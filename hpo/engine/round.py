@@ -1,4 +1,4 @@
-"""The points of one round on their way through the workers."""
+"""Runs the trials of one round on the workers."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,16 +12,16 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 
 class Round:
-    """Opens trials, hands out their tasks, and takes in what comes back, in whatever order it comes.
+    """Opens trials, submits their tasks, and takes the reports, in any order.
 
     Args:
         number: the round's.
-        begun: its trials that are in the record already.
-        proposals: all its proposals, those begun included.
-        record: where everything is written down first.
+        begun: its trials that are already in the record.
+        proposals: all its proposals, including those begun.
+        record: where everything is written first.
         tasks_of: returns the tasks of a trial.
-        observers: are told afterwards.
-        race: decides which trials get no further tasks after their first; None gives all of them all.
+        observers: are notified afterwards.
+        race: decides which trials get no tasks after their first ones; None = all trials get all tasks.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Round:
         self._tasks_of = tasks_of
         self._observers = observers
         self._race = race
-        # Each trial is judged once, when its first tasks are there; its later tasks wait for that.
+        # Each trial is judged once, when its first tasks have outcomes; its later tasks wait for that.
         self._waiting: dict[int, list[Task]] = {}
         self._unjudged = {trial.number for trial in begun}
 
@@ -59,13 +59,13 @@ class Round:
                 return [self._trials[number] for number in sorted(self._trials)]
             for report in dispatcher.wait():
                 key = (report.task.trial, report.task.index)
-                # A late or repeated report of a task that has its outcome changes nothing.
+                # A late or repeated report of a task with an outcome changes nothing.
                 if key in in_flight:
                     self._take(report)
                     in_flight -= {key} if report.outcome is not None else set()
 
     def _next_task(self) -> Task | None:
-        """Return the next task, opening the next trial when the last one has no more."""
+        """Return the next task; open the next trial when the previous one has no more."""
         while not self._tasks:
             if self._interrupted:
                 trial = self._trials[self._interrupted.popleft().number]
@@ -90,7 +90,7 @@ class Round:
             self._tasks.extend(missing)
 
     def _take(self, report: Report) -> None:
-        """Write an outcome down first, then tell whoever watches."""
+        """Write an outcome, then notify the observers."""
         trial, outcome = self._trials[report.task.trial], report.settled()
         if outcome is not None:
             trial = self._record.add_outcome(trial.number, report.task.index, outcome)
@@ -103,7 +103,7 @@ class Round:
             self._judge()
 
     def _judge(self) -> None:
-        """Decide on every trial whose first tasks are there."""
+        """Decide on every trial whose first tasks have outcomes."""
         if self._race is None:
             return
         for number in sorted(self._unjudged):

@@ -1,1 +1,1 @@
-"""Our strategies in other people's loops: an Optuna sampler and a Ray Tune searcher. Importing it loads neither."""
+"""Our strategies in other libraries: an Optuna sampler and a Ray Tune searcher. Importing it loads neither."""

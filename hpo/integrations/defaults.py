@@ -1,4 +1,4 @@
-"""A strategy in one call, with the settings of conf/strategy where none are given."""
+"""A strategy in one call, with the settings of conf/strategy by default."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def default_strategy(
         space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names join
             with dots.
         seed: decides every point.
-        settings: what differs from conf/strategy/<name>.yaml.
+        settings: differences from conf/strategy/<name>.yaml.
 
     Raises:
         HpoError: naming the setting or the dimension at fault.

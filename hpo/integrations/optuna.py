@@ -1,4 +1,4 @@
-"""Any of our strategies as a sampler for `optuna.create_study`."""
+"""Our strategies as samplers for `optuna.create_study`."""
 
 import copy
 import math
@@ -24,13 +24,13 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, nearest
 from hpo.integrations.points import next_points
 
-# System attributes of a trial: the point that it was handed, and the round that it belongs to.
+# System attributes of a trial: its point, and its round.
 _POINT = "hpo:point"
 _ROUND = "hpo:round"
 
 
 def as_sampler(strategy: Strategy) -> BaseSampler:
-    """Return the strategy as an Optuna sampler; see `StrategySampler` for what it promises.
+    """Return the strategy as an Optuna sampler; see `StrategySampler`.
 
     Example:
         >>> from hpo.integrations.defaults import default_strategy
@@ -46,9 +46,8 @@ class _Round:
     """A round that is being handed out.
 
     Attributes:
-        number: from 0.
         first: number of the Optuna trial that gets its first point; the others follow in order.
-        left_out: numbers of the trials that were still running when the round was asked for.
+        left_out: numbers of the trials that were still running when the round was proposed.
     """
 
     number: int
@@ -61,20 +60,20 @@ class StrategySampler(BaseSampler):
 
     One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy.
     Optuna cannot make a trial wait. So with several at once (`n_jobs`), when a round has been handed out and some
-    of its trials still run, the next round is asked for with the finished trials alone, and points that are
-    running are taken out of it. Which trials were left out is written down with the round: a study that is
-    loaded again, in another process too, goes on with the same points. What is handed out depends on the
-    numbers and results of trials, never on the order in which an objective asks for its parameters.
+    of its trials still run, the next round is proposed from the finished trials only, and running points are removed
+    from it. The omitted trials are stored with the round: a study that is loaded again, also in another process,
+    continues with the same points. Points depend on the numbers and results of trials, never on the order in which an
+    objective asks for its parameters.
 
-    The objective must suggest every hyperparameter with the range that the space has (for a list of values
-    `suggest_categorical` of the same ones, or `suggest_int` where it has the same); anything else is an error, not a
-    silent change. Failed and pruned trials count as worst: what a pruned one had reached cannot be compared. Trials
-    that the strategy did not propose (enqueued, added, of another sampler) are learnt from where they lie in the
-    space, and take the place of the point that their number would have had. When the strategy is over, `optimize`
-    stops; who asks on gets uniform draws, untried ones first.
+    The objective must suggest every hyperparameter with the range of the space (for a list of values
+    `suggest_categorical` of the same ones, or `suggest_int` where it has the same); everything else is an error.
+    Failed and pruned trials count as worst: the score of a pruned one cannot be compared. Trials that the strategy did
+    not propose (enqueued, added, of another sampler) are learnt from if they are in the space, and replace the point
+    that their number would have had. When the strategy is over, `optimize` stops; later requests get uniform draws,
+    untried ones first.
 
     Several processes on one storage share the rounds through it. If two of them open a round in the same moment,
-    each may ask with other trials finished, and a point may come twice.
+    each may know other finished trials, and a point may occur twice.
     """
 
     def __init__(self, strategy: Strategy) -> None:
@@ -84,7 +83,7 @@ class StrategySampler(BaseSampler):
         self._asked: dict[tuple[str, _Round], Sequence[Point]] = {}
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return nothing: every parameter is asked for by itself, so that its range can be compared."""
+        """Return nothing: every parameter is sampled independently, so that its range can be compared."""
         return {}
 
     def sample_relative(
@@ -94,7 +93,7 @@ class StrategySampler(BaseSampler):
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Decide the trial's point and write it down with the trial."""
+        """Decide the trial's point and store it with the trial."""
         self._raise_error_if_multi_objective(study)
         with self._lock:
             earlier = [t for t in study.get_trials(deepcopy=False) if t.number < trial.number]
@@ -110,7 +109,7 @@ class StrategySampler(BaseSampler):
                 current = _Round(current.number + 1 if current else 0, trial.number, running)
                 points = self._points(study, earlier, current)
             point = dict(points[trial.number - current.first])
-            # The way of Optuna's own samplers: there is no public call that writes to a trial before it begins.
+            # As Optuna's own samplers do: no public call writes to a trial before it begins.
             write, trial_id = study._storage.set_trial_system_attr, trial._trial_id
             write(trial_id, _POINT, point)
             write(trial_id, _ROUND, [current.number, current.first, list(current.left_out)])
@@ -118,11 +117,7 @@ class StrategySampler(BaseSampler):
     def sample_independent(
         self, _study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return the value of one hyperparameter of the trial's point.
-
-        Raises:
-            SpaceError: when the space has no such hyperparameter here, or another range.
-        """
+        """Return one value of the trial's point; SpaceError for another hyperparameter or range than the space's."""
         keys = self._space.keys
         if param_name not in keys:
             raise SpaceError(
@@ -134,23 +129,23 @@ class StrategySampler(BaseSampler):
         point = trial.system_attrs[_POINT]
         if param_name not in point:
             raise SpaceError(
-                f"space.{param_name}: the objective suggests it where it does not exist; ask for it only when "
+                f"space.{param_name}: the objective suggests it where it does not exist; suggest it only when "
                 f"{dict(dimension.when)}"
             )
         return point[param_name]
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Refuse an objective that did not ask for everything, and stop `optimize` when the strategy is over."""
+        """Refuse an objective that did not suggest everything, and stop `optimize` when the strategy is over."""
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
             if self._is_over(study, trial, state, values):
-                # Outside `optimize` nothing can be stopped.
+                # Raised outside of `optimize`, where nothing can be stopped.
                 with suppress(RuntimeError):
                     study.stop()
 
     def _points(self, study: Study, earlier: Sequence[FrozenTrial], asked: _Round) -> Sequence[Point]:
-        """Return the points of a round, at least one; asked for once in this process."""
+        """Return the points of a round, at least one; computed once per process."""
         remembered = self._asked.get((study.study_name, asked))
         if remembered is None:
             before = [t for t in earlier if t.number < asked.first]
@@ -163,12 +158,12 @@ class StrategySampler(BaseSampler):
         return remembered
 
     def _drawn(self, tried: set[str], asked: _Round) -> Sequence[Point]:
-        """Return one point drawn at random, an untried one where there is one."""
+        """Return one random point, untried if possible."""
         rng = np.random.default_rng((asked.first, asked.number))
         return draw_untried(self._space, rng, tried, 1) or [self._space.draw(rng)]
 
     def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
-        """Return whether nothing is left to propose once this trial, the last one running, is closed."""
+        """Return whether nothing is left to propose after this trial, the last one running."""
         number, first, left_out = trial.system_attrs.get(_ROUND, (0, 0, ()))
         trials = study.get_trials(deepcopy=False)
         others = [t for t in trials if t.number != trial.number]
@@ -182,12 +177,12 @@ class StrategySampler(BaseSampler):
         done = sorted([*others, closed], key=lambda t: t.number)
         upcoming = next_points(self._strategy, History(self._trials(done, study.direction)))
         if upcoming:
-            # The next trial will ask for the same.
+            # The next trial needs the same points.
             self._asked[study.study_name, _Round(number + 1, len(trials), ())] = upcoming
         return not upcoming
 
     def _trials(self, trials: Sequence[FrozenTrial], direction: StudyDirection) -> list[Trial]:
-        """Return Optuna's trials as ours, without those that lie outside the space."""
+        """Return Optuna's trials as ours, without those outside of the space."""
         ours = []
         for frozen in trials:
             point = self._point(frozen)
@@ -197,7 +192,7 @@ class StrategySampler(BaseSampler):
         return ours
 
     def _point(self, frozen: FrozenTrial) -> Point | None:
-        """Return what was tried: what the objective was given, else (it failed early) what it would have been."""
+        """Return the point that the objective got, or would have got if it failed early; None outside of the space."""
         given = {key: frozen.params[key] for key in self._space.keys if key in frozen.params}
         handed = frozen.system_attrs.get(_POINT, {})
         candidates = (given, {**handed, **given}, handed)
@@ -207,8 +202,8 @@ class StrategySampler(BaseSampler):
         for dimension in self._space.dimensions:
             if self._space.active(dimension, trial.params) and dimension.key not in trial.params:
                 raise SpaceError(
-                    f"space.{dimension.key}: trial {trial.number} finished without asking for it; suggest every "
-                    f"hyperparameter of the space in the objective, or take it out of the space"
+                    f"space.{dimension.key}: trial {trial.number} finished without suggesting it; suggest every "
+                    f"hyperparameter of the space in the objective, or remove it from the space"
                 )
 
 
@@ -237,7 +232,7 @@ def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) ->
 
 
 def _listed(distribution: BaseDistribution) -> Sequence[Value]:
-    """Return every value of a finite distribution; nothing for others."""
+    """Return all values of a finite distribution; empty for others."""
     if isinstance(distribution, CategoricalDistribution):
         return list(distribution.choices)
     if isinstance(distribution, IntDistribution):
@@ -249,7 +244,7 @@ def _listed(distribution: BaseDistribution) -> Sequence[Value]:
 
 
 def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
-    """Return the values as a set in which true and 1 are different."""
+    """Return the values as a set in which true and 1 differ."""
     return {(isinstance(value, bool), value) for value in values}
 
 

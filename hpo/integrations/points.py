@@ -1,4 +1,4 @@
-"""A strategy's round as plain points, for loops that train every point to its end."""
+"""A strategy's round as plain points, for loops that train every point completely."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,14 @@ from hpo.errors import ConfigError
 
 
 def next_points(strategy: Strategy, history: History) -> Sequence[Point]:
-    """Return the strategy's next round.
-
-    Raises:
-        ConfigError: when it proposes amounts of training, which only our own search can give out.
-    """
+    """Return the strategy's next round; ConfigError for amounts of training, which only our own search supports."""
     points: list[Point] = []
     for proposed in strategy.next_round(history):
         if isinstance(proposed, Proposal):
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(
-                    f"strategy: one that trains points by steps needs `hpo search`, given '{strategy.announcement}'; "
-                    f"use another strategy, beside a scheduler or pruner of the other library"
+                    f"strategy: one that trains by amounts needs `hpo search`, given '{strategy.announcement}'; "
+                    f"use another strategy, with a scheduler or pruner of the other library"
                 )
             proposed = proposed.point
         points.append(proposed)

@@ -1,4 +1,4 @@
-"""Any of our strategies as a search algorithm for `ray.tune.Tuner`."""
+"""Our strategies as search algorithms for `ray.tune.Tuner`."""
 
 import json
 import math
@@ -25,18 +25,18 @@ Mode = Literal["min", "max"]
 def as_searcher(
     strategy: Strategy, metric: str | None = None, mode: Mode | None = None, max_concurrent: int | None = None
 ) -> SearchAlgorithm:
-    """Return the strategy as the `search_alg` of a Ray Tune run; see `StrategySearcher` for what it promises.
+    """Return the strategy as the `search_alg` of a Ray Tune run; see `StrategySearcher`.
 
     Args:
         strategy: proposes the points.
-        metric: the number in a trial's last result that is searched for; None = that of the TuneConfig, which Ray hands
-            on only where the Tuner has a `param_space`.
+        metric: name of the score in a trial's last result; None = that of the TuneConfig, which Ray passes on only
+            where the Tuner has a `param_space`.
         mode: `min` or `max`; None as for the metric.
-        max_concurrent: how many trials may run at once; None = as many as fit. (Ray heeds the TuneConfig's
-            `max_concurrent_trials` for its own kind of searcher only.)
+        max_concurrent: maximum number of trials at once; None = no limit. (Ray applies the TuneConfig's
+            `max_concurrent_trials` only to its own kind of searcher.)
 
     Raises:
-        ConfigError: when the mode is neither.
+        ConfigError: the mode is neither.
 
     Example:
         >>> from hpo.integrations.defaults import default_strategy
@@ -51,32 +51,32 @@ def as_searcher(
 class StrategySearch(SearchAlgorithm):
     """The searcher in Ray's own generator of trials.
 
-    A bare searcher would be put there by the Tuner too, but then Ray refuses population based training beside it.
+    The Tuner would also wrap a bare searcher, but then Ray refuses population based training with it.
 
     Attributes:
-        searcher: a `ray.tune.search.Searcher`, for whoever wants to wrap it in another way.
+        searcher: a `ray.tune.search.Searcher`, to be wrapped in another way.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
         self.searcher = searcher
         limited = ConcurrencyLimiter(searcher, max_concurrent) if max_concurrent else searcher
-        # Ray's class has types for some of its methods only.
+        # Ray's class has types for some methods only.
         self._generator: Any = SearchGenerator(limited)
 
     @property
     def metric(self) -> str | None:
-        """The number that is searched for."""
+        """The name of the score."""
         return self.searcher.metric
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any
     ) -> bool:
-        """Pass on what the Tuner says; see `StrategySearcher`."""
+        """Pass on the Tuner's properties; see `StrategySearcher`."""
         return bool(self._generator.set_search_properties(metric, mode, dict(config), **spec))
 
     @property
     def total_samples(self) -> int:
-        """How many trials the Tuner wants."""
+        """The Tuner's number of trials."""
         return int(self._generator.total_samples)
 
     def add_configurations(self, experiments: Any) -> None:
@@ -96,15 +96,15 @@ class StrategySearch(SearchAlgorithm):
         self._generator.on_trial_complete(trial_id, result, error)
 
     def is_finished(self) -> bool:
-        """Return whether no more trials will come."""
+        """Return whether there are no more trials."""
         return bool(self._generator.is_finished())
 
     def set_finished(self) -> None:
-        """Ask for no more trials."""
+        """Request no more trials."""
         self._generator.set_finished()
 
     def has_checkpoint(self, dirpath: str) -> bool:
-        """Return whether a state was saved there."""
+        """Return whether the folder holds a saved state."""
         return bool(self._generator.has_checkpoint(dirpath))
 
     def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
@@ -112,24 +112,24 @@ class StrategySearch(SearchAlgorithm):
         self._generator.save_to_dir(dirpath, **kwargs)
 
     def restore_from_dir(self, dirpath: str) -> None:
-        """Go on from what was saved."""
+        """Continue from a saved state."""
         self._generator.restore_from_dir(dirpath)
 
 
 class StrategySearcher(Searcher):
-    """Hands out the points of a strategy's rounds, and waits for a whole round before it asks for the next.
+    """Hands out the points of a strategy's rounds, and waits for a whole round before the next.
 
     A trial's `config` is the point with its dotted keys nested, over the constants of the Tuner's `param_space`. While
-    a round is handed out and not finished Tune is told to wait (it runs what it has), so the points are those
+    a round is handed out and not finished, Tune waits (it runs what it has), so the points are those
     of `hpo search` with the same strategy, for any number of concurrent trials. A round smaller than the cluster
     leaves workers idle: raise the strategy's round size (`draws`, `population`) to at least their number.
 
     A trial counts with the metric of its last result; one that failed, or reported no finite number, counts as
-    worst. With ASHA the last result of a trial that was stopped early is what it had reached then. With population
-    based training a trial's result is credited to the point it began with, whatever its `config` became; since its
-    population must run at once, give it a strategy whose rounds are as large as the population.
+    worst. With ASHA this is the result when a trial was stopped. With population based training a trial's result is
+    credited to its first point, even if its `config` changed; since its population must run at once, use a strategy
+    whose rounds are as large as the population.
 
-    `Tuner.restore` goes on with the same points; the state is JSON.
+    `Tuner.restore` continues with the same points; the state is JSON.
     """
 
     CKPT_FILE_TMPL = "searcher-state-{}.json"
@@ -146,11 +146,11 @@ class StrategySearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
     ) -> bool:
-        """Take the Tuner's own metric, mode and constants; refuse what is at odds with the strategy.
+        """Take the Tuner's metric, mode and constants.
 
         Raises:
-            ConfigError: when metric or mode are others than those given here.
-            SpaceError: when the `param_space` samples something by itself.
+            ConfigError: metric or mode differ from those given here.
+            SpaceError: the `param_space` samples something itself.
         """
         self._metric, self._mode = self._metric or metric, self._mode or mode
         for name, here, there in (("metric", self.metric, metric), ("mode", self.mode, mode)):
@@ -159,16 +159,16 @@ class StrategySearcher(Searcher):
         domains, grids = parse_spec_vars(dict(config))[1:]
         if domains or grids:
             raise SpaceError(
-                "param_space: must hold constants beside a searcher that has its own space; put what is searched "
+                "param_space: must hold constants with a searcher that has its own space; put what is searched "
                 "into the strategy's space"
             )
         return True
 
-    # Ray documents a text as the third kind of answer, and leaves it out of its types.
+    # Ray documents a text as the third kind of answer, but its types lack it.
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
         """Return the next point as a config; None while the round runs; FINISHED when the strategy is over."""
         if not self.metric or not self.mode:
-            raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig beside a param_space")
+            raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig with a param_space")
         if not self._points:
             if self._running:
                 return None
@@ -182,11 +182,11 @@ class StrategySearcher(Searcher):
         return replaced({}, point)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """Keep the last number of a running trial: a scheduler may end a paused one without its result."""
+        """Keep a running trial's last number: a scheduler may end a paused one without its result."""
         self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
-        """Take a trial's result; with the last of a round the history grows by the round."""
+        """Take a trial's result; the last of a round adds the round to the history."""
         trial, score = self._running.pop(trial_id, None), self._reported.pop(trial_id, None)
         if trial is None:
             return
@@ -207,7 +207,7 @@ class StrategySearcher(Searcher):
         return Trial(trial.number, trial.round, trial.point, state="complete", score=score, loss=loss)
 
     def save(self, checkpoint_path: str) -> None:
-        """Write the state as JSON; Tune calls this while it runs."""
+        """Write the state as JSON; Tune calls this during the run."""
         state = {
             "history": [_to_dict(trial) for trial in self._history],
             "closed": [_to_dict(trial) for trial in self._closed],
@@ -217,7 +217,7 @@ class StrategySearcher(Searcher):
         Path(checkpoint_path).write_text(json.dumps(state), encoding="utf-8")
 
     def restore(self, checkpoint_path: str) -> None:
-        """Read what `save` wrote."""
+        """Read a state written by `save`."""
         state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
         self._history = History(self._from_dict(fields) for fields in state["history"])
         self._closed = [self._from_dict(fields) for fields in state["closed"]]

@@ -1,4 +1,4 @@
-"""A study without training: a point's score, and what it cost, are looked up in a table of measured configurations."""
+"""A study without training: scores and costs are looked up in a table of measured configurations."""
 
 import functools
 import gzip
@@ -15,15 +15,15 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import explain
 from hpo.objectives.table_rows import Row, Table, read_table
 
-# A proposal's amount is a number of places on the learning curve; nothing has to be kept to go on from there.
+# A proposal's amount is a number of places on the learning curve; continuing needs no state.
 CONTINUES = True
 
-# What a training (or a place on its learning curve) costs in seconds where the table does not tell.
+# Seconds of a training (or a place on its learning curve) where the table has no cost.
 _UNIT = 1.0
 
 
 class TableConfig(BaseModel):
-    """What conf/data/table.yaml holds; the meaning of each value stands there."""
+    """The content of conf/data/table.yaml, where each value is explained."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -48,9 +48,9 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the table says of the search.
+    """Return what the table defines of the search.
 
-    `space` (ordered numbers as `values`, texts as `choices`), `points` (those that exist, where no others may be
+    `space` (ordered numbers as `values`, texts as `choices`), `points` (the existing ones, where no others may be
     proposed, else None), `folds` (the number of score columns), `files` (path, sha256 and bytes), `notes` (lines for
     people) and `amounts_need` (learning curves, where there are none).
     """
@@ -65,7 +65,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     if absent:
         notes.append(f"table: {absent:,} of {combinations:,} combinations are absent; absent: {table.absent}")
     if table.left_out:
-        notes.append(f"table: columns that are no hyperparameters: {', '.join(table.left_out)}")
+        notes.append(f"table: columns that are not hyperparameters: {', '.join(table.left_out)}")
     points = [dict(zip(table.values, key, strict=True)) for key in table.rows] if table.absent == "exclude" else None
     has_curves = any(row.curve is not None for row in table.rows.values())
     return {
@@ -87,19 +87,19 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
         "preprocessing": f"none here: scores are looked up in {len(table.rows):,} measured configurations",
         "vocabulary": "none here",
         "metrics": {str(config["data"]["metric_name"]): f"the table's column(s) {columns}"},
-        "checkpoint": "what the table holds; with a learning curve, the best up to the amount of training",
+        "checkpoint": "as in the table; with a learning curve, the best up to the amount of training",
         "determinism": "a lookup: the same every time",
     }
 
 
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
-    """Return the score that the table holds for the task's point on its fold, and the `seconds` that it cost.
+    """Return the table's score for the task's point on its fold, and the `seconds` that it cost.
 
-    Given an amount of training (`task["amount"]`), the score is the best on the learning curve up to there, and the
-    seconds are those from `task["trained"]` on.
+    With an amount of training (`task["amount"]`), the score is the best on the learning curve up to there, and the
+    seconds count from `task["trained"]`.
 
     Raises:
-        LookupError: when the cell is absent, and `data.absent` is fail.
+        LookupError: the cell is absent, and `data.absent` is fail.
     """
     table = _table(task["config"])
     values = flatten(task["config"])
@@ -140,7 +140,7 @@ def _table(config: Mapping[str, Any]) -> Table:
 
 @functools.lru_cache(maxsize=4)
 def _read(data: str, _changed: int) -> Table:
-    """Read a table once in a process, and again when the file has changed."""
+    """Read a table once per process, and again when the file has changed."""
     try:
         config = TableConfig.model_validate_json(data)
     except ValidationError as error:
@@ -160,7 +160,7 @@ def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         texts = content.decode().splitlines()
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise ValueError(f"data.curves: {path} is no JSON lines in UTF-8: {error}; correct the file") from error
+        raise ValueError(f"data.curves: {path} is not JSON lines in UTF-8: {error}; correct the file") from error
     lines = []
     for number, line in enumerate(texts, start=1):
         try:

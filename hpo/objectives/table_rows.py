@@ -1,4 +1,4 @@
-"""The rows of a table of measured configurations: which columns are hyperparameters, and what each row scored."""
+"""The rows of a table of measured configurations: its hyperparameters, and each row's score."""
 
 import csv
 import fnmatch
@@ -25,8 +25,8 @@ class Row:
     """One measured configuration.
 
     Attributes:
-        scores: the metric, one number a fold.
-        cost: seconds that it took; None where the table does not tell.
+        scores: the metric, one number per fold.
+        cost: seconds of the training; None where the table has no cost.
         curve: the metric along the training; None where the table has no curves.
         others: the values of all columns, by which curves are joined.
     """
@@ -42,11 +42,11 @@ class Table:
     """A table of measured configurations.
 
     Attributes:
-        values: by hyperparameter its values: numbers rising, texts in the order of their appearance.
+        values: the values of each hyperparameter: numbers rising, texts in the order of their appearance.
         rows: the measured configurations by their values, in the order of `values`.
-        num_folds: how many scores a row has.
-        absent: what becomes of a combination that is not there; see conf/data/table.yaml.
-        left_out: columns that are neither hyperparameters nor results that were asked for.
+        num_folds: number of scores per row.
+        absent: how a missing combination is handled; see conf/data/table.yaml.
+        left_out: columns that are neither hyperparameters nor requested results.
         files: path, sha256 and size of the file.
     """
 
@@ -75,13 +75,9 @@ class Table:
         return math.fsum(parts) / len(parts)
 
     def with_curves(self, curves: Sequence[Mapping[str, Any]], field: str) -> "Table":
-        """Return the rows that have a learning curve, joined by all fields that a curve shares with the table.
-
-        Raises:
-            ValueError: when a curve has no such field, or none fits a row.
-        """
+        """Return the rows that have a learning curve, joined by all fields that a curve shares with the table."""
         if not curves or any(field not in line for line in curves):
-            known = ", ".join(curves[0]) if curves else "no curve at all"
+            known = ", ".join(curves[0]) if curves else "no curves"
             raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
         shared = [name for name in curves[0] if name in next(iter(self.rows.values())).others]
         try:
@@ -89,7 +85,7 @@ class Table:
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"data.curves: every line must have {', '.join(shared) or 'a column of the table'}, and a list of "
-                f"numbers as '{field}'; one has not ({type(error).__name__}: {error})"
+                f"numbers as '{field}'; one does not ({type(error).__name__}: {error})"
             ) from error
         joined = {
             key: replace(row, curve=by_row[place])
@@ -111,13 +107,10 @@ def read_table(
     columns: Sequence[str] | None,
     absent: str,
 ) -> Table:
-    """Read a table of measured configurations.
+    """Read a table of measured configurations; ValueError names the setting or the line of the file.
 
-    Hyperparameters are, unless `columns` names them, the columns before the first result that was asked for, less those
+    Hyperparameters are, unless `columns` names them, the columns before the first requested result, without those
     of `where`, those with a single value, and columns of whole numbers that only count the rows.
-
-    Raises:
-        ValueError: one line that names the setting or the line of the file.
     """
     frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
     names = [str(name) for name in frame.columns]
@@ -144,7 +137,7 @@ def read_table(
     values = {name: _ordered([key[place] for key in rows]) for place, name in enumerate(chosen)}
     missing = math.prod(len(v) for v in values.values()) - len(rows)
     if missing and absent == "refuse":
-        raise ValueError(f"data.absent: {missing} combinations are not there; allow them (fail, nearest, exclude)")
+        raise ValueError(f"data.absent: {missing} combinations are missing; allow them (fail, nearest, exclude)")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     files = ({"path": str(path), "sha256": digest, "bytes": path.stat().st_size},)
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
@@ -162,10 +155,10 @@ def _read_csv(path: Path) -> Any:
         twice = next((name for name in header if header.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two columns are called '{twice}'; the columns are {', '.join(header)}")
-        # "NA" and "None" are texts like others, and a row that is too long is an error, not an index.
+        # "NA" and "None" are plain texts, and a row that is too long is an error, not an index.
         return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=[""], index_col=False)
     except (ValueError, OSError, EOFError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
-        # pandas raises ValueErrors of its own; what is no gzip file raises one of the others.
+        # pandas raises ValueErrors of its own; a bad gzip file raises one of the others.
         reason = " ".join(str(error).split())
         raise ValueError(f"data.path: {path} is not a table in CSV: {reason}; correct the file") from error
 
@@ -181,12 +174,12 @@ def _read_parquet(path: Path) -> Any:
 
 
 def _matching(pattern: str, names: Sequence[str], setting: str) -> list[str]:
-    found = [name for name in names if name == pattern] or fnmatch.filter(names, pattern)
-    if not found:
+    matching = [name for name in names if name == pattern] or fnmatch.filter(names, pattern)
+    if not matching:
         raise ValueError(
             f"{setting}: the table has no column '{pattern}'{nearest(pattern, names)}; it has {', '.join(names)}"
         )
-    return found
+    return matching
 
 
 def _hyperparameters(
@@ -195,7 +188,7 @@ def _hyperparameters(
     first_result = min(names.index(name) for name in results)
     varying = [name for name in names[:first_result] if name not in where and len({row[name] for row in records}) > 1]
     others = [name for name in varying if not _counts_rows([row[name] for row in records])]
-    # What only counts the rows is no hyperparameter where the others tell the rows apart without it.
+    # A column that only counts the rows is not a hyperparameter if the others identify the rows without it.
     tell_apart = len({tuple(row[name] for name in others) for row in records}) == len(records)
     return others if tell_apart else varying
 
@@ -218,10 +211,10 @@ def _rows(
             )
         numbers = [record[name] for name in (*scores, *([cost] if cost else []))]
         if any(isinstance(v, str) or v is None for v in numbers):
-            raise ValueError(f"data.metric: row {place} of {path} holds something else than numbers: {numbers}")
+            raise ValueError(f"data.metric: row {place} of {path} must hold numbers, given {numbers}")
         if cost and numbers[-1] < 0:
-            raise ValueError(f"data.cost: row {place} of {path} took {numbers[-1]} seconds; none takes less than 0")
-        # A score that is not a number is a configuration that failed: it is absent.
+            raise ValueError(f"data.cost: row {place} of {path} took {numbers[-1]} seconds; must be 0 or more")
+        # A score that is not finite marks a configuration that failed: it is absent.
         if all(math.isfinite(v) for v in numbers):
             cells = [float(v) for v in numbers]
             rows[key] = Row(tuple(cells[: len(scores)]), cells[-1] if cost else None, None, record)

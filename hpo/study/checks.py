@@ -1,4 +1,4 @@
-"""What must hold between the parts of a study before anything of it is created."""
+"""Checks between the parts of a study before anything of it is created."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, de
 
 
 def refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:
-    """Refuse dimensions that change which examples there are: they are read and divided once a study."""
+    """Refuse dimensions that change the examples: they are read and divided once per study."""
     for dimension in space.dimensions:
         if examples is None or not dimension.key.startswith("data."):
             continue
@@ -35,7 +35,7 @@ def refuse_other_examples(space: Space, config: StudyConfig, objective: Objectiv
             if other is None or (other.size, other.digests) != (examples.size, examples.digests):
                 raise SpaceError(
                     f"space.{dimension.key}: the value {value!r} changes the examples themselves, which are read and "
-                    f"divided once a study; take it out of the space and run a study for each value"
+                    f"divided once per study; remove it from the space and run a study for each value"
                 )
 
 
@@ -53,7 +53,7 @@ def _refuse_bad_value(
         objective.refuse_bad_config(config.trial_config({dimension.key: value}))
     except ConfigError as error:
         # A rule between several searched keys may hold for other values of the others: such a point fails
-        # when it is tried, and the strategy lives with it.
+        # when it is tried.
         cause: Any = error.__cause__
         if len(set(keys_at_fault(cause)) & set(space.keys)) > 1:
             return
@@ -61,8 +61,8 @@ def _refuse_bad_value(
 
 
 def refuse_unknown_metric(metric: str, config: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse a metric that the objective does not return, where it tells those that it does."""
-    # What describes its own search (a table) calls its score what it is asked for.
+    """Refuse a metric that the objective does not return, where it lists its metrics."""
+    # An objective with its own search (a table) gives its score the requested name.
     if objective.describe_method is None or objective.describe_search is not None:
         return
     known = objective.describe_method(config).get("metrics") or {}
@@ -74,7 +74,7 @@ def refuse_unknown_metric(metric: str, config: Mapping[str, Any], objective: Obj
 
 
 def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
-    """Refuse a race that would leave no fold to save."""
+    """Refuse a race that leaves no fold to save."""
     after = config.split.race_after
     if after is not None and folds <= after:
         raise ConfigError(
@@ -92,5 +92,6 @@ def refuse_amounts_without_states(config: StudyConfig, objective: Objective, nee
     if not objective.continues:
         raise ConfigError(
             f"strategy: {name} continues trainings, which {config.objective.partition(':')[0]} does not offer; choose "
-            f"another strategy, or stop at task['epochs'], go on from task['resume_dir'] and say CONTINUES = True there"
+            f"another strategy, or stop at task['epochs'], continue from task['resume_dir'] and set CONTINUES = True "
+            f"there"
         )

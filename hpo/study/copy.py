@@ -1,4 +1,4 @@
-"""A copy of a study that is a study of its own: with another name, another identity, and the same trials."""
+"""Copies a study to an independent one: with another name, another identity, and the same trials."""
 
 import os
 import shutil
@@ -13,26 +13,21 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.study.folder import RUNS, StudyFolder
 
-# What a copy makes anew, or what tells of the study that it was: locks, the guard's files, a database's companions, and
-# reports, which name it.
+# Not copied: locks, the guard's files, a database's companions, and reports, which contain the old name.
 _LEFT = ("driver.lock", "mlflow.lock", "study.db*", "report.*", "checklist.md", "tables.tex")
 
 
 def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
-    """Copy the study to `runs/<name>`, and return its folder there; nothing of it is there before all of it is.
-
-    Args:
-        folder: of the study, which nobody may be running.
-        name: of the copy.
+    """Copy a study that is not running to `runs/<name>`, in one step, and return its new folder.
 
     Raises:
-        StudyError: there is something of that name, or the record lies in a storage of its own.
+        StudyError: the name is taken, or the record is in a separate storage.
     """
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:
-        raise StudyError("--as: a record that lies in study.storage is not copied; `hpo export` copies its trials")
+        raise StudyError("--as: a record in study.storage is not copied; `hpo export` copies its trials")
     if target.path.exists():
-        raise StudyError(f"--as: {target} is there already; choose another name")
+        raise StudyError(f"--as: {target} already exists; choose another name")
     copied = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
     aside = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
     with folder.lock():
@@ -49,7 +44,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
 
 def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
     if not path.exists():
-        raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` puts its backup in its place")
+        raise StudyError(f"record: {path} is missing; `hpo resume {config.study.name}` replaces it by its backup")
     name, other = config.study.name, copied.study.name
     copy_record(path, target, name, other)
     space = space_from_dict(config.space, flatten(config.objective_config))

@@ -1,4 +1,4 @@
-"""The study's folder `runs/<study>/`: where its files are, its frozen configuration, and the driver's lock."""
+"""The study's folder `runs/<study>/`: its paths, its frozen configuration, and the driver's lock."""
 
 import fcntl
 import hashlib
@@ -20,9 +20,9 @@ RUNS = Path("runs")
 
 
 class StudyFolder:
-    """Paths inside one study's folder, absolute from the start, and the files that belong to no other room.
+    """Absolute paths inside one study's folder, and files that belong to no other package.
 
-    Nothing in it may lead out of it: a folder from someone else could otherwise have files of ours read or overwritten.
+    Nothing in it may lead out of it: a stranger's folder could otherwise have our files read or overwritten.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,28 +49,24 @@ class StudyFolder:
         return self.config_path.exists()
 
     def freeze(self, config: StudyConfig) -> None:
-        """Write the resolved configuration; whoever resumes or reproduces reads this and composes nothing."""
+        """Write the resolved configuration, which is read to resume or reproduce the study."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def remove_unfinished(self) -> None:
-        """Delete what a driver left that was killed while it created the study."""
+        """Delete the files of a driver that was killed while it created the study."""
         # SQLite would read a left-over log into the new database.
         for suffix in ("", "-wal", "-shm"):
             self.database_path.with_name(self.database_path.name + suffix).unlink(missing_ok=True)
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def remove_states(self, keep: Collection[str]) -> None:
-        """Delete the states of trainings that no later trial continues: all but those under these names."""
+        """Delete the training states except those with these names."""
         for path in self.states_dir.glob("*") if self.states_dir.is_dir() else ():
             if path.name not in keep:
                 shutil.rmtree(path, ignore_errors=True)
 
     def config(self) -> StudyConfig:
-        """Return the frozen configuration.
-
-        Raises:
-            StudyError: when there is no study here or its configuration cannot be read.
-        """
+        """Return the frozen configuration; StudyError where there is no study, or it cannot be read."""
         if not self.exists:
             raise StudyError(f"study: there is none at {self}; see `ls {RUNS}`, or start one with `hpo search`")
         self.refuse_links()
@@ -84,25 +80,18 @@ class StudyFolder:
                 path = Path(folder, name)
                 if path.is_symlink() and not path.resolve().is_relative_to(root):
                     raise StudyError(
-                        f"{shown(path)}: is a link that leads out of the study's folder; put the file there"
+                        f"{shown(path)}: is a link that leads out of the study's folder; replace it by the file"
                     )
 
     def inside(self, name: str) -> Path:
-        """Return the path of a file in the folder that a record or report names.
-
-        Raises:
-            StudyError: when it lies elsewhere.
-        """
+        """Return the path of a file that a record or report names; StudyError where it is outside of the folder."""
         path = self.path / name
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise StudyError(f"{self}: names '{name}', which lies outside of the folder; put back what was there")
+            raise StudyError(f"{self}: names '{name}', which is outside of the folder; restore the original")
         return path
 
     def changed_files(self, below: str) -> list[str]:
-        """Return the files below this name that are not those which the report was written with.
-
-        Empty where there is no report to compare with, or none that can be read: it is written again.
-        """
+        """Return the files below this name that differ from those in the report; empty without a readable report."""
         try:
             known = read_json(self.path / "report.json").get("files")
         except DocumentError:
@@ -116,18 +105,18 @@ class StudyFolder:
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
     def make(self) -> None:
-        """Make the folder, for this user alone: what is in it is state.
+        """Create the folder, readable for this user only.
 
         Raises:
-            StudyError: when something else is there, or in it a link that leads elsewhere: what lies there would be
-                written, or deleted as left over.
+            StudyError: it is not a folder, or a link in it leads elsewhere: the link's target would be written, or
+                deleted as a left-over.
         """
         refuse_link(self.path)
         self.refuse_links()
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StudyError(f"{self}: cannot be made: {error.strerror}; make room for it, or move it") from error
+            raise StudyError(f"{self}: cannot be created: {error.strerror}; make room for it, or move it") from error
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(0o700)
 
@@ -136,30 +125,30 @@ class StudyFolder:
         write_atomically(path, json.dumps(values, indent=2) + "\n")
 
     def test_result(self) -> dict[str, Any] | None:
-        """Return what `hpo test` wrote down; None while the test part is closed."""
+        """Return the result of `hpo test`; None while the test part is closed."""
         if not self.test_path.exists():
             return None
         return read_json(shown(self.test_path))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the study for this process; the kernel lets go of it however the process ends.
+        """Lock the study for this process; the kernel releases the lock however the process ends.
 
         Raises:
-            StudyError: when another process holds it, naming that process.
+            StudyError: another process holds the lock; the message names it.
         """
         is_first = not self.path.parent.exists()
         self.make()
         try:
-            # A link in the lock's place would have the file that it leads to emptied.
+            # Without O_NOFOLLOW, the target of a link in the lock's place would be emptied.
             lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StudyError(
-                f"{shown(self._lock_path)}: cannot be opened: {error.strerror}; see what lies there"
+                f"{shown(self._lock_path)}: cannot be opened: {error.strerror}; check what is there"
             ) from error
         if not stat.S_ISREG(os.fstat(lock).st_mode):
             os.close(lock)
-            raise StudyError(f"{shown(self._lock_path)}: is no file; take it away")
+            raise StudyError(f"{shown(self._lock_path)}: is not a regular file; remove it")
         with os.fdopen(lock, "r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,7 +163,7 @@ class StudyFolder:
                 yield
             finally:
                 if self.path.is_dir() and [path.name for path in self.path.iterdir()] == [self._lock_path.name]:
-                    # Nothing was created after all.
+                    # The study was not created.
                     self._lock_path.unlink()
                     self.path.rmdir()
                     if is_first and not any(self.path.parent.iterdir()):
@@ -182,11 +171,7 @@ class StudyFolder:
 
 
 def find_study(name: str) -> StudyFolder:
-    """Return the folder of a study, given by its name under `runs/` or by a path.
-
-    Raises:
-        StudyError: when there is no study there.
-    """
+    """Return the folder of a study, given by its name under `runs/` or by a path; StudyError where there is none."""
     for path in (RUNS / name, Path(name)):
         folder = StudyFolder(path)
         if _exists(folder):
@@ -199,7 +184,7 @@ def find_study(name: str) -> StudyFolder:
 
 
 def shown(path: Path) -> Path:
-    """Return a path as people are told it: from the working directory, where it lies below that."""
+    """Return a path for people: relative to the working directory where it is below that."""
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -209,14 +194,14 @@ def shown(path: Path) -> Path:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise StudyError where a study's folder under `runs/` is a link: a name stands for what lies there."""
+    """Raise StudyError where a study's folder under `runs/` is a link."""
     if path.is_symlink():
-        raise StudyError(f"{shown(path)}: is a link; put the folder itself there, or name the folder that it leads to")
+        raise StudyError(f"{shown(path)}: is a link; put the folder itself there, or name the link's target")
 
 
 def _exists(folder: StudyFolder) -> bool:
     try:
         return folder.exists
     except (OSError, ValueError):
-        # A name that no file can have: too long, or with a NUL.
+        # No file can have this name: it is too long, or contains a NUL.
         return False

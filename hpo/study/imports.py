@@ -1,4 +1,4 @@
-"""Finished trials of another study, for a strategy to learn from."""
+"""Finished trials of another study, from which a strategy learns."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,27 +13,26 @@ from hpo.engine.trials.trial import Direction, Trial
 from hpo.errors import ConfigError
 from hpo.study.folder import RUNS
 
-# The round of imported trials: before a study's own first.
+# The round of imported trials, before a study's own first round.
 BEFORE = -1
 
 
 def read_imports(reference: str, space: Space, metric: str, direction: Direction) -> list[Trial]:
-    """Return the finished trials of another study whose points lie in this space, numbered below 0.
+    """Return the finished trials of another study whose points are in this space, numbered below 0.
 
-    Trials whose points lie outside of the space are left out; of a point that stands there twice the first counts.
+    Of repeated points the first counts.
 
     Args:
         reference: the other study's name, its folder, or a table with the columns of trials.csv.
-        space: of this study.
-        metric, direction: of this study.
+        space, metric, direction: of this study.
 
     Raises:
-        ConfigError: when there is no such table, it was made for another metric, or no trial fits.
-        StudyError: when it lacks columns.
+        ConfigError: there is no such table, it was made for another metric, or no trial fits.
+        StudyError: it lacks columns.
     """
     path = _table_path(reference)
     _refuse_other_metric(path, metric, direction)
-    # A table may lack a dimension that exists only beside some values of others.
+    # A table may lack a dimension with a condition.
     always = [dimension.key for dimension in space.dimensions if not dimension.when]
     rows = read_rows(path, ("state", "score", *always))
     # Of trials by amounts only those that were trained longest compare with whole trainings.
@@ -47,8 +46,8 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
         if point is not None:
             trials.setdefault(point_key(point), _trial(point, row, f"{path}:{line}", direction))
     if not trials:
-        raise ConfigError(f"study.imports: none of the {len(rows)} trials in {path} lies in this space")
-    # Numbered from -n to -1, so that they rank before the study's own on ties, in their own order.
+        raise ConfigError(f"study.imports: none of the {len(rows)} trials in {path} is in this space")
+    # From -n to -1: on ties they rank before the study's own trials, in their own order.
     return [_numbered(trial, place - len(trials)) for place, trial in enumerate(trials.values())]
 
 
@@ -58,7 +57,7 @@ def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 
 def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
-    """Write imported trials as a table for `read_imports`, which tells values apart as well as texts do."""
+    """Write imported trials as a table for `read_imports`."""
     rows = [[trial.state, trial.score, *(trial.point.get(key) for key in keys)] for trial in trials]
     write_atomically(path, csv_text([["state", "score", *keys], *rows]))
 
@@ -80,7 +79,7 @@ def _table_path(reference: str) -> Path:
 
 def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
     other = _origin(path)
-    # An imported metric may have had another name where it comes from; which way is better may not differ.
+    # An imported metric may have had another name in its source; the direction must be the same.
     names = (("metric", metric), ("direction", direction)) if "seed" in other else (("direction", direction),)
     for name, ours in names:
         if other.get(name) not in (None, ours):
@@ -88,13 +87,13 @@ def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return what the files beside a table tell of its study: a frozen configuration, or what `hpo import` wrote."""
+    """Return what the files in a table's folder say of its study: a frozen configuration, or `hpo import`'s file."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for beside, read in ((config_path, read_yaml), (import_path, read_json)):
         if beside.exists():
             content = read(beside, "study.imports")
-            found = content.get("study", content)
-            return found if isinstance(found, Mapping) else {}
+            study = content.get("study", content)
+            return study if isinstance(study, Mapping) else {}
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Which studies were made here: what they run is remembered, outside of every folder that a stranger could give."""
+"""Remembers the studies that this user ran, outside of every folder that a stranger could provide."""
 
 import hashlib
 import json
@@ -10,9 +10,9 @@ from hpo.config.study_config import StudyConfig
 
 
 def remember(config: StudyConfig) -> None:
-    """Note that this user has this objective run with this configuration and space."""
+    """Note that this user runs this objective with this configuration and space."""
     digest = _digest(config)
-    # Without a home, or on a full disk, it is asked for once more: no reason to stop a study.
+    # Without a home, or on a full disk, the user is asked again: not a reason to stop a study.
     with suppress(OSError, UnicodeDecodeError):
         if digest in _known():
             return
@@ -23,7 +23,7 @@ def remember(config: StudyConfig) -> None:
 
 
 def is_made_here(config: StudyConfig) -> bool:
-    """Return whether a study of this objective, configuration and space was run by this user, or trusted once."""
+    """Return whether this user has run or trusted a study of this objective, configuration and space."""
     with suppress(OSError, UnicodeDecodeError):
         return _digest(config) in _known()
     return False
@@ -41,6 +41,6 @@ def _path() -> Path:
 
 
 def _digest(config: StudyConfig) -> str:
-    """Return a hash of what is run, and of all that it may get: the configuration and what is searched in it."""
+    """Return a hash of the objective, its configuration and its space."""
     runs = [config.objective, config.space, config.objective_config]
     return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()

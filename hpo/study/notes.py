@@ -1,4 +1,4 @@
-"""What a study's record holds beside its trials: each note under its key, with its type."""
+"""The notes in a study's record: each under its key, with its type."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class FinalModel:
 
     Attributes:
         trial: number of the winner.
-        checkpoint_dir: where its weights are, relative to the study's folder.
+        checkpoint_dir: folder of its weights, relative to the study's folder.
         epochs: how far it was trained; None where the best checkpoint of a hold-out was kept.
         seconds: wall time of the final training; 0 where there was none.
     """
@@ -31,77 +31,76 @@ class FinalModel:
 
 
 class Notes:
-    """The notes of one study; what is read is what the record holds now."""
+    """The notes of one study; reading returns the current content of the record."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
 
     @property
     def study_id(self) -> str | None:
-        """The id of the study, which no other has, a copy of it neither."""
+        """The unique id of the study; a copy has another."""
         return self._text("id")
 
     @property
     def imports(self) -> list[Trial]:
-        """The trials that were imported when the study was created, whatever became of where they came from."""
+        """The trials that were imported when the study was created."""
         return from_notes(self._record.noted("imports"))
 
     def write_imports(self, trials: Sequence[Trial]) -> None:
-        """Write them down."""
+        """Write the imported trials."""
         self._record.note("imports", to_notes(trials))
 
     def basis(self, frozen: StudyConfig) -> Basis:
-        """Return what the study was started on, or was last allowed to go on with.
+        """Return the basis on which the study was started, or last allowed to continue.
 
-        Args:
-            frozen: the configuration in its folder, which is all that a study of an early version has.
+        A study of an early version has only `frozen`, the configuration in its folder.
         """
         code = self._record.noted("code")
         config = self._record.noted("config") or frozen.to_dict()
         return Basis(config, self._record.noted("data"), None if code is None else Code.from_note(code))
 
     def write_basis(self, basis: Basis) -> None:
-        """Write it down."""
+        """Write the basis."""
         self._record.note("config", basis.config)
         self._record.note("data", basis.data)
         self._record.note("code", None if basis.code is None else vars(basis.code))
 
     @property
     def allowed_changes(self) -> list[AllowedChange]:
-        """What had changed when the study went on all the same, the earliest first."""
+        """The changes with which the study was continued, the earliest first."""
         return [AllowedChange.from_dict(change) for change in self._record.noted("allowed_changes") or []]
 
     def write_allowed(self, change: AllowedChange) -> None:
-        """Write down a further change."""
+        """Add an allowed change."""
         self._record.note("allowed_changes", [vars(known) for known in (*self.allowed_changes, change)])
 
     @property
     def final_model(self) -> FinalModel | None:
-        """The final model that the record knows of."""
+        """The recorded final model."""
         noted = self._record.noted("final")
         return FinalModel(**noted) if noted else None
 
     def write_final_model(self, model: FinalModel) -> None:
-        """Write it down."""
+        """Write the final model."""
         self._record.note("final", vars(model))
 
     def finalist_outcome(self, task: Task) -> Outcome | None:
-        """Return what the further training of a finalist came to; None while it is missing."""
+        """Return the outcome of a finalist's further training; None while it is missing."""
         noted = self._record.noted(_finalist(task))
         return None if noted is None else Outcome.from_dict(noted)
 
     def write_finalist_outcome(self, task: Task, outcome: Outcome) -> None:
-        """Write it down."""
+        """Write the outcome of a finalist's further training."""
         self._record.note(_finalist(task), outcome.to_dict())
 
     @property
     def data_hashes(self) -> Mapping[str, str] | None:
-        """The hash of each file of the workers' copy of the data; None before it is written."""
+        """The hash of each file in the workers' copy of the data; None before it is written."""
         hashes: Mapping[str, str] | None = self._record.noted("prepared")
         return hashes
 
     def write_data_hashes(self, hashes: Mapping[str, str]) -> None:
-        """Write them down."""
+        """Write the hashes of the workers' copy."""
         self._record.note("prepared", dict(hashes))
 
     def _text(self, key: str) -> str | None:

@@ -1,4 +1,4 @@
-"""How a study's record is created, gone on with, and read; and what is refused before that."""
+"""Creates, continues and reads a study's record, with the checks before that."""
 
 import logging
 import shutil
@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 def open_study(study: Study) -> Record:
-    """Create the study's files, or go on with what is there, and return the record.
+    """Create the study's files, or continue the existing study, and return the record.
 
     Raises:
         ConfigError: a value that is kept by name is missing.
-        StudyError: when it exists with another configuration or other data.
+        StudyError: it exists with another configuration or other data.
     """
-    # First of all: a value that is missing would otherwise be noticed when the first task is built.
+    # First: otherwise a missing value would be noticed only when the first task is built.
     values_of(study.config.objective_config, study.config.secrets)
     record = _continue(study) if study.folder.exists else _create(study)
     if study.plan:
@@ -54,10 +54,10 @@ def open_study(study: Study) -> Record:
 
 
 def read_study(study: Study) -> Record:
-    """Return the record of a study that exists.
+    """Return the record of an existing study.
 
     Raises:
-        StudyError: when the record is missing or damaged, or the data is not what the study was started with.
+        StudyError: the record is missing or damaged, or the data differs from that at the study's start.
     """
     from hpo.engine.record.recovery import read_record
 
@@ -68,27 +68,27 @@ def read_study(study: Study) -> Record:
         if study.config.study.storage is None and not path.exists() and not backup_path(path).exists():
             raise StudyError(
                 f"record: {shown(path)} is missing, and so is its backup; a published folder has neither, and `hpo "
-                f"reproduce` and `hpo search --replay` need none"
+                f"reproduce` and `hpo search --replay` do not need one"
             ) from error
         raise DamagedRecordError(
-            f"{error}; `hpo resume {study.reference}` puts its backup in its place, if that is sound"
+            f"{error}; `hpo resume {study.reference}` replaces it by its backup, if that is sound"
         ) from error
     changed = changed_config(Notes(record).basis(study.config).config, study.config.to_dict())
     if changed:
         raise StudyError(
             f"{shown(study.folder.config_path)}: is not what the study was started with "
-            f"({'; '.join(changed.values())}); put that back"
+            f"({'; '.join(changed.values())}); restore it"
         )
     _refuse_other_data(study, record)
     return record
 
 
 def _create(study: Study) -> Record:
-    # What may fail comes before the record, and that before the configuration, with which a study exists.
+    # What may fail comes before the record, and the record before the configuration, which marks an existing study.
     basis, environment = _basis(study), describe_environment(study.config.secrets)
     study.folder.make()
     study.folder.remove_unfinished()
-    # Here: Optuna's tables take a third of a second to import, for which no refusal should wait.
+    # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.engine.record.storage import LAST_NOTE, create_record
 
     record = create_record(*_record_arguments(study), is_own=study.config.study.storage is None)
@@ -100,7 +100,7 @@ def _create(study: Study) -> Record:
 
 
 def _continue(study: Study) -> Record:
-    """Return the record of the study that exists, on the basis that it was started on, or was allowed to have."""
+    """Return the record of an existing study, on its original or an allowed basis."""
     frozen = study.folder.config()
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
@@ -114,10 +114,10 @@ def _continue(study: Study) -> Record:
     for version in versions:
         _log.warning("%s; scores may differ in their last digits, and the report says so", version)
     if changes:
-        # Neither goes with the new basis: what was copied of the data, and what was trained half on the old one.
+        # Not valid for the new basis: the copy of the data, and unfinished trainings.
         study.folder.remove_states(())
         shutil.rmtree(study.folder.data_dir, ignore_errors=True)
-        # Before it is noted: killed in between, the study has changed as by an edit, and is refused as that.
+        # Before the note: if killed in between, the study looks as if edited, and is refused.
         study.folder.freeze(study.config)
     if changes or versions:
         Notes(record).write_allowed(allowed_change(before, now, record.trials()))
@@ -139,7 +139,7 @@ def _record_arguments(study: Study) -> tuple[str, str, Space, str, Direction, Ta
 
 
 def _data(study: Study) -> dict[str, Any] | None:
-    """Return what tells whether data has changed: the parts of the split, or the files of the objective."""
+    """Return fingerprints that change with the data: of the split's parts, or of the objective's files."""
     if study.plan:
         return study.plan.to_dict()
     files = {file.path: {"fingerprint": file.sha256} for file in study.own.files}
@@ -151,14 +151,14 @@ def _refuse_other_data(study: Study, record: Record) -> None:
     if changed:
         raise StudyError(
             f"study '{study.config.study.name}': the data has changed since it was started (part "
-            f"{', '.join(changed)}); put the old files back, or choose another study.name"
+            f"{', '.join(changed)}); restore the old files, or choose another study.name"
         )
 
 
 def _refuse_smaller_budget(study: Study, record: Record) -> None:
     there, asked = len(record.trials()), study.config.study.trials
     if asked < there:
-        raise StudyError(f"study.trials: the study has {there} trials already, given {asked}; give {there} or more")
+        raise StudyError(f"study.trials: the study already has {there} trials, given {asked}; give {there} or more")
 
 
 def storage_url(config: StudyConfig, folder: StudyFolder) -> str:

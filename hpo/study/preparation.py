@@ -1,4 +1,4 @@
-"""From a configuration to a study: everything is checked that can be checked, and nothing is created."""
+"""Makes a study from a configuration: checks everything that can be checked, and creates nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +47,8 @@ def prepare_study(config: StudyConfig) -> Study:
     examples = objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
-            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data that says what "
-            f"there is to split, given {config.split.folds}; set split.folds=1"
+            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
+            f"split, given {config.split.folds}; set split.folds=1"
         )
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
@@ -60,7 +60,7 @@ def prepare_study(config: StudyConfig) -> Study:
 
 
 def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:
-    """Return the trials to import into a new study; one that exists has them in its record."""
+    """Return the trials to import into a new study; an existing one has them in its record."""
     study = config.study
     if study.imports is None or folder.exists:
         return []
@@ -73,7 +73,7 @@ def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool
     With `allow_changes` more may differ: see `hpo.study.basis.changes`.
 
     Raises:
-        HpoError: when there is no such study, more than budget or workers differ, or its data cannot be read.
+        HpoError: there is no such study, more than budget or workers differ, or its data cannot be read.
     """
     folder = find_study(name)
     frozen = folder.config()

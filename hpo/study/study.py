@@ -1,4 +1,4 @@
-"""A study: configuration, space, strategy, objective, split; a value."""
+"""A study: configuration, space, strategy, objective, split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,12 @@ class Study:
     """Everything a search needs, checked. Building one reads data and creates nothing.
 
     Attributes:
-        config: what is frozen; a space that the objective describes itself is written into it.
+        config: the frozen configuration, including a space that the objective describes itself.
         folder, objective, space, strategy: as the configuration names them.
-        examples, plan: what there is to split, and how it is; None for an objective that brings its own data.
-        own: what the objective itself knows of its search.
-        imports: finished trials of another study, for a study that is about to be created.
-        allow_changes: whether a study that exists goes on although something that it rests on has changed.
+        examples, plan: the data and its split; None for an objective with its own data.
+        own: what the objective knows of its search.
+        imports: finished trials of another study, for a new study.
+        allow_changes: whether an existing study continues although its basis has changed.
     """
 
     config: StudyConfig
@@ -46,7 +46,7 @@ class Study:
 
     @property
     def num_folds(self) -> int:
-        """How many folds there are: of the split, or of an objective that brings its own data; 1 with a hold-out."""
+        """The number of folds: of the split, or of an objective with its own data; 1 with a hold-out."""
         return len(self.plan.folds) if self.plan else self.own.folds
 
     @property
@@ -56,7 +56,7 @@ class Study:
 
     @property
     def race(self) -> Race | None:
-        """What decides which trials get no further folds; None where all get all."""
+        """The race of folds; None where all trials get all folds."""
         split, study = self.config.split, self.config.study
         if split.race_after is None:
             return None
@@ -68,7 +68,7 @@ class Study:
         return self.objective.run_test is not None
 
     def task_builder(self) -> TaskBuilder:
-        """Return what builds the workers' payloads."""
+        """Return the builder of the study's tasks."""
         return TaskBuilder(
             Training.of(self.config),
             self.plan,
@@ -80,21 +80,17 @@ class Study:
         )
 
     def environment(self) -> dict[str, Any]:
-        """Return what the study was started on.
-
-        Raises:
-            StudyError: it does not stand in its file any more.
-        """
-        found = read_json(shown(self.folder.environment_path))
-        refuse_incomplete(found, shown(self.folder.environment_path))
-        return found
+        """Return the environment at the study's start; StudyError where its file is incomplete."""
+        environment = read_json(shown(self.folder.environment_path))
+        refuse_incomplete(environment, shown(self.folder.environment_path))
+        return environment
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
-        """Return the study as it was when this trial was trained: without what was changed, and allowed, later."""
+        """Return the study as it was when this trial was trained: without changes that were allowed later."""
         return replace(self, config=config_as_of(self.config, allowed, trial.number)) if allowed else self
 
     @property
     def reference(self) -> str:
-        """What commands call the study: its name under runs/, or its folder where it lies elsewhere."""
+        """The study's name on the command line: that under runs/, or the folder where it is elsewhere."""
         name = self.config.study.name
         return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)

@@ -54,7 +54,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
         show: gets every message of the training but the last: points of the learning curve, and warnings.
 
     Raises:
-        HpoError: when the configuration or the data is refused; nothing has been created then.
+        HpoError: the configuration or the data is refused; nothing has been created then.
     """
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
@@ -111,5 +111,5 @@ def _new_folder(name: str) -> Path:
     try:
         folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
-        raise StudyError(f"{folder}: cannot be made: {error.strerror}; make room for it, or move it") from error
+        raise StudyError(f"{folder}: cannot be created: {error.strerror}; make room for it, or move it") from error
     return folder

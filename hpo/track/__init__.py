@@ -1,4 +1,4 @@
-"""The trackers by name, and how one is made from a configuration."""
+"""The trackers by name."""
 
 from pathlib import Path
 from urllib.parse import urlparse
@@ -24,7 +24,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
     if scheme not in _SCHEMES:
         raise TrackError(
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
-            f"MLflow keeps no runs in plain folders any more, use sqlite:///mlflow.db"
+            f"MLflow no longer keeps runs in plain folders, use sqlite:///mlflow.db"
         )
     if scheme == "sqlite":
         refuse_bad_store(tracking_uri(config), config.track.experiment)
@@ -33,10 +33,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
 def make_tracker(config: StudyConfig, grid: TaskLayout, folder: Path | None = None) -> Tracker | None:
     """Return the tracker that `track.name` names, started; None for `none`.
 
-    Args:
-        config: of the study.
-        grid: the tasks of its trials.
-        folder: the study's; a file in it sees to it that one process at a time writes the study.
+    `grid` is the tasks of a trial. A lock in `folder`, the study's, allows one writing process at a time.
     """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":

@@ -1,4 +1,4 @@
-"""The projection of a study into a tracker's terms: plain messages, built from the record's values alone."""
+"""A study as messages for a tracker: plain data, built only from the record's values."""
 
 import math
 import posixpath
@@ -14,34 +14,34 @@ from hpo.engine.trials.trial import Direction, Outcome, State, TaskLayout, Trial
 TrackerMessage = dict[str, Any]
 
 _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
-# Some stores cut longer ones off, others refuse them.
+# Some stores cut longer names, others refuse them.
 _MAX_RUN_NAME = 250
-_MAX_NAME = 200  # of 250, since a fold's name stands before a metric's
+_MAX_NAME = 200  # of 250, since a fold's name precedes a metric's
 
-# What only the tracker knows is written into a note by these marks, and filled in when it is stored.
+# Placeholders in a note for what only the tracker knows; they are replaced when the note is stored.
 RUN_ID, TABLE = "@@run@@", "@@table@@"
 
 
 def trial_page(number: int) -> str:
-    """Return the mark in a note for the address of a trial's page."""
+    """Return the placeholder for the address of a trial's page."""
     return f"@@trial {number}@@"
 
 
 def fill_in(note: str, run_id: str, table: str, page: Mapping[int, str]) -> str:
-    """Return the note with its marks replaced; trials without a page get an address that leads nowhere."""
+    """Return the note with its placeholders replaced; trials without a page get an empty link."""
     note = note.replace(RUN_ID, run_id).replace(TABLE, table)
-    return re.sub(r"@@trial (\d+)@@", lambda found: page.get(int(found[1]), "#"), note)
+    return re.sub(r"@@trial (\d+)@@", lambda match: page.get(int(match[1]), "#"), note)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a tracker shows of a study beside its trials.
+    """What a tracker shows of a study besides its trials.
 
     Attributes:
-        note: Markdown for the study's page, with marks.
-        columns: the space's keys, the columns of the table of trials.
-        curves: the learning curves worth a chart, as `fold_0/accuracy`.
-        direction: maximize or minimize: which end of the score stands at the top of that table.
+        note: Markdown for the study's page, with placeholders.
+        columns: the space's keys, as columns of the table of trials.
+        curves: the learning curves with charts, as `fold_0/accuracy`.
+        direction: maximize or minimize: which score is at the top of that table.
     """
 
     note: str
@@ -61,14 +61,8 @@ def open_study(
 ) -> TrackerMessage:
     """Return the message that opens the parent run; the same study id always leads to the same run.
 
-    Args:
-        name: of the study.
-        study_id: the record's.
-        params: the configuration, flat.
-        tags: to find it by.
-        datasets: one a part of the data: `name`, `digest`, `source`, `context`, `profile`.
-        shown: what is made of it for the eye.
-        when: the study began, in seconds since the epoch.
+    `params` is the flat configuration. `datasets` has one entry per part of the data: `name`, `digest`, `source`,
+    `context`, `profile`. `when` is the study's start, in seconds since the epoch.
     """
     return {
         "do": "open_study",
@@ -107,7 +101,7 @@ def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float |
 
 
 def curves(trial: Trial, grid: TaskLayout) -> list[TrackerMessage]:
-    """Return the messages of all learning curves of a trial, as the record holds them, spread over its seconds."""
+    """Return the messages of a trial's recorded learning curves, with times spread over its seconds."""
     return [
         curve_point(
             trial, grid.name(index), point, outcome.started + outcome.seconds * place / max(len(outcome.curve), 1)
@@ -118,7 +112,7 @@ def curves(trial: Trial, grid: TaskLayout) -> list[TrackerMessage]:
 
 
 def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> TrackerMessage:
-    """Return the message that closes the child run, with the trial's number as a metric to draw charts against."""
+    """Return the message that closes the child run; it has the trial's number as a metric, for the axis of charts."""
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
@@ -139,12 +133,12 @@ def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> TrackerMessage:
 
 
 def stop_trials(numbers: Sequence[int]) -> TrackerMessage:
-    """Return the message that shows finished trials as stopped early: others of their rung were trained on."""
+    """Return the message that shows finished trials as stopped early, since others of their rung were continued."""
     return {"do": "stop_trials", "numbers": list(numbers)}
 
 
 def dropped(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that were not trained on while others of their round were."""
+    """Return the numbers of complete trials that were not continued while others of their round were."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
@@ -152,16 +146,15 @@ def dropped(trials: Sequence[Trial]) -> list[int]:
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model, and what it takes to use it.
+    """A trained model, and what its use needs.
 
     Attributes:
-        trial: the number of the trial that it is of.
-        point: that trial's.
-        description: its score and point, for people.
-        checkpoint_dir: where its files are on this machine.
-        objective: whose `predict` reads them.
-        prediction: what that reads: see `describe_prediction` of `hpo.engine.training.objective.Objective`.
-        packages: requirements, as pip takes them.
+        trial, point: of the trial that it belongs to.
+        description: its score and point, as text.
+        checkpoint_dir: its folder on this machine.
+        objective: whose `predict` reads it.
+        prediction: the inputs; see `describe_prediction` of `hpo.engine.training.objective.Objective`.
+        packages: requirements in pip's format.
     """
 
     trial: int
@@ -179,19 +172,19 @@ def register_model(name: str, model: Model) -> TrackerMessage:
 
 
 def tag_study(tags: Mapping[str, str]) -> TrackerMessage:
-    """Return the message that puts tags on the parent run."""
+    """Return the message that tags the parent run."""
     return {"do": "tag_study", "tags": dict(tags)}
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a study ended, or where it stands.
+    """The end of a study, or its current state.
 
     Attributes:
         status: MLflow's run status, such as FINISHED, KILLED or FAILED.
         when: in seconds since the epoch.
         metrics: figures of the whole study.
-        note: Markdown for the study's page, with marks; None leaves the one that is there.
+        note: Markdown for the study's page, with placeholders; None keeps the old one.
         artifacts: files to attach.
         best: the best score so far: after which number of trials, the score, and when.
         error: why the study failed: its last line becomes a tag, all of it a file.
@@ -212,12 +205,12 @@ def close_study(ending: Ending) -> TrackerMessage:
 
 
 def run_name(trial: Trial) -> str:
-    """Return the number and the point in short, such as `0007 lr=3e-4 num_layers=2`."""
+    """Return a trial's number and short point, such as `0007 lr=3e-4 num_layers=2`."""
     return f"{trial.number:04d} {short_text(trial.point)}"[:_MAX_RUN_NAME]
 
 
 def name_taken(name: str) -> str:
-    """Return the name with `_` for what MLflow does not take in one: odd characters, and what is no plain path."""
+    """Return the name with `_` for what MLflow refuses: odd characters, and paths that are not plain."""
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
     is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))
     return name if is_plain else re.sub(r"[./]", "_", name)

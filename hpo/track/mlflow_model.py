@@ -1,7 +1,7 @@
-"""Reads a registered model back: what `mlflow.pyfunc.load_model` calls.
+"""Reads a registered model for `mlflow.pyfunc.load_model`.
 
 A model in MLflow is a folder of data and the name of this module. The data are the files that the objective kept
-(weights as safetensors, all else as JSON) and the objective's name; nothing in it is code.
+(weights as safetensors, all else as JSON) and the objective's name; there is no code in it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ class ServedModel:
         """Return one text per input.
 
         Args:
-            model_input: texts, as a list or as the first column of a table; for models that read numbers, a row of
+            model_input: texts, as a list or as the first column of a table; for models that read numbers, one row of
                 numbers per input, as a list, an array or a table.
-            params: options of the objective's `predict`, for those whose default is not to be used.
+            params: options of the objective's `predict` that differ from their defaults.
 
         Raises:
-            ValueError: an input or an option cannot be used; one line that says which and why.
+            ValueError: an input or an option cannot be used; one line with the reason.
         """
         chosen = {k: v for k, v in (params or {}).items() if k in self._defaults and v != self._defaults[k]}
         assert self._objective.predict is not None
@@ -40,7 +40,7 @@ class ServedModel:
 
 
 def _load_pyfunc(path: str) -> ServedModel:
-    """Return the model in a folder; MLflow looks for this name."""
+    """Return the model in a folder; MLflow calls this function by its name."""
     described = read_json(Path(path) / DESCRIPTION)
     objective = resolve(described["objective"], str(Path.cwd()))
     return ServedModel(objective, str(Path(path) / CHECKPOINT), described["prediction"]["options"])

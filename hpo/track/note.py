@@ -10,7 +10,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.pages.tables import markdown_table
 from hpo.study.study import Study
 
-# A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (a test tries the longest).
+# A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
 _TOP = 5
 _COLUMNS = 8
 _CELL = 24
@@ -19,12 +19,9 @@ _POINT = 600
 
 @dataclass(frozen=True)
 class Links:
-    """How a tracker names what the note points to, in Markdown.
+    """The tracker's Markdown for what the note links to.
 
-    Attributes:
-        run_id: the id of the study's run.
-        trial: returns the address of a trial's page.
-        table: the address of the table of all trials.
+    `trial` returns the address of a trial's page, `table` is that of all trials, `run_id` that of the study's run.
     """
 
     run_id: str
@@ -33,14 +30,9 @@ class Links:
 
 
 def study_note(study: Study, history: History, winner: Trial | None, links: Links, is_running: bool) -> str:
-    """Return the note as Markdown, what matters most first: trackers fold all but the first lines away.
+    """Return the note as Markdown, the most important first: trackers show only the first lines unfolded.
 
-    Args:
-        study: whose page it stands on.
-        history: the finished trials so far.
-        winner: of the study; None while there is none.
-        links: to pages of the tracker.
-        is_running: whether the note is written while the study runs, and not at its end.
+    `history` holds the finished trials so far; `is_running` says whether the study still runs.
     """
     parts = (
         _winner_lines(study, history, winner, links),
@@ -92,7 +84,7 @@ def _data(study: Study) -> str:
 
 
 def _best(study: Study, history: History, links: Links) -> Iterator[str]:
-    # As `History.best` does it: what was trained longest first.
+    # As in `History.best`: the longest trained first.
     complete = [trial for trial in history if trial.state == "complete"]
     best = sorted(complete, key=lambda trial: (-(trial.amount or 0), trial.loss, trial.number))[:_TOP]
     if not best:
@@ -111,7 +103,7 @@ def _best_row(trial: Trial, keys: Iterable[str], links: Links) -> list[str]:
 
 
 def _again(study: Study, links: Links) -> Iterator[str]:
-    # MLflow sets no space below a table.
+    # MLflow has no space below a table.
     yield "&nbsp;"
     yield ""
     yield "To reproduce the winner, from MLflow alone or where the study is:"
@@ -128,7 +120,7 @@ def _point(point: Point) -> str:
 
 
 def _spaced(text: str) -> str:
-    """Return a cell that stands clear of the one before: MLflow shows tables without any space between columns."""
+    """Return a cell with space before it: MLflow shows tables without space between columns."""
     return f"&emsp;{text}"
 
 
@@ -141,5 +133,5 @@ def _cut(text: str, length: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text in which Markdown sees nothing but text."""
+    """Return the text with Markdown's special characters escaped."""
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>#" else letter for letter in " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""A study as a tracker shows it: how it is opened, what stands on its page, its winner's model, how it ended."""
+"""A study as a tracker shows it: its opening, its page, its winner's model, its end."""
 
 import math
 import sys
@@ -22,7 +22,7 @@ from hpo.track import Tracker
 from hpo.track import messages as track
 from hpo.track.note import Links, study_note
 
-# What a model needs to predict; the toolkit's own requirements bring the rest.
+# The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
 _LINKS = Links(track.RUN_ID, track.trial_page, track.TABLE)
 
@@ -44,7 +44,7 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
 
 
 def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Verdict, report: WrittenReport) -> None:
-    """Send what is known once nothing is trained any more: the winner's model, the report, and how the study ended."""
+    """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
     history, winner = verdict.history, verdict.winner
     tracker.send(track.stop_trials(track.dropped(list(history))))
     reason = _why_no_model(study, verdict)
@@ -66,7 +66,7 @@ def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Ve
 
 
 def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
-    """Send what stopped the study, from within its handling: killed by a signal, or failed with an error."""
+    """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, history = sys.exception(), record.history()
     note = study_note(study, history, history.best(), _LINKS, is_running=False)
     text = None
@@ -104,7 +104,7 @@ def _range_text(dimension: Mapping[str, Any]) -> str:
 
 
 def _datasets(study: Study) -> list[dict[str, Any]]:
-    """Return one MLflow dataset a part: its size, share, label counts and fingerprint."""
+    """Return one MLflow dataset per part: its size, share, label counts and fingerprint."""
     if study.plan is None or study.examples is None:
         return []
     return [

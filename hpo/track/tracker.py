@@ -1,4 +1,4 @@
-"""What every tracker is: an observer of the search that is also told of the study's beginning and end."""
+"""The base of trackers: an observer of the search that also gets the study's start and end."""
 
 import abc
 
@@ -7,7 +7,7 @@ from hpo.track.messages import TrackerMessage
 
 
 class Tracker(Observer, abc.ABC):
-    """Shows a study as it runs. It is a projection of the record: nothing is read back from it."""
+    """Shows a running study. It is a projection of the record: nothing is read from it."""
 
     @abc.abstractmethod
     def send(self, message: TrackerMessage) -> None:
@@ -17,6 +17,5 @@ class Tracker(Observer, abc.ABC):
     def close(self, patience_seconds: float = 60.0) -> bool:
         """Send what is left; return whether everything arrived.
 
-        Args:
-            patience_seconds: how long nothing may arrive before the rest is left for later.
+        After `patience_seconds` without progress the rest is left for later.
         """

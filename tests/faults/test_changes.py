@@ -225,7 +225,7 @@ def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
     run_toy(Path("runs/toy"), few)
     edit("runs/toy/data/examples.json", "[0, 14", "[1, 14")
     assert run_toy(Path("runs/toy"), tree) == whole
-    assert "was changed; it is written anew" in caplog.text
+    assert "was changed; it is written again" in caplog.text
 
 
 def test_a_study_of_one_strategy_does_not_rest_on_the_others(monkeypatch):

@@ -102,7 +102,7 @@ def test_it_is_made_good_from_its_backup(undisturbed, begun, damage, caplog):
     assert run_toy(begun.parent, config(ALL)) == undisturbed
     warning = caplog.text
     assert str(begun) in warning
-    assert "its backup has taken its place" in warning
+    assert "its backup has replaced it" in warning
     # What was there is kept, for whoever wants to look into it.
     assert damage is deleted or begun.with_name("study.db.damaged-1").exists()
 
@@ -120,7 +120,7 @@ def test_without_a_backup_it_is_refused_by_name_and_left_as_it_is(begun, damage)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_who_only_reads_is_refused_and_repairs_nothing(begun, damage):
     damage(begun)
-    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` puts its backup in its place"):
+    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces it by its backup"):
         read_study(prepared(begun.parent, config(FEW)))
     assert not begun.with_name("study.db.damaged-1").exists()
 

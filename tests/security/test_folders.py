@@ -113,7 +113,7 @@ def test_a_model_outside_of_the_folder_is_not_loaded(capsys, study, place):
         Path("rows.txt").write_text("1\n")
         code, _, err = hpo(capsys, *command)
         assert code == 2
-        assert "lies outside of the folder" in err
+        assert "is outside of the folder" in err
 
 
 def test_a_report_names_no_file_outside_of_the_folder(capsys, study):
@@ -122,7 +122,7 @@ def test_a_report_names_no_file_outside_of_the_folder(capsys, study):
     (study / "report.json").write_text(json.dumps(report))
     code, _, err = hpo(capsys, "reproduce", "made")
     assert code == 2
-    assert "lies outside of the folder" in err
+    assert "is outside of the folder" in err
 
 
 def test_nothing_is_published_through_a_link(capsys, study, tmp_path_factory):

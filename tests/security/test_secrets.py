@@ -205,7 +205,7 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
     "value", ["PLANTED${oc.env:X}", "http://a:PLANTED${oc.env:B}@h", "http://h?token=${oc.env:A}b"]
 )
 def test_a_secret_that_comes_half_from_the_environment_is_refused(value):
-    with pytest.raises(ConfigError, match=r"a\.\w+: looks like a secret, a part of which"):
+    with pytest.raises(ConfigError, match=r"a\.\w+: looks like a secret, and only a part"):
         seal({"a": {"password" if "//" not in value else "url": value}})
 
 

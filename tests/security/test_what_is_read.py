@@ -217,8 +217,8 @@ def test_every_text_comes_back_from_yaml(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' stands there twice"),
-        ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' stands there twice"),
+        ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"),
+        ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' is listed twice"),
         ("a: [1, 2\nb: 3", r"file:2:2"),
         ("yes: 1", r"file:1:1.*put it in quotes"),
         ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write out what it stands for"),

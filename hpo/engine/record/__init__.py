@@ -1,1 +1,1 @@
-"""The record: what was proposed and what came of it, in an Optuna storage that one process writes."""
+"""The record: proposals and their outcomes, in an Optuna storage that one process writes."""

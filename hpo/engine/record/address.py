@@ -1,4 +1,4 @@
-"""Opens an Optuna storage by its address; a SQLite file may be a stranger's, and nothing in it may run for ever."""
+"""Opens an Optuna storage by its address; a SQLite file of unknown origin cannot run anything without end."""
 
 import sqlite3
 import time
@@ -17,19 +17,19 @@ from hpo.errors import StudyError, first_line
 
 # A statement on a million trials takes some seconds.
 _MOST_SECONDS = 60.0
-# Of SQLite's virtual machine, between two looks at the clock and at signals: some milliseconds.
+# SQLite instructions between two checks of the clock and of signals: some milliseconds.
 _STEPS = 100_000
-# Of one value: what a database could make of a few bytes is refused before it fills the memory. The largest of ours is
+# Of one value: a database can expand a few bytes, which is refused before it fills the memory. The largest of ours is
 # the space of a table, in a note.
 _MOST_BYTES = 256 * 2**20
-# The one mark that Optuna fills into an address.
+# The one placeholder that Optuna fills into an address.
 _MARK = "{SCHEMA_VERSION}"
 
 Result = TypeVar("Result")
 
 
 def sqlite_path(url: str) -> Path | None:
-    """Return the file of a SQLite storage; None for every other."""
+    """Return the file of a SQLite storage; None for other storages."""
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -38,15 +38,14 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the address of a SQLite file as a storage."""
-    # What has a meaning of its own in addresses.
+    """Return the address of a SQLite file as a storage; % and ? have a meaning in addresses."""
     return f"sqlite:///{str(path.absolute()).replace('%', '%25').replace('?', '%3F')}"
 
 
 class BoundConnection(sqlite3.Connection):
-    """A connection whose every statement can be interrupted, and ends after a minute.
+    """A connection whose statements can be interrupted, and end after a minute.
 
-    SQLite computes in C, where Python hears no signal; but now and then it asks whether to go on.
+    SQLite computes in C, where Python handles no signal; but it calls a progress handler at intervals.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -56,16 +55,11 @@ class BoundConnection(sqlite3.Connection):
         self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
 
     def cursor(self, factory: Any = None) -> Any:
-        """Return a cursor that keeps to the bound."""
+        """Return a cursor with the time limit."""
         return super().cursor(factory or _BoundCursor)
 
     def bound(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """Return what a call of a cursor returns.
-
-        Raises:
-            KeyboardInterrupt: it was interrupted.
-            TimeoutError: it took too long.
-        """
+        """Return what a cursor's call returns; raise KeyboardInterrupt when interrupted, TimeoutError when too slow."""
         self._deadline = time.monotonic() + _MOST_SECONDS
         try:
             return call(*arguments)
@@ -74,7 +68,7 @@ class BoundConnection(sqlite3.Connection):
                 raise
             if time.monotonic() > self._deadline:
                 raise TimeoutError(f"a statement took longer than {_MOST_SECONDS:g} s") from error
-            # A signal's handler raised in `_is_late`, of which SQLite tells no more than that it was to stop.
+            # A signal's handler raised in `_is_late`; SQLite reports only that it was stopped.
             raise KeyboardInterrupt from error
 
     def _is_late(self) -> bool:
@@ -82,14 +76,14 @@ class BoundConnection(sqlite3.Connection):
 
 
 class ReadOnlyConnection(BoundConnection):
-    """A connection to a file that nobody may write, or in a folder where no log can lie beside it."""
+    """A connection to a file that cannot be written, or in a folder where no log can be created."""
 
     def __init__(self, path: str, **options: Any) -> None:
         super().__init__(f"{Path(path).absolute().as_uri()}?immutable=1", **options, uri=True)
 
 
 class _BoundCursor(sqlite3.Cursor):
-    """Its calls are bound by its connection."""
+    """Its connection limits the time of its calls."""
 
     def execute(self, *arguments: Any) -> Any:
         return self._bound(super().execute, *arguments)
@@ -115,18 +109,18 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
     Args:
         url: its address, such as `sqlite:///file.db`.
-        where: the address comes from, as the start of the error's line: `--optuna`.
-        hint: what to do, as the end of the error's line.
+        where: the source of the address, at the start of the error's line: `--optuna`.
+        hint: what to do, at the end of the error's line.
 
     Raises:
-        StudyError: when it cannot be opened, or holds what computes when it is read.
+        StudyError: it cannot be opened, or has content that computes when it is read.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = sqlite_path(url)
     try:
         if path is not None and path.is_file():
             _refuse_programs(path)
-        # Optuna takes braces for marks, also those of a folder's name.
+        # Optuna takes braces for placeholders, also in a folder's name.
         address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_MARK}}}", _MARK)
         if path is None:
             return RDBStorage(address)
@@ -140,9 +134,9 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
 
 def _refuse_programs(path: Path) -> None:
-    """Raise StudyError for a database with anything else than plain tables: no storage of Optuna's has it.
+    """Raise StudyError for a database with more than plain tables, which Optuna's storages do not have.
 
-    A view or a column is computed whenever it is read, a trigger whenever something is written, and each may never end.
+    Views and computed columns run when read, triggers when something is written, and each may never end.
     """
     mode = "immutable=1" if is_frozen(path) else "mode=ro"
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
@@ -152,14 +146,14 @@ def _refuse_programs(path: Path) -> None:
             "SELECT t.name, c.name FROM sqlite_master t, pragma_table_xinfo(t.name) c WHERE t.type='table' AND c.hidden"
         ).fetchone()
     except sqlite3.DatabaseError:
-        return  # Whoever reads it says what is wrong with it.
+        return  # The reader reports what is wrong with it.
     finally:
         connection.close()
     for kind, name, page in rows:
         if kind != "table" or not page:
             what = kind if kind != "table" else "virtual table"
-            raise StudyError(f"{path}: holds a {what} '{name}', which no storage of Optuna's does; give another file")
+            raise StudyError(f"{path}: holds a {what} '{name}', which Optuna's storages do not have; give another file")
     if computed is not None:
         raise StudyError(
-            f"{path}: computes the column '{'.'.join(computed)}', which no storage of Optuna's does; give another file"
+            f"{path}: computes the column '{'.'.join(computed)}', which Optuna's storages do not; give another file"
         )

@@ -1,4 +1,4 @@
-"""Guards a record in a SQLite file: SQLite's own check, a mark of how far it had come, a backup beside the search."""
+"""Guards a record in a SQLite file: SQLite's own check, a mark of its progress, a backup during the search."""
 
 import logging
 import os
@@ -14,36 +14,31 @@ from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
 
-# At most so often, and so that backups never take more than a fiftieth of a search's time.
+# Backups are made at most this often, and take at most a fiftieth of a search's time.
 _SECONDS_BETWEEN = 30.0
 _TIMES_ITS_DURATION = 50.0
-# What SQLite keeps beside a database; a left-over of it would be read into the next file of that name.
+# Suffixes of SQLite's files; a left-over one would be read into the next database of that name.
 COMPANIONS = ("", "-wal", "-shm")
 
 
 class DamagedRecordError(StudyError):
-    """The file is not, or no longer, the record that was written."""
+    """The file is not the record that was written, or no longer."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a record had come.
-
-    Attributes:
-        study_id: the id of its study.
-        rows: how many rows it held; they only ever become more.
-    """
+    """How far a record had come: its study's id, and its number of rows, which never decreases."""
 
     study_id: str
     rows: int
 
 
 class Guard:
-    """Keeps a SQLite record's mark and backup; told of every write, it takes microseconds as a rule.
+    """Keeps a SQLite record's mark and backup; notified of every write, which usually takes microseconds.
 
-    The mark is written after the row, so that a record may be ahead of its mark, but never behind it: one that is
-    behind is an older copy. The backup is a whole database in one file, made by SQLite while the search goes on, and
-    takes the place of the one before only when it is complete and sound.
+    The mark is written after the row, so a record may be ahead of its mark but not behind: one that is behind is an
+    older copy. SQLite makes the backup, a whole database in one file, during the search; it replaces the previous one
+    only when it is complete and sound.
 
     Args:
         path: the database.
@@ -60,7 +55,7 @@ class Guard:
         self._write_mark()
 
     def written(self, rows: int, study_id: str | None = None) -> None:
-        """Take note of that many new rows, and of the study's id when it is first known."""
+        """Count new rows, and keep the study's id when it is first known."""
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
         self._write_mark()
@@ -68,7 +63,7 @@ class Guard:
             self.back_up()
 
     def end(self) -> None:
-        """Make a last backup where something has been written since the one before."""
+        """Make a last backup if something was written since the previous one."""
         if self._file < 0:
             return
         if self._written:
@@ -77,26 +72,26 @@ class Guard:
         self._file = -1
 
     def back_up(self) -> None:
-        """Copy the database; a disk without room for it is a reason to warn, once, and none to stop."""
+        """Copy the database; without room for it, warn once and continue."""
         began = time.monotonic()
         try:
             _copy(self._path, backup_path(self._path))
             self._written = 0
         except (OSError, sqlite3.Error) as error:
             if not self._has_warned:
-                _log.warning("record: %s cannot be backed up (%s); the search goes on", self._path, error)
+                _log.warning("record: %s cannot be backed up (%s); the search continues", self._path, error)
             self._has_warned = True
         now = time.monotonic()
         self._next_backup = now + max(_SECONDS_BETWEEN, _TIMES_ITS_DURATION * (now - began))
 
     def _write_mark(self) -> None:
-        # In place and of one length: 2 microseconds, where replacing the file would take 100.
+        # In place and of constant length: 2 microseconds, where replacing the file would take 100.
         with suppress(OSError):
             os.pwrite(self._file, f"{self._mark.study_id:<32} {self._mark.rows:>12}\n".encode(), 0)
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the mark of the database at this path; None where there is none, or none that can be read."""
+    """Return the mark of the database at this path; None where it is missing or unreadable."""
     try:
         if not mark_path(path).is_file():
             return None
@@ -117,7 +112,7 @@ def backup_path(path: Path) -> Path:
 
 
 def refuse_damaged_file(path: Path) -> None:
-    """Raise DamagedRecordError where SQLite finds the file unsound, or nothing in it."""
+    """Raise DamagedRecordError where the file is missing, empty, or unsound for SQLite."""
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:
@@ -127,7 +122,7 @@ def refuse_damaged_file(path: Path) -> None:
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):
-            # It is locked, or cannot be opened: that says nothing about what is in it.
+            # Locked or not openable: that does not say that the content is damaged.
             raise
         raise DamagedRecordError(f"{path} is damaged: {error}") from error
     if verdict != "ok":
@@ -135,11 +130,11 @@ def refuse_damaged_file(path: Path) -> None:
     if not tables:
         raise DamagedRecordError(f"{path} is empty")
     if orphan is not None:
-        raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} tells of {orphan[2]} that are gone")
+        raise DamagedRecordError(f"{path} is damaged: its table {orphan[0]} refers to missing {orphan[2]}")
 
 
 def put_in_place(path: Path, candidate: Path) -> Path:
-    """Put a sound database in the place of another; return the name under which that is kept, if it was there."""
+    """Replace a database by a sound one; return the name under which the old one is kept, if it existed."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
@@ -151,7 +146,7 @@ def put_in_place(path: Path, candidate: Path) -> Path:
 
 
 def copy_of_backup(path: Path) -> Path | None:
-    """Return a copy of the backup that may be opened and tried; None where there is no backup."""
+    """Return a copy of the backup to try out; None where there is no backup."""
     copy = path.with_name(f"{path.name}.recovered")
     for suffix in COMPANIONS:
         copy.with_name(copy.name + suffix).unlink(missing_ok=True)
@@ -178,17 +173,17 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Connect to a database that exists; SQLite would make an empty one where there is none."""
+    """Connect to an existing database; SQLite would create a missing one."""
     mode = "immutable=1" if is_frozen(path) else "mode=rw"
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=60.0)
 
 
 def may_be_written(path: Path) -> bool:
-    """Return whether this user may write a database, and a log beside it."""
+    """Return whether this user may write a database, and a log in its folder."""
     return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
 
 
 def is_frozen(path: Path) -> bool:
-    """Return whether a database has to be read as it lies there: nobody here may write it, and it has no log."""
+    """Return whether a database must be read as it is: this user cannot write it, and it has no log."""
     log = path.with_name(f"{path.name}-wal")
     return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

@@ -1,10 +1,10 @@
-"""Writes trials straight into Optuna's tables, each step in one transaction: the one file that knows their form.
+"""Writes trials directly into Optuna's tables, each step in one transaction. Only this file knows their form.
 
-What it buys: a trial of six hyperparameters and one task takes 0.9 ms of the processor, against 13 ms by Optuna's
-public calls, which read the study again for every parameter (on a busy machine 2.1 against 27 ms by the clock;
-benchmarks/dispatch.md). The tables are found in the storage itself; a test compares what `optuna.load_study` makes of
-these rows with what it makes of its own. Where a table or a column is not there, `Tables.found` returns None, and
-`hpo.engine.record.rows` writes by the public calls.
+The reason: a trial of six hyperparameters and one task takes 0.9 ms of processor time, against 13 ms by Optuna's
+public calls, which read the study again for every parameter (2.1 against 27 ms of wall time on a busy machine;
+benchmarks/dispatch.md). The tables are reflected from the storage; a test compares what `optuna.load_study` reads from
+these rows and from Optuna's own. Where a table or a column is missing, `Tables.found` returns None, and
+`hpo.engine.record.rows` uses the public calls.
 """
 
 import datetime
@@ -47,13 +47,13 @@ class Tables:
         try:
             known.reflect(engine, only=list(_COLUMNS))
         except InvalidRequestError:
-            return None  # One of them is not there.
+            return None  # A table is missing.
         if any(not columns <= set(known.tables[name].columns.keys()) for name, columns in _COLUMNS.items()):
             return None
         return cls(engine, known.tables, study_id, distributions)
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
-        """Write a RUNNING trial with its parameters and user attributes; return Optuna's id of it."""
+        """Write a RUNNING trial with its parameters and user attributes; return its id in Optuna."""
         start = {
             "study_id": self._study_id,
             "number": number,
@@ -74,14 +74,14 @@ class Tables:
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
 
     def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last user attributes and, with them or not at all, the trial's score and final state."""
+        """Write the last user attributes, score and final state in one transaction."""
         with self._engine.begin() as connection:
             if attributes:
                 connection.execute(insert(self._attributes), _rows(trial_id, attributes))
             if score is not None:
                 row = {"trial_id": trial_id, "objective": 0, "value": score, "value_type": "FINITE"}
                 connection.execute(insert(self._values).values(row))
-            # A clock that was set back since makes no trial end before it began.
+            # After the clock was set back, a trial must not end before it began.
             now, began = literal(_now()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
@@ -96,7 +96,7 @@ class Tables:
 
 
 def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
-    """Give a study in a file of SQLite another name; return False where its tables have another form."""
+    """Rename a study in a file of SQLite; return False where its tables have another form."""
     try:
         with file:
             file.execute("UPDATE studies SET study_name = ? WHERE study_name = ?", (other, name))
@@ -107,7 +107,7 @@ def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
 
 def _internal(kind: BaseDistribution, value: Any) -> float:
     if isinstance(kind, CategoricalDistribution):
-        # Optuna's own look-up takes false for 0 and true for 1.
+        # Optuna's own look-up confuses false with 0 and true with 1.
         return next(
             i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
         )

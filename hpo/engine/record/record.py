@@ -1,4 +1,4 @@
-"""The study's record: every trial and every outcome, written down before anything is shown."""
+"""The study's record: every trial and every outcome is written here before it is shown."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,18 +15,18 @@ _AMOUNTS = ("amount", "continues", "trained")
 
 
 class Rows(Protocol):
-    """Where a record is kept: in an Optuna storage, or nowhere beyond this process."""
+    """The storage of a record: an Optuna storage, or the memory of this process."""
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
-        """Write a running trial with its point and attributes."""
+        """Write a running trial."""
         ...
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
-        """Write further attributes of a trial."""
+        """Write more attributes of a trial."""
         ...
 
     def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last attributes, then the trial's score and final state."""
+        """Write the last attributes, then the score and final state."""
         ...
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
@@ -38,7 +38,7 @@ class Rows(Protocol):
         ...
 
     def noted(self, key: str) -> Any:
-        """Return a value of the study; None when there is none of that name."""
+        """Return a value of the study; None where it is not there."""
         ...
 
     def dispose(self) -> None:
@@ -50,8 +50,8 @@ class Record:
     """The truth about a study.
 
     Trials are opened in the order of proposal, which is that of their numbers. Each outcome is written the moment
-    it arrives, under its task's name (`fold_0`); the trial is closed with its last one. A trial that is running in
-    a study that nobody runs was interrupted: what is missing of it is run again.
+    it arrives, under its task's name (`fold_0`); the last outcome closes the trial. A running trial in a study that no
+    driver runs was interrupted: its missing tasks are run again.
     """
 
     def __init__(self, rows: Rows, metric: str, direction: Direction, layout: TaskLayout) -> None:
@@ -62,7 +62,7 @@ class Record:
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
     def trials(self) -> list[Trial]:
-        """Return all trials in the order of their numbers, interrupted ones with the outcomes they have."""
+        """Return all trials in the order of their numbers, interrupted ones with their outcomes so far."""
         return [self._trials[number] for number in sorted(self._trials)]
 
     def history(self) -> History:
@@ -70,7 +70,7 @@ class Record:
         return History(trial for trial in self.trials() if trial.state != "running")
 
     def open_trial(self, round_number: int, proposal: Proposal) -> Trial:
-        """Write down that this point is being evaluated, and return its trial with the next number."""
+        """Write that this point is being evaluated, and return its trial with the next number."""
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
         attributes: dict[str, Any] = {_ROUND: round_number, **amounts}
@@ -80,7 +80,7 @@ class Record:
         return trial
 
     def add_outcome(self, number: int, index: int, outcome: Outcome) -> Trial:
-        """Write down a task's outcome, once, and return the trial; with the last task it is finished."""
+        """Write a task's outcome, once, and return the trial; the last task finishes it."""
         trial = self._trials[number]
         if index in trial.outcomes or trial.state != "running":
             return trial
@@ -96,7 +96,7 @@ class Record:
         return trial
 
     def stop(self, number: int) -> Trial:
-        """Write down that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
+        """Write that a trial gets no further tasks, and return it, finished with the outcomes that it has."""
         trial = finished(
             self._trials[number], self._trials[number].outcomes, self._metric, self._direction, is_stopped=True
         )
@@ -105,11 +105,11 @@ class Record:
         return trial
 
     def note(self, key: str, value: Any) -> None:
-        """Keep a JSON-able value with the study, such as the outcome of the final training."""
+        """Store a JSON-able value with the study, such as the outcome of the final training."""
         self._rows.note(key, value)
 
     def noted(self, key: str) -> Any:
-        """Return what was kept under the key; None when nothing was."""
+        """Return what was stored under the key; None when nothing was."""
         return self._rows.noted(key)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Record:
 
 
 class _MemoryRows:
-    """Rows that nothing but the process keeps."""
+    """Rows in the memory of this process only."""
 
     def __init__(self) -> None:
         self._notes: dict[str, Any] = {}
@@ -155,5 +155,5 @@ class _MemoryRows:
 
 
 def memory_record(metric: str, direction: Direction, layout: TaskLayout) -> Record:
-    """Return an empty record that nothing but this process keeps: for searches over tables, and for tests."""
+    """Return an empty record in the memory of this process: for searches over tables, and for tests."""
     return Record(_MemoryRows(), metric, direction, layout)

@@ -1,4 +1,4 @@
-"""Opens a record to go on with it; one that is damaged, missing or an older copy gives way to its backup."""
+"""Opens a record to continue it; one that is damaged, missing or an older copy is replaced by its backup."""
 
 import logging
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ _Description = tuple[str, Space, str, Direction, TaskLayout]
 def read_record(
     url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool
 ) -> Record:
-    """Open the record of an existing study to read it; a search may be writing it.
+    """Open the record of an existing study for reading; a search may be writing it.
 
     Raises:
-        StudyError: when there is no such study in the storage, or its record is not whole.
+        StudyError: there is no such study in the storage, or its record is not whole.
     """
-    # Before the rows, of which a search may write more meanwhile: a record is never behind its mark.
+    # Before the rows, since a search may write more of them: a record is never behind its mark.
     mark = _mark(url, is_own)
     opened = _open(url, (name, space, metric, direction, layout))
     _refuse_short(opened.rows, mark)
@@ -58,15 +58,15 @@ def _mark(url: str, is_own: bool) -> Mark | None:
 def _refuse_short(rows: OptunaRows, mark: Mark | None) -> None:
     if mark is None:
         return
-    path, found = Path(rows.address), rows.mark()
-    _refuse_another(path, found, mark)
-    if found.rows < mark.rows:
-        raise DamagedRecordError(_older(path, found, mark))
+    path, actual = Path(rows.address), rows.mark()
+    _refuse_another(path, actual, mark)
+    if actual.rows < mark.rows:
+        raise DamagedRecordError(_older(path, actual, mark))
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """A record that could be read, and how far it has come."""
+    """A readable record, and how far it has come."""
 
     record: Record
     rows: OptunaRows
@@ -76,13 +76,13 @@ class _Opened:
 def continue_record(
     url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool
 ) -> Record:
-    """Open the record of an existing study, to go on with it; whoever calls holds the study's lock.
+    """Open the record of an existing study to continue it; the caller holds the study's lock.
 
     What a backup lacks is trained again, to the same results. Only a study's own file has a backup: see
     `hpo.engine.record.storage.create_record`.
 
     Raises:
-        StudyError: when there is no such study in the storage, or it is damaged and there is no sound backup.
+        StudyError: there is no such study in the storage, or it is damaged and there is no sound backup.
     """
     path = sqlite_path(url)
     if path is None or not is_own:
@@ -108,21 +108,21 @@ def _open(url: str, study: _Description) -> _Opened:
     return _Opened(record, rows, rows.mark())
 
 
-def _refuse_another(path: Path, found: Mark, expected: Mark | None) -> None:
-    if expected is not None and expected.study_id != found.study_id:
+def _refuse_another(path: Path, actual: Mark, expected: Mark | None) -> None:
+    if expected is not None and expected.study_id != actual.study_id:
         raise StudyError(
-            f"record: {path} is the record of another study of that name; put this study's own back, or take it away: "
-            f"then {backup_path(path)} takes its place"
+            f"record: {path} is the record of another study of that name; restore this study's own, or remove it: "
+            f"then {backup_path(path)} replaces it"
         )
 
 
 def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the backup's record where it holds more than what was opened, else that; raise where there is neither."""
+    """Return the record with more rows of the backup and the opened one; raise where there is neither."""
     backup = _backup(path, study, mark)
     if backup is None or (opened is not None and backup.mark.rows <= opened.mark.rows):
         if opened is None:
             raise StudyError(
-                f"record: {reason}, and there is no sound backup of it; put a good copy back, or start anew with "
+                f"record: {reason}, and there is no sound backup of it; restore a good copy, or start again with "
                 f"another study.name"
             )
         _log.warning("record: %s, and so is its backup; what is missing is trained again", reason)
@@ -132,12 +132,12 @@ def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Open
             each.record.close()
     aside = put_in_place(path, Path(backup.rows.address))
     kept = f", which is kept as {aside.name}" if aside.exists() else ""
-    _log.warning("record: %s%s; its backup has taken its place, and what that lacks is trained again", reason, kept)
+    _log.warning("record: %s%s; its backup has replaced it, and what that lacks is trained again", reason, kept)
     return _open(sqlite_url(path), study)
 
 
 def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | None:
-    """Return an opened copy of the backup; None where there is none, or none of this study, or it is damaged too."""
+    """Return an opened copy of the backup; None where it is missing, damaged, or of another study."""
     copy = copy_of_backup(path)
     if copy is None:
         return None
@@ -149,5 +149,5 @@ def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | Non
     return backup
 
 
-def _older(path: Path, found: Mark, expected: Mark) -> str:
-    return f"{path} is an older copy: it holds {found.rows} of {expected.rows} rows"
+def _older(path: Path, actual: Mark, expected: Mark) -> str:
+    return f"{path} is an older copy: it holds {actual.rows} of {expected.rows} rows"

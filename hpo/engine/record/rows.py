@@ -1,7 +1,7 @@
-"""Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard read as it stands.
+"""Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
 
-Optuna's trial numbers are ours. Everything here is Optuna's public interface. Trials are written faster by
-`hpo.engine.record.optuna_tables`, where Optuna's tables have the form that it knows.
+Optuna's trial numbers are ours. This file uses Optuna's public interface only; `hpo.engine.record.optuna_tables`
+writes trials faster, where Optuna's tables have the form that it knows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,12 +33,12 @@ class OptunaRows:
     """The rows of one study in an Optuna storage.
 
     Args:
-        storage: Optuna's.
-        study_id: its number of the study.
+        storage: Optuna's storage.
+        study_id: Optuna's number of the study.
         space: decides how parameters are stored.
 
     Attributes:
-        guard: is told of every write that is in the storage; None where nobody wants to know.
+        guard: is notified of every completed write; None = no guard.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
@@ -49,7 +49,7 @@ class OptunaRows:
         self._calls = Tables.found(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
         )
-        # Optuna's ids of the trials that were opened here; those of others are asked for.
+        # Optuna's ids of the trials opened here; ids of others are looked up.
         self._ids: dict[int, int] = {}
         self._num_read = 0
         self.guard: Guard | None = None
@@ -94,11 +94,11 @@ class OptunaRows:
             self._storage.set_study_user_attr(self._study_id, key, value)
 
     def noted(self, key: str) -> Any:
-        """Return a user attribute of the study; None when there is none of that name."""
+        """Return a user attribute of the study; None where it is not there."""
         return self._notes().get(key)
 
     def mark(self) -> Mark:
-        """Return how far the study had come when it was read: its trials, and the attributes of both."""
+        """Return the study's progress when it was read: its trials, and the attributes of both."""
         notes = self._notes()
         return Mark(notes.get("id", ""), self._num_read + len(notes))
 
@@ -123,7 +123,7 @@ class OptunaRows:
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Name the machine's faults in a write of so many new rows; then tell the guard."""
+        """Name the machine's faults in a write of so many new rows; then notify the guard."""
         with machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")):
             yield
         if self.guard is not None:
@@ -133,8 +133,8 @@ class OptunaRows:
 class _PublicCalls:
     """Writes trials by Optuna's public calls.
 
-    Each is a transaction of its own: a driver that dies between the last outcome and the state leaves a trial that
-    Optuna calls running; read here, it has all of its outcomes and is finished. Where choices hold both 1 and true, or
+    Each call is its own transaction: after a driver died between the last outcome and the state, Optuna calls the
+    trial running; read here, it has all of its outcomes and is finished. Where choices hold both 1 and true, or
     0 and false, Optuna stores the first of them.
     """
 
@@ -144,14 +144,14 @@ class _PublicCalls:
         self._distributions = distributions
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
-        """Write a RUNNING trial; return Optuna's id of it."""
+        """Write a RUNNING trial; return its id in Optuna."""
         kinds = {key: self._distributions[key] for key in point}
         trial = create_trial(
             state=TrialState.RUNNING, params=dict(point), distributions=kinds, user_attrs=dict(attributes)
         )
         trial_id = self._storage.create_new_trial(self._study_id, trial)
         given = self._storage.get_trial_number_from_id(trial_id)
-        assert given == number, f"trial {number} is {given} in the storage, which somebody else writes too"
+        assert given == number, f"trial {number} is {given} in the storage, which another program writes too"
         return trial_id
 
     def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:

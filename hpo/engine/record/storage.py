@@ -40,16 +40,16 @@ def create_record(
 
     Args:
         url: the storage's address.
-        name: the study's.
-        space: that its points lie in.
-        metric: its score's name.
+        name: the study's name.
+        space: the study's space.
+        metric: name of its score.
         direction: which scores are better.
         layout: the tasks of a trial.
-        is_own: whether the storage holds this study alone: such a file is marked and backed up. One of several studies
-            is for whoever keeps it to back up, since a mark or a backup of one would be wrong for the others.
+        is_own: whether the storage holds this study only: such a file is marked and backed up. A shared one is not,
+            since a mark or a backup for one study would be wrong for the others.
 
     Raises:
-        StudyError: when the storage holds a study of that name, or cannot be opened.
+        StudyError: the storage holds a study of that name, or cannot be opened.
     """
     storage = _open_with_write_ahead(url)
     sign = optuna.study.StudyDirection.MAXIMIZE if direction == "maximize" else optuna.study.StudyDirection.MINIMIZE
@@ -68,60 +68,48 @@ def create_record(
 
 
 def open_record(url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout) -> Record:
-    """Open the record of an existing study.
-
-    Raises:
-        StudyError: when there is no such study in the storage, or it is damaged.
-    """
+    """Open the record of an existing study; StudyError where it is not in the storage, or damaged."""
     return read_rows(open_rows(url, name, space), metric, direction, layout)
 
 
 def open_rows(url: str, name: str, space: Space) -> OptunaRows:
-    """Open the rows of an existing study, which are not looked at yet; raises as `open_record` does."""
+    """Open the rows of an existing study without reading them; raises as `open_record` does."""
     storage, study_id = _find(url, name)
     return OptunaRows(storage, study_id, space)
 
 
 def read_rows(rows: OptunaRows, metric: str, direction: Direction, layout: TaskLayout) -> Record:
-    """Return the record that these rows hold.
-
-    Raises:
-        DamagedRecordError: they are not those that were written.
-    """
+    """Return the record that these rows hold; DamagedRecordError where they are not those that were written."""
     with damage_named(rows):
         return Record(rows, metric, direction, layout)
 
 
 @contextmanager
 def damage_named(rows: OptunaRows) -> Iterator[None]:
-    """Raise DamagedRecordError for whatever is raised inside; StudyError where another process has the record."""
+    """Raise DamagedRecordError for any error inside; StudyError where another process has the record."""
     try:
         yield
     except Exception as error:
-        # What is damaged shows in errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
+        # Damage causes errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
         if _is_locked(error):
             raise StudyError(f"record: {rows.address} is locked by another process; end that first") from error
         raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
 
 
 def copy_record(path: Path, target: Path, name: str, other: str) -> None:
-    """Copy a study's file, while nobody writes it, and give the study there another name."""
+    """Copy a study's file, which nothing may be writing, and rename the study in the copy."""
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
         is_renamed = rename_study(copy, name, other)
     if not is_renamed:
-        # By Optuna's public call, which takes milliseconds a trial.
+        # Optuna's public call takes milliseconds per trial.
         target.unlink()
         addresses = {"from_storage": sqlite_url(path), "to_storage": sqlite_url(target)}
         optuna.copy_study(from_study_name=name, to_study_name=other, **addresses)
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
-    """Return Optuna's number of a study and the notes in its record, without a look at its trials.
-
-    Raises:
-        StudyError: when there is no such study in the storage.
-    """
+    """Return Optuna's number of a study and its notes, without reading its trials; StudyError where it is missing."""
     storage, study_id = _find(url, name)
     notes = storage.get_study_user_attrs(study_id)
     storage.remove_session()
@@ -141,7 +129,7 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
 
 
 def _is_half_made(storage: RDBStorage, name: str) -> bool:
-    """Return whether a driver of ours died, or was refused something, while it created this study."""
+    """Return whether our driver died or failed while it created this study."""
     study_id = storage.get_study_id_from_name(name)
     notes = storage.get_study_user_attrs(study_id)
     return FIRST_NOTE in notes and LAST_NOTE not in notes and storage.get_n_trials(study_id) == 0
@@ -150,7 +138,7 @@ def _is_half_made(storage: RDBStorage, name: str) -> bool:
 def _open_with_write_ahead(url: str) -> RDBStorage:
     path = sqlite_path(url)
     if url.startswith("sqlite") and (path is None or str(path).startswith((":memory:", "file:"))):
-        raise StudyError(f"study.storage: '{url}' names no file; give one, such as sqlite:///file.db, or null")
+        raise StudyError(f"study.storage: '{url}' does not name a file; give one, such as sqlite:///file.db, or null")
     if path is not None and not path.parent.is_dir():
         raise StudyError(f"study.storage: there is no folder {path.parent} for '{url}'; make it, or give another file")
     storage = open_storage(
@@ -163,14 +151,13 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:
-    """Log writes ahead: half the time a trial, and safe when the process dies.
+    """Log writes ahead: half the time per trial, and safe when the process dies.
 
-    Only a crash of the whole machine can lose the last commits, and a lost trial is trained again to the
-    same result.
+    Only a crash of the whole machine can lose the last commits, and a lost trial is trained again to the same result.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    # Another program may hold the file for a while, such as one that makes a copy of it.
+    # Another program may hold the file for a while, such as one that copies it.
     connection.execute("PRAGMA busy_timeout=60000")
 
 

@@ -1,1 +1,1 @@
-"""The space: what is searched, and the points in it."""
+"""The space: its dimensions, and the points in it."""

@@ -1,8 +1,8 @@
 """Rules between hyperparameters, such as `model.d_model % model.num_heads == 0`: a small language, read safely.
 
-Allowed are numbers, texts, true/false/none, dotted keys, `+ - * / // %`, comparisons (chained too), `in` with a
-list, `and`, `or`, `not` and brackets. Nothing is ever handed to Python's `eval`: the expression is parsed and each of
-its nodes is computed here, so what is not in the table below cannot be said.
+It has numbers, texts, true/false/none, dotted keys, `+ - * / // %`, comparisons (also chained), `in` with a list,
+`and`, `or`, `not` and brackets. Python's `eval` is not used: the expression is parsed and its nodes are computed here,
+so it can contain nothing else.
 """
 
 import ast
@@ -44,13 +44,13 @@ Rule = Callable[[Values], Any]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule that every point of a space keeps.
+    """A rule that every point of a space must fulfil.
 
     Attributes:
-        text: the expression as it was written.
+        text: the expression as written.
         keys: the searched dimensions that it names.
         rule: computes it from the values of all keys that it names.
-        fixed: the values of those that are not searched: the configuration's own.
+        fixed: the configuration's values of the named keys that are not searched.
     """
 
     text: str
@@ -59,12 +59,10 @@ class Constraint:
     fixed: Values
 
     def holds(self, point: Values) -> bool:
-        """Return whether the point keeps the rule.
-
-        A rule about a dimension that does not exist beside the others (`when`) holds.
+        """Return whether the point fulfils the rule; also true where a named dimension is not active (`when`).
 
         Raises:
-            SpaceError: when it cannot be computed for this point, such as a division by zero.
+            SpaceError: it cannot be computed for this point, such as a division by zero.
         """
         if any(key not in point for key in self.keys):
             return True
@@ -84,7 +82,7 @@ def read_constraint(text: Any, searched: Sequence[str], fixed: Values) -> Constr
         fixed: the other keys of the configuration, with their values.
 
     Raises:
-        SpaceError: when it is not in the language, or names an unknown key or none that is searched.
+        SpaceError: it is not in the language, names an unknown key, or does not name a searched one.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > _MAX_LENGTH:
         raise SpaceError(f"space.require: must be an expression of at most {_MAX_LENGTH} characters, given {text!r}")
@@ -98,15 +96,15 @@ def read_constraint(text: Any, searched: Sequence[str], fixed: Values) -> Constr
     known = {*searched, *fixed}
     for key in keys:
         if key not in known:
-            raise SpaceError(f"space.require: '{text}' names '{key}', which is no key{nearest(key, known)}")
+            raise SpaceError(f"space.require: '{text}' names '{key}', which is not a key{nearest(key, known)}")
     named = tuple(key for key in searched if key in keys)
     if not named:
-        raise SpaceError(f"space.require: '{text}' names nothing that is searched; searched are {', '.join(searched)}")
+        raise SpaceError(f"space.require: '{text}' names no searched key; searched are {', '.join(searched)}")
     return Constraint(text, named, rule, {key: fixed[key] for key in keys if key not in searched})
 
 
 def _keys(node: ast.AST) -> list[str]:
-    """Return the dotted keys of an expression in the order in which they stand."""
+    """Return the dotted keys of an expression in their order."""
     if isinstance(node, ast.Name | ast.Attribute):
         key = ast.unparse(node)
         return [] if key in _NAMES else [key]
@@ -153,7 +151,7 @@ def _chain(compare: Sequence[Callable[[Any, Any], bool]], sides: Sequence[Any]) 
 
 
 def _number(value: Any) -> Any:
-    """Return the value when it is a number: a text times a number would be a text of any length."""
+    """Return the value if it is a number: a text times a number would be a text of any length."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return value

@@ -1,7 +1,7 @@
-"""The three kinds of dimension: ordered values, unordered choices, and ranges. Order is a type.
+"""The three kinds of dimension: ordered values, unordered choices, and ranges.
 
-Each may have a condition (`when`: it exists only beside these values of others) and a default, the value round which a
-search starts.
+Each may have a condition (`when`: it is active only with these values of other dimensions) and a default, the value
+around which a search starts.
 """
 
 import math
@@ -16,7 +16,7 @@ Condition = Mapping[str, tuple[Value, ...]]
 
 
 class NoDefault:
-    """Stands where a dimension has no default: None may be a value like others."""
+    """Marks a dimension without a default, since None may be a value."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Values:
     ordered = True
 
     def draw(self, rng: np.random.Generator) -> Value:
-        """Return one value, every value as likely as any other."""
+        """Return one value, all equally likely."""
         return self.values[int(rng.integers(len(self.values)))]
 
 
@@ -43,10 +43,10 @@ class Choices(Values):
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from `low` to `high`, both included; even on the logarithm where `log`.
+    """All numbers from `low` to `high`, both included; uniform on the logarithm with `log`.
 
-    Draws of integers on a logarithmic scale are log-uniform over [low - 1/2, high + 1/2] and then rounded,
-    so that every integer has its share of the interval (the reading of Optuna's IntDistribution).
+    Integers on a logarithmic scale are log-uniform over [low - 1/2, high + 1/2] and then rounded, so that every integer
+    has its share of the interval (as in Optuna's IntDistribution).
     """
 
     key: str
@@ -64,12 +64,12 @@ class Range:
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
     def to_unit(self, value: float) -> float:
-        """Return where the value lies in the range, 0 to 1, on its own scale."""
+        """Return the position of a value in the range, 0 to 1, on its own scale."""
         low, high = self._bounds()
         return ((math.log(value) if self.log else value) - low) / (high - low) if high > low else 0.5
 
     def from_unit(self, unit: float) -> Value:
-        """Return the value at a place 0 to 1 of the range; places outside are clipped to its ends."""
+        """Return the value at a position 0 to 1 of the range; positions outside are clipped."""
         low, high = self._bounds()
         value = low + min(max(unit, 0.0), 1.0) * (high - low)
         value = math.exp(value) if self.log else value
@@ -78,12 +78,12 @@ class Range:
         return float(min(max(value, self.low), self.high))
 
     def draw(self, rng: np.random.Generator) -> Value:
-        """Return one value, uniform (log-uniform where `log`)."""
+        """Return one value, uniform (log-uniform with `log`)."""
         return self.from_unit(float(rng.random()))
 
     @property
     def values(self) -> Sequence[Value]:
-        """Return the integers of the range; empty where it holds more numbers than can be counted."""
+        """The integers of the range; empty for a range of fractions."""
         return range(int(self.low), int(self.high) + 1) if self.integer else ()
 
 
@@ -100,10 +100,7 @@ def allows(dimension: Dimension, value: Value) -> bool:
 
 
 def canonical(dimension: Dimension, value: Any) -> Value:
-    """Return an allowed value as the dimension itself would draw it: 1 as 1.0 where it holds fractions.
-
-    A point's identity is its text, in which 1 and 1.0 differ.
-    """
+    """Return an allowed value in the dimension's own type: 1 as 1.0 for fractions, since a point's key is its text."""
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)
     return next(v for v in dimension.values if v == value and isinstance(v, bool) == isinstance(value, bool))

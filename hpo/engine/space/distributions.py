@@ -1,4 +1,4 @@
-"""Dimensions as Optuna knows them: its distributions."""
+"""Dimensions as Optuna's distributions."""
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -6,7 +6,7 @@ from hpo.engine.space.dimensions import Dimension, Range
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return a dimension as Optuna stores it: finite ones categorical, so that their values read as they are."""
+    """Return Optuna's distribution of a dimension: categorical for finite ones, so that it stores the values."""
     if not isinstance(dimension, Range):
         return CategoricalDistribution(dimension.values)
     if dimension.integer:

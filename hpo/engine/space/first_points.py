@@ -1,4 +1,4 @@
-"""The points that a search tries before the strategy's own, as `space.first` names them."""
+"""The points of `space.first`, which a search tries before the strategy's own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,16 +12,16 @@ _SHOWN = 200
 
 
 def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
-    """Return the points that a list of mappings, or the word `default`, stands for.
+    """Return the points given by a list of mappings, or by the word `default`.
 
     Args:
-        given: `default` for the default configuration, which is left out where it lies outside of the space, a mapping
-            of keys (nested or dotted) to values, or a list of these.
-        space: where the points must lie.
-        fixed: the configuration's own values by dotted key: what a mapping leaves out and has no default.
+        given: a mapping of keys (nested or dotted) to values, `default` for the default configuration (ignored where
+            it is not in the space), or a list of these.
+        space: must contain the points.
+        fixed: the configuration's own values by dotted key, for what a mapping leaves out and has no default.
 
     Raises:
-        SpaceError: for an unknown key, a value outside of its range, a rule that is broken, a point given twice.
+        SpaceError: for an unknown key, a value outside of its range, a broken rule, or a repeated point.
     """
     entries = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(entries, Sequence):
@@ -37,17 +37,13 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
         else:
             point = _point(where, entry, space, fixed)
         if point_key(point) in points:
-            raise SpaceError(f"{where}: the point stands there twice; give every point once")
+            raise SpaceError(f"{where}: the point is listed twice; give every point once")
         points[point_key(point)] = point
     return tuple(points.values())
 
 
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return the default configuration as a point: each dimension's default, or else the configuration's own value.
-
-    Raises:
-        SpaceError: it lies outside of the space.
-    """
+    """Return each dimension's default, or else the configuration's value; SpaceError where that is not in the space."""
     return _point("the default configuration", {}, space, fixed)
 
 
@@ -73,7 +69,7 @@ def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> 
         point[dimension.key] = canonical(dimension, value)
     inactive = [key for key in values if key not in point]
     if inactive:
-        raise SpaceError(f"{where}: '{inactive[0]}' does not exist beside these values (its 'when'); take it out")
+        raise SpaceError(f"{where}: '{inactive[0]}' does not exist with these values (its 'when'); remove it")
     if not space.keeps_rules(point):
         raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
     return point

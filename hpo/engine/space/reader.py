@@ -1,4 +1,4 @@
-"""Reads a space from the configuration and says exactly what is wrong with it."""
+"""Reads a space from the configuration, with errors that name the faulty key."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from hpo.engine.space.first_points import first_points
 from hpo.engine.space.space import Point, Space
 from hpo.errors import SpaceError, nearest
 
-# Names at the top of a space that are no dimensions.
+# Names at the top of a space that are not dimensions.
 _RESERVED = ("require", "first")
 _MOST_POINTS = 100_000
 _LARGEST_WHOLE = 2**63 - 1
@@ -28,14 +28,13 @@ def space_from_dict(
     """Read a space that mirrors the trial's config tree.
 
     A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`), and
-    perhaps `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
-    dimensions (see `constraints.py`), and `first` the points to try before the strategy's own: mappings, or the word
-    `default`. What a point of `first` leaves out is the dimension's default, or else the configuration's own value.
+    optionally `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
+    dimensions (see `constraints.py`), and `first` the points to try first (see `first_points.py`).
 
     Args:
         tree: the space as the configuration holds it.
         fixed: the configuration's own values by dotted key.
-        members: all the points there are, where only some combinations exist; None = all.
+        members: all existing points, where only some combinations exist; None = all combinations.
 
     Raises:
         SpaceError: naming the dimension, what was given, and what is allowed.
@@ -58,14 +57,14 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a member with the space's own values; None where it lies outside of the space."""
+    """Return a member with the space's own values; None where it is outside of the space."""
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
 
 
 def _refuse_unsatisfiable(space: Space) -> None:
-    """Refuse rules that no point keeps: all are tried where they can be counted, else a thousand at random."""
+    """Refuse rules that no point fulfils: all points are tested where countable, else a thousand at random."""
     if not space.constraints and space.members is None:
         return
     rng = np.random.default_rng(0)
@@ -76,7 +75,7 @@ def _refuse_unsatisfiable(space: Space) -> None:
 
 
 def overridden(described: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space that an objective describes, with the dimensions that the configuration gives in their place."""
+    """Return the space that an objective describes, with dimensions replaced by those of the configuration."""
     merged = dict(described)
     for name, branch in given.items():
         before = merged.get(name)
@@ -130,7 +129,7 @@ def _without_default(key: str, kind: str, fields: Mapping[str, Any]) -> Dimensio
         return _range(key, fields, when)
     for name in ("high", "log", "integer", "points"):
         if fields.get(name):
-            raise SpaceError(f"{where}: '{name}' has no effect beside '{kind}'; take it out")
+            raise SpaceError(f"{where}: '{name}' has no effect with '{kind}'; remove it")
     values = _finite(where, kind, fields[kind])
     return Values(key, values, when) if kind == "values" else Choices(key, values, when)
 
@@ -154,10 +153,10 @@ def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         identity = json.dumps(float(value) if is_number else value)
         if identity in seen:
-            raise SpaceError(f"{where}.{kind}: {value!r} stands there twice; give every value once")
+            raise SpaceError(f"{where}.{kind}: {value!r} is listed twice; give every value once")
         seen.add(identity)
     if kind == "values" and not _is_monotonic(given):
-        raise SpaceError(f"{where}.values: are in no order, given {list(given)}; sort them, or use 'choices'")
+        raise SpaceError(f"{where}.values: are not in order, given {list(given)}; sort them, or use 'choices'")
     return tuple(given)
 
 
@@ -174,7 +173,7 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
         if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
             raise SpaceError(f"{where}.{name}: must be a finite number, given {bound!r}")
         if integer and bound != int(bound):
-            raise SpaceError(f"{where}.{name}: must be a whole number beside integer: true, given {bound!r}")
+            raise SpaceError(f"{where}.{name}: must be a whole number with integer: true, given {bound!r}")
     for name, flag in (("log", log), ("integer", integer)):
         if flag is not None and not isinstance(flag, bool):
             raise SpaceError(f"{where}.{name}: must be true or false, given {flag!r}")
@@ -184,7 +183,7 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
         raise SpaceError(f"{where}: low must be below high, given low {low!r} and high {high!r}")
     _refuse_vast(where, low, high, bool(integer))
     if log and low <= 0:
-        raise SpaceError(f"{where}: low must be above 0 beside log: true, given {low!r}")
+        raise SpaceError(f"{where}: low must be above 0 with log: true, given {low!r}")
     points = fields.get("points")
     if points is None:
         return Range(key, low, high, bool(log), bool(integer), when)
@@ -198,17 +197,17 @@ def _refuse_vast(where: str, low: float, high: float, integer: bool) -> None:
             f"{where}: must span less than 2^63 whole numbers of 64 bits, given low {low!r}, high {high!r}"
         )
     if not math.isfinite(float(high) - float(low)):
-        raise SpaceError(f"{where}: high less low must be below 1.8e308, given low {low!r} and high {high!r}")
+        raise SpaceError(f"{where}: high minus low must be below 1.8e308, given low {low!r} and high {high!r}")
 
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
-    """Return `points` values evenly (or log-) spaced over the range, its two ends included."""
+    """Return `points` values evenly (or log-) spaced over the range, both ends included."""
     if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= _MOST_POINTS:
         raise SpaceError(
             f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"
         )
     spaced = np.geomspace(low, high, points) if log else np.linspace(low, high, points)
-    # Ten significant digits: the tail of a float's error would make points unreadable and fragile as keys.
+    # Ten significant digits: the error in a float's last digits would make points unreadable and unstable as keys.
     values: list[Value] = [round(v) if integer else float(f"{v:.10g}") for v in spaced.tolist()]
     if len(set(values)) < points:
         raise SpaceError(
@@ -252,12 +251,12 @@ def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: t
 
 
 def _refuse_later_parents(dimensions: Sequence[Dimension]) -> None:
-    """A point is built in the order of the dimensions, so whoever reads it reads a parent before its children."""
+    """Refuse a parent after its child: a point is built in the order of the dimensions."""
     keys = [d.key for d in dimensions]
     for place, dimension in enumerate(dimensions):
         for parent in dimension.when:
             if keys.index(parent) > place:
                 raise SpaceError(
-                    f"space.{dimension.key}.when: '{parent}' stands after it; write the parent first (in a space file "
-                    f"of your own, where it is the order of groups)"
+                    f"space.{dimension.key}.when: '{parent}' comes after it; write the parent first (in a space file "
+                    f"of your own, which sets the order of groups)"
                 )

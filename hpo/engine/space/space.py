@@ -15,7 +15,7 @@ from hpo.engine.space.dimensions import Dimension, Value, allows, describe
 
 Point = Mapping[str, Value]
 
-# Made once: `json.dumps` would make an encoder for every point.
+# Created once: `json.dumps` would create an encoder for every point.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -25,14 +25,14 @@ def point_key(point: Point) -> str:
 
 
 def short_text(point: Point) -> str:
-    """Return a point for people, in short: `lr=3e-4 num_layers=2`; whole keys where their last parts are the same."""
+    """Return a short text of a point: `lr=3e-4 num_layers=2`, with whole keys where their last parts are the same."""
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
     return " ".join(f"{name}={short_value(value)}" for name, value in zip(names, point.values(), strict=True))
 
 
 def short_value(value: Value) -> str:
-    """Return a value in short, numbers with three digits and in the shorter of both notations: 0.01, 3e-4, 5.57e-5."""
+    """Return a short text of a value, numbers with three digits in the shorter notation: 0.01, 3e-4, 5.57e-5."""
     if not isinstance(value, float):
         return str(value)
     plain = f"{value:.3g}"
@@ -41,11 +41,10 @@ def short_value(value: Value) -> str:
     return min(plain, scientific, key=len)
 
 
-# Draws in a row that may break the rules before the points that keep them are listed. Where a share f of all points
-# keeps them, all draws miss with probability (1 - f)**100: 0.6 % at f = 0.05.
+# After so many draws in a row that break the rules, the valid points are listed. Where a share f of all points is
+# valid, all draws miss with probability (1 - f)**100: 0.6 % at f = 0.05.
 _PATIENCE = 100
-# Points are listed to be counted up to this many; listing a million takes some seconds.
-_COUNTABLE = 1_000_000
+_COUNTABLE = 1_000_000  # points that are listed at most to be counted; a million takes some seconds
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,10 @@ class Space:
     """The hyperparameters searched.
 
     Attributes:
-        dimensions: in the order in which they were written; parents of conditions stand before their children.
-        constraints: rules that every point keeps.
+        dimensions: in the order in which they were written, parents of conditions before their children.
+        constraints: rules that every point must fulfil.
         first: points to try before the strategy's own.
-        members: all the points there are, where only some combinations exist (the rows of a table); None = all.
+        members: all existing points, where only some combinations exist (the rows of a table); None = all combinations.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -74,7 +73,7 @@ class Space:
 
     @cached_property
     def size(self) -> int | None:
-        """How many different points there are; None where a range, or a rule on a vast space, makes them countless."""
+        """The number of points; None where it is infinite or too large to count under the rules."""
         if self.members is not None:
             return len(self._listed)
         if any(not d.values for d in self.dimensions):
@@ -88,27 +87,26 @@ class Space:
         return len(self._listed) if combinations <= _COUNTABLE else None
 
     def points(self) -> Iterator[Point]:
-        """Yield every point of a finite space once, the last dimension running fastest."""
+        """Yield every point of a finite space once; the last dimension changes fastest."""
         if self.members is not None:
             return (point for point in self.members if self.contains(point))
         return (point for point in _combinations(self.dimensions) if self.keeps_rules(point))
 
     def active(self, dimension: Dimension, values: Point) -> bool:
-        """Return whether the dimension exists beside these values of the others."""
+        """Return whether the dimension is active with these values of the others."""
         return all(key in values and values[key] in allowed for key, allowed in dimension.when.items())
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a point drawn at random: each active dimension by itself, parents before children.
+        """Return a random point: each active dimension is drawn independently, parents before children.
 
-        Where there are rules, each point that keeps them is as likely as it would be without them, relative to
-        the others that do.
+        Rules do not change the relative probabilities of the points that fulfil them.
         """
         return self.complete({}, rng)
 
     def complete(self, values: Point, rng: np.random.Generator) -> Point:
-        """Return a whole point: keep the given values that are active, draw the active ones that are missing.
+        """Return a whole point: keep the given active values, draw the missing active ones.
 
-        Where the given values leave no way to keep the rules, the point breaks them: ask `contains`.
+        Where the given values cannot fulfil the rules, the point breaks them: check with `contains`.
         """
         for _ in range(1 if self._is_sparse else _PATIENCE):
             point = self._combined(values, rng)
@@ -125,14 +123,14 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return one of the points that keep the rules and have these values, where they can be counted."""
+        """Return a random valid point with these values; None where there is none, or they cannot be counted."""
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
         return fitting[int(rng.integers(len(fitting)))] if fitting else None
 
     def keeps_rules(self, point: Point) -> bool:
-        """Return whether the point keeps the constraints and is one of the members, whatever its values."""
+        """Return whether the point fulfils the constraints and is one of the members; ranges are not checked."""
         if self.members is not None and point_key(point) not in self._member_keys:
             return False
         return all(constraint.holds(point) for constraint in self.constraints)
@@ -143,7 +141,7 @@ class Space:
 
     @cached_property
     def _is_sparse(self) -> bool:
-        """Whether so few of the combinations exist that drawing until one does would take long."""
+        """Whether so few of the combinations exist that rejection sampling would take long."""
         combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
         return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
 
@@ -152,18 +150,18 @@ class Space:
         return frozenset(point_key(point) for point in self.members or ())
 
     def contains(self, point: Point) -> bool:
-        """Return whether the point has exactly the active dimensions, allowed values, and keeps the rules."""
+        """Return whether the point has exactly the active dimensions, allowed values, and fulfils the rules."""
         expected = [d for d in self.dimensions if self.active(d, point)]
         in_range = {d.key for d in expected} == set(point) and all(allows(d, point[d.key]) for d in expected)
         return in_range and self.keeps_rules(point)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return a JSON-able description, one dict a dimension, as reports show it."""
+        """Return a JSON-able description, one dict per dimension, for reports."""
         return [describe(d) for d in self.dimensions]
 
 
 def _combinations(dimensions: Sequence[Dimension]) -> Iterator[Point]:
-    """Yield every combination of the active values, the last dimension running fastest."""
+    """Yield every combination of the active values; the last dimension changes fastest."""
     if not any(d.when for d in dimensions):
         keys = [d.key for d in dimensions]
         for combination in itertools.product(*(d.values for d in dimensions)):

@@ -1,4 +1,4 @@
-"""The strategies by name, and how one is made from a configuration."""
+"""The strategies by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
     "qmc": (QmcSettings, QuasiRandom),
 }
 
-# Those that train a point by amounts, and so need an objective whose trainings can be continued.
+# Strategies that train by amounts; they need an objective whose trainings can be continued.
 BY_AMOUNT = ("successive_halving", "hyperband")
 
 __all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "make_strategy"]
@@ -39,8 +39,8 @@ def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
     """Return the strategy that `settings["name"]` names, with the other settings checked.
 
     Raises:
-        ConfigError: when there is no strategy of that name or it does not fit the space.
-        pydantic.ValidationError: when a setting is unknown, of the wrong type or out of bounds.
+        ConfigError: there is no strategy of that name, or it does not fit the space.
+        pydantic.ValidationError: a setting is unknown, of the wrong type or out of bounds.
     """
     name = settings.get("name", "")
     if not isinstance(name, str) or name not in STRATEGIES:

@@ -1,4 +1,4 @@
-"""Drawing points that have not been tried."""
+"""Draws points that have not been tried."""
 
 from collections.abc import Callable, Collection
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from hpo.engine.space.space import Point, Space, point_key
 
-# Draws in a row that may hit tried points before a finite space is listed instead. With a share f of the
-# space tried, 100 misses in a row have probability f**100: listing happens when the space is nearly spent.
+# After so many draws in a row that hit tried points, a finite space is listed instead. With a share f of the space
+# tried, 100 misses in a row have probability f**100: the space is nearly exhausted then.
 _PATIENCE = 100
 
 
@@ -18,26 +18,21 @@ def draw_untried(
     count: int,
     propose: Callable[[], Point] | None = None,
 ) -> list[Point]:
-    """Return up to `count` different points outside `tried`; fewer only where the space holds no more.
+    """Return up to `count` different points outside `tried`; fewer only where the space has no more.
 
-    Args:
-        space: where the points lie.
-        rng: the source of randomness.
-        tried: keys of the points that must not come again.
-        count: how many to draw.
-        propose: draws one candidate; by default uniformly from the space. Once it has found nothing new, the
-            remaining points are drawn uniformly from what is untried.
+    `tried` holds the keys of points. `propose` draws one candidate, by default uniformly from the space; after it
+    proposed only tried points, the rest is drawn uniformly from the untried ones.
     """
     drawn: dict[str, Point] = {}
     while len(drawn) < count:
-        found = _by_rejection(tried, drawn, propose, space) if propose else None
-        if found is None:
-            # Not asked again: where a long study has converged, each further point would cost as many vain draws.
+        new = _by_rejection(tried, drawn, propose, space) if propose else None
+        if new is None:
+            # Not called again: once a long study has converged, each further point would cost as many failed draws.
             propose = None
-        found = found or _by_rejection(tried, drawn, lambda: space.draw(rng), space)
-        if found is None:
+        new = new or _by_rejection(tried, drawn, lambda: space.draw(rng), space)
+        if new is None:
             return [*drawn.values(), *_from_list(space, rng, tried, drawn, count - len(drawn))]
-        key, point = found
+        key, point = new
         drawn[key] = point
     return list(drawn.values())
 
@@ -56,7 +51,7 @@ def _by_rejection(
 def _from_list(
     space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
 ) -> list[Point]:
-    """Return `count` of the untried points of a finite space, each set of them as likely as any other."""
+    """Return `count` untried points of a finite space, every set equally likely."""
     if space.size is None:
         return []
     keyed = ((point_key(point), point) for point in space.points())

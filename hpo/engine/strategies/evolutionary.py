@@ -21,19 +21,19 @@ class EvolutionarySettings(Settings):
     """Settings of evolutionary search.
 
     Attributes:
-        population: points of the first generation.
+        population: number of points in the first generation.
         opening: how they are drawn: `stratified` over every dimension, or at `random`.
-        generations: how many there are, the first population among them; None lets the budget end the search.
-        surviving: share of the population that lives on (rounded, at least 1) and has children.
+        generations: number of generations, including the first population; None = until the budget ends.
+        surviving: share of the population that survives (rounded, at least 1) and has children.
         children: points of a later generation; None = as many as do not survive.
         growth: a generation has at least this share of the trials so far, so that a long study keeps more
             workers busy.
-        candidates: children made for each one that is trained; those that the trials near them speak for
-            are. 1 = every child is trained.
-        crossover: probability that a hyperparameter comes from the second parent and not from the first.
-        mutation: probability that a hyperparameter of a child is changed; None is 1 / number of its dimensions.
-        mutation_steps: how far a mutation moves along ordered values, at most, in neighbouring values, all
-            distances alike; None = one value with probability 1/2, two with 1/4, and so on.
+        candidates: children made per place in a generation; `most_promising` selects those that are trained.
+            1 = every child is trained.
+        crossover: probability that a hyperparameter comes from the second parent instead of the first.
+        mutation: probability that a hyperparameter of a child is changed; None = 1 / number of its dimensions.
+        mutation_steps: maximum distance of a mutation along ordered values, in neighbouring values, all
+            distances equally likely; None = distance 1 with probability 1/2, 2 with 1/4, and so on.
         mutation_scale: standard deviation of the Gaussian step on a range, as a share of its (log) length.
     """
 
@@ -51,11 +51,11 @@ class EvolutionarySettings(Settings):
 
     @property
     def survivors(self) -> int:
-        """How many points live on."""
+        """The number of points that survive."""
         return max(1, round(self.surviving * self.population))
 
     def generation(self, trials: int) -> int:
-        """Return how many children the next generation has, after so many trials."""
+        """Return the number of children in the next generation, after so many trials."""
         children = self.children or self.population - self.survivors
         return max(children, int(self.growth * trials))
 
@@ -82,14 +82,13 @@ class Evolutionary:
     best complete points of the whole history (`surviving` of the population) have children: two different
     survivors are paired at random, each hyperparameter is taken from one or the other, and is changed with a
     probability: to another value near it where values have an order, to any other where not, by a Gaussian
-    step, reflected at the ends, on the (log) scale of a range. Of `candidates` children for each place in the
-    generation those are trained that the trials near them speak for; see `most_promising`. A child that has been tried
-    already is made again; where no new one is found, a random point takes its place. Failures have no
-    children, ties go to the earlier trial; while no trial is complete, points are drawn at random. Ends after its
-    generations, or when a finite space is exhausted.
+    step, reflected at the ends, on the (log) scale of a range. `most_promising` selects the children that are trained
+    from `candidates` per place in the generation. A child that was tried before is made again; where no new one is
+    possible, a random point replaces it. Failures have no children, ties go to the earlier trial; while no trial is
+    complete, points are drawn at random. Ends after its generations, or when a finite space is exhausted.
 
-    Because the worst are always the ones deleted, the survivors of a generation are the best of the whole
-    history, and nothing has to be remembered between rounds.
+    Because the worst are always deleted, the survivors of a generation are the best of the whole history, and
+    no state is kept between rounds.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies
     (Beyer & Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. The
@@ -120,7 +119,7 @@ class Evolutionary:
         if settings.generations and history and history[-1].round + 1 >= settings.generations:
             return []
         rng = np.random.default_rng((self.seed, len(history)))
-        # Trials of other studies count as members of the first population; given points come on top.
+        # Trials of other studies count as members of the first population; points of space.first are additional.
         missing = settings.population - len(history)
         if missing > 0:
             draw_first = draw_stratified if settings.opening == "stratified" else draw_untried
@@ -135,7 +134,7 @@ class Evolutionary:
         return made if len(made) <= count else most_promising(self.space, history, made, count)
 
     def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
-        """Return a child of two different parents (of the only one, where there is one), mutated."""
+        """Return a mutated child of two different parents (or of a single one)."""
         pair = [parents[int(i)] for i in rng.permutation(len(parents))[:2]]
         first, second = pair[0], pair[-1]
         probability = self.settings.mutation
@@ -143,7 +142,7 @@ class Evolutionary:
             probability = 1 / max(len(first), 1)
         values: dict[str, Value] = {}
         for dimension in self.space.dimensions:
-            # A dimension that only one parent has comes from that parent; `complete` drops it if inactive.
+            # A dimension of only one parent comes from that parent; `complete` drops it if inactive.
             sources = [p for p in (first, second) if dimension.key in p]
             if sources:
                 chosen = sources[-1] if rng.random() < self.settings.crossover else sources[0]
@@ -153,11 +152,11 @@ class Evolutionary:
         return self.space.complete(values, rng)
 
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
-        """Return another value of the dimension near this one (the same where there is no other)."""
+        """Return another value of the dimension near this one (the same where it is the only one)."""
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             unit = dimension.to_unit(value) + float(rng.normal(0.0, self.settings.mutation_scale))
-            # Reflected, not clipped: a search near the end of a range would propose the end itself again and again.
+            # Reflected, not clipped: near the end of a range, clipping would propose the end repeatedly.
             return dimension.from_unit(1 - abs(1 - abs(unit) % 2))
         last = len(dimension.values) - 1
         if last == 0:

@@ -1,4 +1,4 @@
-"""Any strategy, with points to try before its own."""
+"""Adds first points to any strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from hpo.engine.trials.trial import Proposal
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Puts the space's first points at the head of the first round; after that the strategy is alone.
+    """Puts the space's first points at the start of the first round; later rounds are the strategy's own.
 
-    Points of other studies' trials, which the history may begin with, are not tried again.
+    Points of imported trials are not tried again.
     """
 
     strategy: Strategy
@@ -29,13 +29,13 @@ class FirstPoints:
         return f"{self.strategy.announcement}; before them {len(self.space.first)} given"
 
     def next_round(self, history: History) -> Sequence[Point | Proposal]:
-        """Return the strategy's next round, the first points before it where it is the first."""
+        """Return the strategy's next round; the first one starts with the first points."""
         proposed = self.strategy.next_round(history)
         if any(trial.round >= 0 for trial in history[-1:]):
             return proposed
         first = {point_key(point): point for point in self.space.first if point_key(point) not in history.keys}
         others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
-        # A strategy that trains points by amounts begins with these too on its first rung.
+        # A strategy that trains by amounts starts these on its first rung too.
         amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
         given = [Proposal(point, amounts[0]) if amounts else point for point in first.values()]
         return [*given, *others]

@@ -19,10 +19,9 @@ class GridSettings(Settings):
     """Settings of grid search.
 
     Attributes:
-        order: `lexicographic` runs through the space as it is written, the last dimension fastest;
-            `shuffled` takes the same points in a random order, so that a budget below the grid's size
-            does not leave whole values out.
-        max_points: a grid of more points is refused.
+        order: `lexicographic` runs through the space as written, the last dimension fastest; `shuffled` takes
+            the same points in a random order, so that a budget below the grid's size covers all values.
+        max_points: a larger grid is refused.
         round_size: points proposed together.
     """
 
@@ -35,14 +34,14 @@ class GridSettings(Settings):
 class GridSearch:
     """Try every point of a finite space once.
 
-    First points: the first of the order. Failures and ties: of no influence. Ends when every combination
+    First points: the first of the order. Failures and ties have no influence. Ends when every combination
     has been tried.
 
     Example: `num_layers` in 1, 2 and `lr` in 0.1, 0.01 gives, in lexicographic order,
     (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).
 
     Raises:
-        SpaceError: when a range has no `points`, or the grid is larger than `max_points`.
+        SpaceError: a range has no `points`, or the grid is larger than `max_points`.
     """
 
     settings: GridSettings
@@ -72,7 +71,7 @@ class GridSearch:
         """Return the next `round_size` points of the order that have not been tried."""
         points: Sequence[Point] = list(self.space.points())
         if self.settings.order == "shuffled":
-            # The seed alone, not the length of the history: one order for the whole search.
+            # Seeded without the length of the history: one order for the whole search.
             points = [points[int(i)] for i in np.random.default_rng(self.seed).permutation(len(points))]
         untried = (point for point in points if point_key(point) not in history.keys)
         return list(itertools.islice(untried, self.settings.round_size))

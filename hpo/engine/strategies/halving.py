@@ -1,4 +1,4 @@
-"""Successive halving and Hyperband: train many points a little, and the best of them on."""
+"""Successive halving and Hyperband: train many points a little, and continue only the best."""
 
 import math
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class HalvingSettings(Settings):
     """Settings of successive halving and of Hyperband.
 
     Attributes:
-        min_amount: r, what every point is trained for at first (epochs; for a table, places on its curves).
-        max_amount: R, what the last survivors are trained for altogether.
+        min_amount: r, the amount that every point is trained for first (epochs; for a table, places on its curves).
+        max_amount: R, the total amount for the last survivors.
         eta: one in `eta` points survives a rung, and is trained `eta` times as far.
     """
 
@@ -32,7 +32,7 @@ class HalvingSettings(Settings):
     @field_validator("max_amount", mode="before")
     @classmethod
     def _is_given(cls, value: Any) -> Any:
-        # What conf/ leaves where there are no epochs to take it from.
+        # conf/ leaves None where there are no epochs to take it from.
         if value is None:
             raise PydanticCustomError("missing", "is missing")
         return value
@@ -53,9 +53,9 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """How often points are trained `eta` times as far until they reach `max_amount`.
+        """The number of rungs after the first, each trained `eta` times as far, up to `max_amount`.
 
-        The paper's s_max rounded up, not down: where `max_amount` is no power of `eta`, the first rung is rounded.
+        The paper's s_max rounded up, not down: where `max_amount` is not a power of `eta`, the first rung is rounded.
         """
         halvings, amount = 0, self.min_amount
         while amount < self.max_amount:
@@ -63,20 +63,20 @@ class HalvingSettings(Settings):
         return halvings
 
     def amounts(self, num_halvings: int) -> list[int]:
-        """Return the amounts of a bracket's rungs: rising by `eta`, the last one `max_amount`."""
+        """Return the amounts of a bracket's rungs: rising by `eta`, the last is `max_amount`."""
         amounts = [max(self.min_amount, self.max_amount // self.eta**k) for k in range(num_halvings, -1, -1)]
         return sorted(set(amounts))
 
     @property
     def brackets(self) -> list[int]:
-        """Return how often each kind of bracket halves, from the most to none; all begin with other amounts."""
+        """The number of halvings of each kind of bracket, from the most to none; all start with different amounts."""
         kinds: dict[int, int] = {}
         for num_halvings in range(self.num_halvings, -1, -1):
             kinds.setdefault(self.amounts(num_halvings)[0], num_halvings)
         return list(kinds.values())
 
     def first_points(self, num_halvings: int) -> int:
-        """Return how many points a bracket begins with: n of algorithm 1, so that every bracket costs much the same."""
+        """Return a bracket's number of first points: n of algorithm 1, so that brackets have similar costs."""
         longest = self.num_halvings + 1
         points: int = self.eta**num_halvings
         return math.ceil(longest * points / (num_halvings + 1))
@@ -84,17 +84,17 @@ class HalvingSettings(Settings):
 
 @dataclass(frozen=True)
 class SuccessiveHalving:
-    """One bracket after the other: random points on the first rung, the best 1 / eta of each rung on the next.
+    """Consecutive brackets: random points on the first rung, the best 1 / eta of each rung on the next.
 
-    Synchronous, and so deterministic: a round is a rung, and all of a rung are finished before the next is proposed.
-    A survivor goes on from its own checkpoint, never from scratch, so a rung costs only what it adds. First points:
-    eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung of which too
-    few succeeded passes on fewer. The budget counts trials, one a point and rung. Ends when a finite space is
+    Synchronous, and so deterministic: a round is a rung, and a rung is finished before the next is proposed.
+    A survivor continues from its own checkpoint, so a rung costs only what it adds. First points:
+    eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung with too
+    few successes passes on fewer. The budget counts trials, one per point and rung. Ends when a finite space is
     exhausted.
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. Where we differ: brackets
-    follow upon each other with new points until the budget ends.
+    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: brackets
+    with new points follow each other until the budget ends.
 
     Example: min_amount 1, max_amount 9, eta 3: 9 points for 1 epoch, the best 3 for 2 more, the best one for 6 more.
     """
@@ -104,7 +104,7 @@ class SuccessiveHalving:
     seed: int
 
     def next_halvings(self, last: int | None) -> int:  # noqa: ARG002 -- the same call as its siblings
-        """Return how often the next bracket halves, given how often the last one did (None before the first)."""
+        """Return the number of halvings of the next bracket, given that of the last one (None before the first)."""
         return self.settings.num_halvings
 
     @property
@@ -113,7 +113,7 @@ class SuccessiveHalving:
         halvings = self.next_halvings(None)
         amounts = ", ".join(map(str, self.settings.amounts(halvings)))
         first = self.settings.first_points(halvings)
-        return f"successive halving: {first} points, the best 1 in {self.settings.eta} of them on, by {amounts}"
+        return f"successive halving: {first} points, the best 1 in {self.settings.eta} continue, by {amounts}"
 
     def next_round(self, history: History) -> Sequence[Proposal]:
         """Return the next rung of the bracket, or the first of a new one."""
@@ -129,9 +129,9 @@ class SuccessiveHalving:
         return [Proposal(point, self.settings.amounts(halvings)[0]) for point in points]
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return how often the last bracket halves (None where there is none), and which rung is next, from 0.
+        """Return the number of halvings of the last bracket (None before the first), and the next rung, from 0.
 
-        Read from the end of the history back to the rung that began from nothing.
+        Reads the history from its end back to the rung that started from scratch.
         """
         rung = 0
         last_round = None
@@ -146,24 +146,24 @@ class SuccessiveHalving:
         return None, 0
 
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
-        """Return the trials of the last round that are trained further, the best first."""
+        """Return the trials of the last round that are continued, the best first."""
         count = max(1, self.settings.first_points(halvings) // self.settings.eta**rung)
         last: list[Trial] = []
         for place in range(len(history) - 1, -1, -1):
             if history[place].round != history[-1].round:
                 break
             last.append(history[place])
-        # One that a race stopped has no state on all folds, and was behind anyway.
+        # A trial that a race stopped lacks the state of some folds, and was behind anyway.
         alive = [trial for trial in last if trial.state == "complete"]
         return sorted(alive, key=lambda trial: (trial.loss, trial.number))[:count]
 
 
 @dataclass(frozen=True)
 class Hyperband(SuccessiveHalving):
-    """Brackets of successive halving that begin with fewer and fewer points, each trained longer at first.
+    """Brackets of successive halving, each with fewer points that are trained longer at first.
 
-    Which amount is enough to tell good from bad is not known; so brackets of all kinds take turns: from the one that
-    halves most to the one that trains all its points to the end, and again. All else as in successive halving.
+    The amount that separates good points from bad ones is not known, so brackets of all kinds take turns: from the
+    one that halves most to the one that trains all its points to the end, and again. Otherwise as successive halving.
 
     Source: Li, Jamieson, DeSalvo, Rostamizadeh & Talwalkar 2018, "Hyperband", JMLR 18, algorithm 1.
 
@@ -172,7 +172,7 @@ class Hyperband(SuccessiveHalving):
     """
 
     def next_halvings(self, last: int | None) -> int:
-        """Return how often the next bracket halves (s of algorithm 1): from the most down to never, and again."""
+        """Return the number of halvings of the next bracket (s of algorithm 1): from most to none, and again."""
         kinds = self.settings.brackets
         return kinds[(kinds.index(last) + 1) % len(kinds)] if last in kinds else kinds[0]
 

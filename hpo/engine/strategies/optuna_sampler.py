@@ -18,30 +18,30 @@ from hpo.errors import SpaceError
 if TYPE_CHECKING:
     from hpo.engine.strategies.optuna_study import Proposals
 
-# Whole numbers of a range that Optuna's Gaussian process may hold as a list: 80 MB.
+# Whole numbers of a range that Optuna's Gaussian process lists: 80 MB.
 _MOST_LISTED = 10_000_000
 
 
 @dataclass(frozen=True)
 class OptunaModel:
-    """Rounds asked of Optuna's TPE, Gaussian process or CMA-ES, each of which sees the history as an Optuna study.
+    """Rounds from Optuna's TPE, Gaussian process or CMA-ES, each of which sees the history as an Optuna study.
 
     First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal
-    distribution in the middle of the space, its standard deviation a sixth of every range. Ordered values go in as
+    distribution in the middle of the space, its standard deviation a sixth of every range. Ordered values are passed as
     whole numbers, their ranks, so that the sampler sees their order but not their spacing; choices as categories;
-    ranges as they are. A dimension with a condition is modelled apart (TPE) or drawn at random (the Gaussian
-    process, CMA-ES); CMA-ES draws choices at random too, since it knows numbers only.
+    ranges unchanged. A dimension with a condition is modelled separately (TPE) or drawn at random (the Gaussian
+    process, CMA-ES); CMA-ES also draws choices at random, since it models numbers only.
 
-    A failed trial is given to Optuna as complete with an infinite loss: TPE and CMA-ES look at ranks alone,
-    where it comes last, and the Gaussian process reads it as the worst loss that was seen. Optuna's own FAIL would hide
-    it, and the sampler would propose the same bad region again. Ties are Optuna's to break. A proposal that has been
-    tried, or that the space does not contain, is answered at once (with its known loss, where it has one) and
-    another is asked for; after `patience` such proposals in a row the rest of the round is drawn uniformly from
-    what is untried. Ends when a finite space is exhausted; never on an infinite one.
+    A failed trial is passed to Optuna as complete with an infinite loss: TPE and CMA-ES use ranks only,
+    where it comes last, and the Gaussian process reads it as the worst loss seen. Optuna's own FAIL would hide it, and
+    the sampler would propose the same bad region again. Optuna breaks ties. A proposal that was tried before, or that
+    the space does not contain, is answered at once (with its known loss, if any) and another is requested; after
+    `patience` such proposals in a row the rest of the round is drawn uniformly from the untried points. Ends when a
+    finite space is exhausted; never on an infinite one.
 
-    A round depends on nothing but settings, space, seed and history: the sampler is made anew for each round with a
+    A round depends only on settings, space, seed and history: the sampler is created for each round with a
     seed from (seed, number of trials), and CMA-ES, whose state is the sequence of its generations, is told the whole
-    history in order. What was told is remembered, so that it is told once only.
+    history in order. Converted trials are cached.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
@@ -65,7 +65,7 @@ class OptunaModel:
 
     @property
     def round_size(self) -> int:
-        """How many points are proposed together."""
+        """The number of points proposed together."""
         if not isinstance(self.settings, CmaEsSettings):
             return self.settings.round_size
         return self.settings.population or 4 + math.floor(3 * math.log(max(len(self.numeric), 1)))
@@ -95,7 +95,7 @@ class OptunaModel:
         remaining = None if self.space.size is None else self.space.size - len(history.keys)
         rng = np.random.default_rng((self.seed, len(history)))
         if remaining is not None and remaining <= self.round_size:
-            # Every point that is left comes: there is nothing to choose.
+            # Every remaining point is proposed.
             return draw_untried(self.space, rng, history.keys, self.round_size)
         sampler_seed = int(rng.integers(2**31))
         points = self._proposals.asked(history, self.round_size, sampler_seed, self.settings.patience)
@@ -104,7 +104,7 @@ class OptunaModel:
 
     @cached_property
     def _proposals(self) -> "Proposals":
-        """Optuna's side, which remembers what it was told; it is imported when a round is asked for."""
+        """The Optuna part, which caches the history; imported on the first round."""
         from hpo.engine.strategies.optuna_study import Proposals
 
         return Proposals(self.space, self.settings, self.round_size, [d.key for d in self.numeric])

@@ -9,12 +9,12 @@ class TpeSettings(Settings):
     """Settings of the tree-structured Parzen estimator.
 
     Attributes:
-        round_size: points proposed together. Within a round TPE knows of the others without their results
+        round_size: points proposed together. Within a round TPE knows the others without their results
             ("constant liar"), so a long round keeps workers busy and learns later.
-        startup: trials that are drawn at random before there is a model.
+        startup: trials drawn at random before there is a model.
         candidates: draws from the model of good points, of which the most promising is proposed.
-        patience: proposals in a row that may be unusable (tried before, or against the rules of the space)
-            before the rest of the round is drawn uniformly.
+        patience: unusable proposals in a row (tried before, or against the rules of the space) before the
+            rest of the round is drawn uniformly.
     """
 
     round_size: int = Field(ge=1, le=MOST)
@@ -24,7 +24,7 @@ class TpeSettings(Settings):
 
 
 class GpSettings(Settings):
-    """Settings of Bayesian optimisation with a Gaussian process; each means what it means for TPE."""
+    """Settings of Bayesian optimisation with a Gaussian process; as for TPE."""
 
     round_size: int = Field(ge=1, le=MOST)
     startup: int = Field(ge=1, le=MOST)

@@ -1,4 +1,4 @@
-"""Optuna's side of its samplers: the history as an Optuna study in memory, and points asked of a sampler."""
+"""The history as an Optuna study in memory, and proposals from Optuna's samplers."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,9 @@ from hpo.engine.trials.trial import Trial
 
 
 class Proposals:
-    """Asks a sampler for points, and remembers how the history reads as Optuna's trials.
+    """Requests points from a sampler, and caches the history as Optuna's trials.
 
-    Args:
-        space: where the points lie.
-        settings: which sampler, and how it is set.
-        population: points in a generation of CMA-ES.
-        numeric: keys of the dimensions that CMA-ES models.
+    `population` is the number of points in a generation of CMA-ES, `numeric` the keys of the dimensions it models.
     """
 
     def __init__(
@@ -43,10 +39,10 @@ class Proposals:
         self._frozen: list[FrozenTrial] = []
 
     def asked(self, history: History, count: int, seed: int, patience: int) -> list[Point]:
-        """Return up to `count` new points of the space; fewer when `patience` proposals in a row were not."""
+        """Return up to `count` new points of the space; fewer after `patience` unusable proposals in a row."""
         with _quiet(), _one_thread() if isinstance(self._settings, GpSettings) else nullcontext():
             study = self._study(history)
-            # A new one: telling it the history has used up random numbers, as many as were new in it.
+            # A new sampler: reading the history consumed random numbers, as many as it had new trials.
             study.sampler = self._sampler(seed)
             losses = {trial.key: trial.loss for trial in history}
             points: dict[str, Point] = {}
@@ -56,7 +52,7 @@ class Proposals:
                 point = _suggested(self._space, trial)
                 key = point_key(point)
                 if key not in losses and key not in points and self._space.contains(point):
-                    # It stays RUNNING in Optuna's eyes, so that the sampler keeps away from it.
+                    # It stays RUNNING in Optuna's study, so that the sampler avoids it.
                     points[key] = point
                     misses = 0
                     continue
@@ -68,7 +64,7 @@ class Proposals:
         return list(points.values())
 
     def _study(self, history: History) -> optuna.Study:
-        """Return a new study that holds the history, and nothing of what was asked after it."""
+        """Return a new study that holds the history only."""
         if self._told != [(trial.key, trial.loss) for trial in history[: len(self._told)]]:
             self._told, self._frozen = [], []
         study = optuna.create_study(sampler=self._sampler(0))
@@ -86,8 +82,8 @@ class Proposals:
         if isinstance(self._settings, CmaEsSettings):
             study.enqueue_trial(params)
             asked = study.ask(distributions)
-            # Its state lies in attributes that it gives a trial when it samples, which it does when first needed:
-            # with every value given, not at all.
+            # CMA-ES stores its state in attributes of a trial when it samples, which happens on first use: with every
+            # value given, never.
             _ = asked.relative_params
             study.tell(asked, trial.loss)
         else:
@@ -106,10 +102,10 @@ class Proposals:
 
 
 class _CmaEs(CmaEsSampler):
-    """CMA-ES that knows its dimensions from the start.
+    """CMA-ES with given dimensions.
 
-    Optuna's infers them from the first finished trials, and the whole first round would be drawn at random and
-    then be of no use to it.
+    Optuna's version infers them from the first finished trials, so it would draw the whole first round at random and
+    could not use it.
     """
 
     def __init__(self, numeric: dict[str, BaseDistribution], population: int, seed: int) -> None:
@@ -121,7 +117,7 @@ class _CmaEs(CmaEsSampler):
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
-    """Return how the samplers see the dimension: ordered values as their ranks, choices as the places of a list."""
+    """Return the dimension as the samplers see it: ordered values as ranks, choices as indices."""
     if isinstance(dimension, Range):
         if dimension.integer:
             return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
@@ -132,23 +128,23 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def encoded(dimension: Dimension, value: Value) -> Value:
-    """Return the parameter that stands for the value; the inverse of `decoded`."""
+    """Return the parameter for the value; the inverse of `decoded`."""
     if isinstance(dimension, Range):
         return value
-    # True equals 1 in Python, and both may be among the values.
+    # True equals 1 in Python, and both may be values.
     kinds = [(isinstance(v, bool), v) for v in dimension.values]
     return kinds.index((isinstance(value, bool), value))
 
 
 def decoded(dimension: Dimension, parameter: Any) -> Value:
-    """Return the value that a sampler's parameter stands for."""
+    """Return the value of a sampler's parameter."""
     if not isinstance(dimension, Range):
         return dimension.values[int(parameter)]
     return int(parameter) if dimension.integer else float(parameter)
 
 
 def _suggested(space: Space, trial: optuna.Trial) -> Point:
-    """Return the point that the trial is given: each active dimension, parents before children."""
+    """Return the trial's point: each active dimension, parents before children."""
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
@@ -168,7 +164,7 @@ def _suggest(trial: optuna.Trial, dimension: Dimension) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what is known here: experimental parts are used, dimensions are drawn apart, infinite losses come."""
+    """Silence expected warnings: experimental parts, independently drawn dimensions, infinite losses."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -185,9 +181,9 @@ def _one_thread() -> Iterator[None]:
     """Keep the linear algebra of the Gaussian process to one thread.
 
     Its matrices are small: with two threads on two busy cores a proposal took 30 times as long, since NumPy's,
-    SciPy's and torch's threads wait for each other. And sums do not depend on the number of cores then.
+    SciPy's and torch's threads wait for each other. Also, sums then do not depend on the number of cores.
     """
-    # A library that is loaded later would not be limited.
+    # A library loaded later would not be limited.
     import scipy.optimize  # noqa: F401
     import torch  # noqa: F401
     from threadpoolctl import threadpool_limits

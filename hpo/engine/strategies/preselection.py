@@ -1,4 +1,4 @@
-"""Choosing among candidates: which points the trials near them speak for."""
+"""Selects candidates by the results of nearby trials."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
 
-# How fast a trial's say falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
+# How fast a trial's weight falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
 # to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by less than its noise.
 _SHARPNESS = 10.0
-# The latest trials that have a say: it bounds the time of a round in a long study.
+# Only the latest trials are used: this bounds the time of a round in a long study.
 _MEMORY = 300
 
 
@@ -20,16 +20,16 @@ def most_promising(space: Space, history: History, candidates: Sequence[Point], 
     """Return the `count` candidates with the lowest expected rank, best first; ties to the earlier candidate.
 
     The expected rank of a candidate is the mean of the ranks of the trials so far (0 = best, failures last),
-    weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of how far apart the two
-    values are, as a share of the (log) range; 1 for different choices, and where only one of the two points has
-    the dimension. Ranks, not losses, so that neither failures nor a diverged trial drown the others.
+    weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of the difference of the two
+    values, as a share of the (log) range; 1 for different choices, and where only one of the two points has
+    the dimension. Ranks, not losses, so that failures and diverged trials do not dominate.
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin
     2011, "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
     """
     trials = history[-_MEMORY:]
     losses = np.array([trial.loss for trial in trials])
-    # How many trials were better: equal losses, and all failures, share a rank.
+    # The share of better trials: equal losses, and all failures, share a rank.
     ranks = np.searchsorted(np.sort(losses), losses) / len(losses)
     distances = np.zeros((len(candidates), len(trials)))
     for dimension in space.dimensions:
@@ -41,7 +41,7 @@ def most_promising(space: Space, history: History, candidates: Sequence[Point], 
 
 
 def _distances(dimension: Dimension, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
-    """Return how far apart the points are in one dimension, 0 to 1: shape (left, right)."""
+    """Return the distances of the points in one dimension, 0 to 1: shape (left, right)."""
     a, b = _places(dimension, left)[:, None], _places(dimension, right)[None, :]
     apart = np.abs(a - b) if dimension.ordered else (a != b).astype(float)
     absent_a, absent_b = np.isnan(a), np.isnan(b)
@@ -50,7 +50,7 @@ def _distances(dimension: Dimension, left: Sequence[Point], right: Sequence[Poin
 
 
 def _places(dimension: Dimension, points: Sequence[Point]) -> NDArray[np.float64]:
-    """Return where each point's value lies, 0 to 1 where there is an order; not a number where it has none."""
+    """Return the position of each point's value, 0 to 1 where ordered; NaN where it has none."""
     places: dict[Value, float] = {}
     if not isinstance(dimension, Range):
         places = {value: i / max(len(dimension.values) - 1, 1) for i, value in enumerate(dimension.values)}

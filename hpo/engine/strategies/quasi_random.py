@@ -15,9 +15,9 @@ from hpo.engine.strategies.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
 
-# A quasi-random sequence is followed up to this many of its points for each point asked of it, and a few more;
-# what lacks then is drawn uniformly. It is reached where nearly the whole of a finite space has been tried, or
-# where fewer than one point in five keeps the rules of the space.
+# The sequence is followed up to this many of its points per requested point, and a few more; the rest is drawn
+# uniformly. This happens where nearly the whole of a finite space has been tried, or where fewer than one point in
+# five fulfils the rules of the space.
 _SEQUENCE_STRETCH = 5
 _SEQUENCE_START = 100
 
@@ -27,7 +27,7 @@ class QmcSettings(Settings):
 
     Attributes:
         sequence: `sobol` or `halton`.
-        scramble: whether the sequence is randomised by the study's seed; without, every seed gives the same points.
+        scramble: whether the study's seed randomises the sequence; without, every seed gives the same points.
         round_size: points proposed together; the sequence does not depend on results.
     """
 
@@ -38,17 +38,17 @@ class QmcSettings(Settings):
 
 @dataclass(frozen=True)
 class QuasiRandom:
-    """Points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws do.
+    """Points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws.
 
-    First points: the first of the sequence. Ordered values and choices take equal shares of their axis; a value on
-    the axis of a dimension that is not active is dropped. Points of the sequence that have been tried, or that the
-    space does not contain, are passed over. Failures and ties: of no influence. Ends when a finite space is exhausted,
-    whose last points, which the sequence is slow to find, are drawn uniformly; never on an infinite one.
+    First points: the first of the sequence. Ordered values and choices take equal shares of their axis; the value of
+    an inactive dimension is dropped. Points that were tried before, or that the space does not contain, are skipped.
+    Failures and ties have no influence. Ends when a finite space is exhausted, whose last points are drawn uniformly,
+    since the sequence is slow to reach them; never on an infinite one.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the
     sequences are SciPy's, scrambled after Owen 1998.
 
-    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 begins in the corner of
+    Example: the unscrambled Sobol' sequence over four ordered values and a range 0 to 1 starts in the corner of
     the lowest values, then the middle of both.
     """
 
@@ -85,10 +85,10 @@ class QuasiRandom:
 
 
 class _Sequence:
-    """The points of a quasi-random sequence by their place, computed once; each with its key."""
+    """The points of a quasi-random sequence with their keys, by place; each is computed once."""
 
     def __init__(self, space: Space, settings: QmcSettings, seed: int) -> None:
-        from scipy.stats import qmc  # Half a second to load: only where it is asked for.
+        from scipy.stats import qmc  # Half a second to load: only where it is used.
 
         self._space = space
         self._axes = [dimension for dimension in space.dimensions if len(dimension.values) != 1]
@@ -102,7 +102,7 @@ class _Sequence:
             values = {axis.key: _value(axis, float(share)) for axis, share in zip(self._axes, shares, strict=True)}
             point: dict[str, Value] = {}
             for dimension in self._space.dimensions:
-                # The place on the axis of a dimension that does not exist then is dropped.
+                # The value of an inactive dimension is dropped.
                 if self._space.active(dimension, point):
                     point[dimension.key] = values[dimension.key] if dimension.key in values else dimension.values[0]
             self._points.append((point_key(point), point))
@@ -110,7 +110,7 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value at a place of an axis, 0 <= share < 1; values and whole numbers take equal parts of it."""
+    """Return the value at a place of an axis, 0 <= share < 1; values and whole numbers take equal shares."""
     if not isinstance(dimension, Range):
         return dimension.values[int(share * len(dimension.values))]
     margin = 0.5 if dimension.integer else 0.0

@@ -27,11 +27,11 @@ class RandomSettings(Settings):
 class RandomSearch:
     """Draw every dimension uniformly, log-uniformly on log ranges; never the same point twice.
 
-    First points: drawn like all others. Failures and ties: of no influence. Ends when a finite space is
+    First points: drawn like all others. Failures and ties have no influence. Ends when a finite space is
     exhausted; never on an infinite one.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13; without
-    replacement, which the paper leaves open.
+    replacement, which the paper does not specify.
 
     Example: over `num_layers` in 1, 2, 3 it proposes the three values in a random order, then nothing.
     """

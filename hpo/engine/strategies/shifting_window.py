@@ -19,7 +19,7 @@ from hpo.engine.strategies.windows import window
 from hpo.engine.trials.history import History
 from hpo.errors import ConfigError, nearest
 
-# The shortest window of random length, in values: the centre and a neighbour on either side.
+# The shortest window of random length, in values: the centre and a neighbour on each side.
 _LEAST_VALUES = 3
 
 
@@ -40,24 +40,24 @@ class ShiftingWindowSettings(Settings):
     """Settings of shifting-window search.
 
     Attributes:
-        window: number of neighbouring values in a window, odd; a shorter dimension is its own window. None = of
-            random length, another for every draw, shorter the longer the search has gone on.
+        window: number of neighbouring values in a window, odd; a shorter dimension is its own window. None = random,
+            different for every draw, shorter the longer the search runs.
         windows: exceptions to `window`, by dotted key.
         range_window: length of the window on a range without `points`, as a share of its (log) length; None
-            = of random length, as `window`.
+            = random, as `window`.
         opening: where the first round is drawn: from the whole `space`, spread evenly over every dimension,
             or from the `window` in the middle of every range (or at `start`).
-        start: value at the centre of the first window, by dotted key; elsewhere the dimension's default, or the
+        start: value at the centre of the first window, by dotted key; otherwise the dimension's default, or the
             middle of the range.
         first_draws: the number of points drawn in the first round; None = `draws`.
-        rounds: N, the number of rounds; None lets the budget end the search.
-        draws: N', the number of points drawn a round.
+        rounds: N, the number of rounds; None = until the budget ends.
+        draws: N', the number of points drawn per round.
         growth: a round has at least this share of the trials so far, so that a long study keeps more workers busy.
         moving: probability that a hyperparameter is drawn from its window; the others keep the value at the
             centre. None = 1 / number of dimensions; 1 = all are drawn.
         credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
             the value whose trials have the best `mean` or `median`. On a range without `points` it is always
-            the best trial's, since hardly a value comes twice.
+            the best trial's, since values hardly repeat.
     """
 
     window: Window | None
@@ -75,7 +75,7 @@ class ShiftingWindowSettings(Settings):
 
 @dataclass(frozen=True)
 class ShiftingWindow:
-    """N rounds of N' random draws; after each, every window moves to the value that did best.
+    """N rounds of N' random draws; after each, every window moves to the value with the best results.
 
     First points: from the whole space, spread evenly over every dimension, or from windows in the middle of
     every range (the lower middle of an even number of values), or around `start` or the dimension's default.
@@ -83,21 +83,20 @@ class ShiftingWindow:
     centre of its window, which is clipped to stay inside the range. A draw changes only some dimensions (`moving`,
     one on average): each to a random value of its window, the others stay at their centres. Without a given length,
     the windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
-    least three values: early draws look everywhere along a dimension, later ones more and more often close to the
-    best, yet never only there, so that no window gets stuck. Choices have no order and no window: they are drawn
-    from all their values.
+    least three values: early draws cover a whole dimension, later ones are increasingly close to the best, but never
+    only there, so that no window gets stuck. Choices have no order and no window: they are drawn from all their values.
 
     Failures count as worst, ties go to the earlier trial; while every trial has failed the first round is drawn
-    again. Where the windows hold nothing untried, a point is drawn from the whole space. Ends after N rounds, or when
+    again. Where the windows hold no untried point, one is drawn from the whole space. Ends after N rounds, or when
     a finite space is exhausted.
 
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture leaves open which
-    trials are looked at and how credit is given; here it is all trials so far, and `credit` says how. Its literal
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which
+    trials are used and how credit is given; here it is all trials so far, and `credit` says how. Its literal
     method is `window: 3`, `opening: window`, `moving: 1`, `growth: 0`: it draws all dimensions at once from windows
-    that never change their length, which is random search where the ranges are as short as the windows.
+    of constant length, which is random search where the ranges are as short as the windows.
 
-    Example: over the range 4, 8, 16, 32, 64, 128, 256 and with `window: 3`, `opening: window`, the first window is
-    16, 32, 64. If 64 did best, the next window is 32, 64, 128; if 256 were best, 64, 128, 256.
+    Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is
+    16, 32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
     """
 
     settings: ShiftingWindowSettings
@@ -157,7 +156,7 @@ class ShiftingWindow:
         )
 
     def next_round(self, history: History) -> Sequence[Point]:
-        """Return untried points from the windows that the history leads to."""
+        """Return untried points from the windows that follow from the history."""
         settings = self.settings
         if settings.rounds and history and history[-1].round + 1 >= settings.rounds:
             return []
@@ -174,7 +173,7 @@ class ShiftingWindow:
         return draw_untried(self.space, rng, history.keys, count, lambda: self.draw(centres, shortest, moving, rng))
 
     def centres(self, history: History) -> Mapping[str, Value]:
-        """Return, by key, the value at the centre of each window; dimensions that no trial has led are absent."""
+        """Return the value at the centre of each window by key, without dimensions that have no results yet."""
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))
             for d in self.space.dimensions
@@ -187,7 +186,7 @@ class ShiftingWindow:
                 groups = _groups(key, history)
                 average = statistics.fmean if self.settings.credit == "mean" else statistics.median
                 if groups:
-                    # min() keeps the first of equals, and the groups stand in the order of their earliest trial.
+                    # min() keeps the first of equals; the groups are in the order of their earliest trial.
                     centres[key] = min(groups, key=lambda value: average(groups[value]))
             elif key in leaders[0].point:
                 centres[key] = leaders[0].point[key]
@@ -201,11 +200,8 @@ class ShiftingWindow:
     def draw(self, centres: Mapping[str, Value], shortest: float, moving: float, rng: np.random.Generator) -> Point:
         """Return a point: some dimensions drawn from their windows, the others at the centres of theirs.
 
-        Args:
-            centres: by key, the value at the centre of a window; a dimension without one has it in its middle.
-            shortest: shortest window of random length, as a share of the range.
-            moving: probability that a dimension is drawn from its window.
-            rng: the source of randomness.
+        `centres` are by key; a window without one is in the middle of its dimension. `shortest` is the shortest random
+        window as a share of the range, `moving` the probability that a dimension is drawn from its window.
         """
         share = shortest ** float(rng.random())
         values: dict[str, Value] = {}

@@ -9,16 +9,16 @@ from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.draws import draw_untried
 from hpo.engine.strategies.windows import window
 
-# How much of a range the first points take up around a default: a default says where to look first, not where alone.
+# The share of a range around a default for the first points: a default says where to look first, not only.
 _SHARE = 0.5
 
 
 def draw_stratified(space: Space, rng: np.random.Generator, tried: Collection[str], count: int) -> list[Point]:
-    """Return up to `count` different points outside `tried`, each dimension's values as evenly used as can be.
+    """Return up to `count` different points outside `tried`, each dimension's values used as evenly as possible.
 
-    Every dimension is cut into `count` strata of equal probability, and each point lies in another stratum of
+    Every dimension is cut into `count` strata of equal probability, and each point is in a different stratum of
     every dimension; one with a default is drawn from the half of its range around it. A point that breaks the rules
-    of the space, or has been tried, is replaced by one drawn at random. With one point to draw it is a draw at random.
+    of the space, or was tried before, is replaced by a random one. A single point is a random draw.
 
     Source: Latin hypercube sampling, McKay, Beckman & Conover 1979, "A comparison of three methods for selecting
     values of input variables in the analysis of output from a computer code", Technometrics 21.

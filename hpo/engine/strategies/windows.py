@@ -11,11 +11,11 @@ def window(dimension: Dimension, centre: Centre, share: float, length: int | Non
     """Return the dimension narrowed to a window, clipped to stay inside its range.
 
     Args:
-        dimension: choices have no order and so no window: they are returned as they are.
+        dimension: choices have no order and so no window: they are returned unchanged.
         centre: the value in the middle; `NoDefault` = the middle of the range (the lower one of an even number).
-        share: length of the window, as a share of the range (of its logarithm, where it has one).
+        share: length of the window, as a share of the range (of its logarithm with `log`).
         length: number of values instead, for a finite dimension.
-        least: fewest values that a share may come to.
+        least: minimum number of values with `share`.
     """
     if isinstance(dimension, Choices):
         return dimension

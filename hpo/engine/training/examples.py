@@ -1,4 +1,4 @@
-"""What there is to split: how many examples, their labels and hashes, and where they come from."""
+"""The data to split: the number of examples, their labels and hashes, and their origin."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ Indices = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Examples:
-    """What there is to split, as an objective's `describe_data` tells it.
+    """The data to split, as an objective's `describe_data` returns it.
 
     Attributes:
         size: number of examples; they are numbered from 0.
-        labels: the class of each example, for stratified splits and the label counts; None where there is none.
-        groups: examples of one group never stand on two sides of a split; None where there are none.
-        digests: a hash of each example's content, for fingerprints and duplicates; None where unknown.
-        parts: sizes of the predefined parts (`train`, `validation`, `test`); the examples stand in that order.
-        name, version, source, licence, files: where the data comes from; files with their SHA-256.
+        labels: the class of each example, for stratified splits and label counts; None = no classes.
+        groups: examples of one group are never on two sides of a split; None = no groups.
+        digests: a hash of each example's content, for fingerprints and duplicates; None = unknown.
+        parts: sizes of the predefined parts (`train`, `validation`, `test`); the examples are in that order.
+        name, version, source, licence, files: the origin of the data; files with their SHA-256.
     """
 
     size: int
@@ -38,14 +38,14 @@ class Examples:
         for name in ("labels", "groups", "digests"):
             given = getattr(self, name)
             if given is not None and len(given) != self.size:
-                raise DataError(f"data: {name} must be one an example, given {len(given)} for {self.size} examples")
+                raise DataError(f"data: {name} must be one per example, given {len(given)} for {self.size} examples")
         if self.parts is not None and sum(self.parts.values()) != self.size:
             raise DataError(f"data: the parts must add up to the {self.size} examples, given {dict(self.parts)}")
         if self.size == 0:
-            raise DataError("data: there is no example in it")
+            raise DataError("data: holds no example")
 
     def part(self, name: str) -> Indices:
-        """Return the indices of a predefined part; empty where there is no such part."""
+        """Return the indices of a predefined part; empty where it does not exist."""
         start = 0
         for part in ("train", "validation", "test"):
             length = (self.parts or {}).get(part, 0)
@@ -55,10 +55,7 @@ class Examples:
         raise ValueError(f"no such part: {name}")
 
     def fingerprint(self, indices: Sequence[int]) -> str:
-        """Return a SHA-256 over the content of these examples, whatever their order.
-
-        Without digests of the content, the indices and labels stand for it.
-        """
+        """Return a SHA-256 over the content of these examples, in any order; of indices and labels without digests."""
         if self.digests is not None:
             lines = sorted(self.digests[i] for i in indices)
         else:

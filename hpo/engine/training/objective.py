@@ -1,4 +1,4 @@
-"""The one seam to what is trained: an objective, and the companions that its module may offer."""
+"""The one interface to what is trained: an objective, and optional functions of its module."""
 
 import functools
 import importlib
@@ -25,8 +25,7 @@ from hpo.machine import machine_fault
 
 TaskDict = Mapping[str, Any]
 
-# Signs of what a user's own code says when it fails.
-_LONGEST_REASON = 200
+_LONGEST_REASON = 200  # characters of an error in a user's own code
 
 _COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
@@ -35,7 +34,7 @@ _COMPANIONS = (
 
 
 _TAKE_CONFIG = ("check", "describe_data", "describe_method", "describe_search", "prepare_data", "describe_prediction")
-# What of their answers is shown to people; the rest (labels, hashes, a space) is not looked through.
+# Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 
 
@@ -45,30 +44,30 @@ class Objective:
 
     Attributes:
         path: the dotted path `package.module:function`.
-        run_fold: `(task) -> dict` of numbers with the study's metric among them, or a generator that yields
-            a dict a step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
-            among them stands for the measured wall time.
+        run_fold: `(task) -> dict` of numbers, including the study's metric, or a generator that yields
+            one dict per step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
+            in it replaces the measured wall time.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`.
         describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
             `checkpoint` (which is scored) and `determinism`, a text each, and `metrics`, a definition by name.
-        prepare_data: `(config, indices, data_dir) -> None`; writes these examples, and only these, into the
-            folder, so that workers read them by position and have no way to the others.
+        prepare_data: `(config, indices, data_dir) -> None`; writes only these examples into the folder, so that
+            workers read them by position and cannot read the others.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`.
-        predict: `(checkpoint_dir, inputs, options) -> list of str`; what the kept model makes of each input text.
-            `options` holds what the user gave of `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
+        predict: `(checkpoint_dir, inputs, options) -> list of str`; the kept model's output per input text.
+            `options` may hold `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` with what `predict` reads: `inputs`, which is "text" or, for models that
-            read a row of numbers an input instead, "rows"; and `options`, by name `{"type": "integer" or "number",
+            read a row of numbers per input, "rows"; and `options`, by name `{"type": "integer" or "number",
             "default": ...}`. Without it, texts and no options.
         attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
-        describe_search: `(config) -> dict` with the fields of `OwnSearch`: what the objective knows of its search.
+        describe_search: `(config) -> dict` with the fields of `OwnSearch`.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
-            `task["epochs"]` and goes on from the state that it left in `task["resume_dir"]`.
+            `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`.
 
-    A configuration is given to all of them as a study has it, sealed: `resolve` wraps the module's own functions so
-    that they get it opened (`sealing.py`). `run_fold` and `run_test` are its own: the worker opens what they get.
+    The functions get the study's sealed configuration: `resolve` wraps the module's own so that they get it opened
+    (`sealing.py`). `run_fold` and `run_test` are not wrapped: the worker opens their configuration.
     """
 
     path: str
@@ -85,17 +84,13 @@ class Objective:
     continues: bool = False
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
-        """Raise ConfigError when the objective's own check refuses the configuration."""
+        """Raise ConfigError where the objective's own check refuses the configuration."""
         if self.check is None:
             return
         self.check(config)
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
-        """Return what there is to split, or None for an objective that brings its own data.
-
-        Raises:
-            DataError: when the data cannot be read; the line names the file.
-        """
+        """Return the data to split, or None for an objective with its own data; DataError where it is unreadable."""
         if self.describe_data is None:
             return None
         described = self.describe_data(config)
@@ -104,15 +99,11 @@ class Objective:
         except (TypeError, AttributeError) as error:
             module = self.path.partition(":")[0]
             raise DataError(
-                f"objective: {module}.describe_data returns something else than Examples: {text_of(error)}"
+                f"objective: {module}.describe_data does not return the fields of Examples: {text_of(error)}"
             ) from error
 
     def own_search(self, config: Mapping[str, Any]) -> OwnSearch:
-        """Return what the objective knows of its own search; nothing where it has no `describe_search`.
-
-        Raises:
-            DataError: it returns something else.
-        """
+        """Return what the objective knows of its own search; empty without `describe_search`."""
         if self.describe_search is None:
             return OwnSearch()
         described = self.describe_search(config)
@@ -121,14 +112,14 @@ class Objective:
         except (TypeError, ValueError, AttributeError) as error:
             module = self.path.partition(":")[0]
             raise DataError(
-                f"objective: {module}.describe_search returns something else than OwnSearch: {text_of(error)}"
+                f"objective: {module}.describe_search does not return the fields of OwnSearch: {text_of(error)}"
             ) from error
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
-        """Write the development examples for the workers; return whether the objective reads them from there."""
+        """Write the development examples for the workers; return whether the objective reads them there."""
         if self.prepare_data is None:
             return False
-        # Aside first, so that an interruption leaves no half of it under the name that workers read.
+        # Under another name first, so that workers never read a partial folder after an interruption.
         aside = data_dir.with_name(f".{data_dir.name}-{os.getpid()}")
         shutil.rmtree(aside, ignore_errors=True)
         self.prepare_data(config, list(indices), str(aside))
@@ -141,11 +132,11 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
 
     Args:
         path: `package.module:function`.
-        import_from: a folder to import from besides what packages declare, such as the working directory.
-        secrets: what configurations are opened with besides the environment.
+        import_from: a folder to import from besides installed packages, such as the working directory.
+        secrets: opens configurations, besides the environment.
 
     Raises:
-        ConfigError: when the module or the function does not exist, or may not be one: see `origin_of`.
+        ConfigError: the module or the function does not exist, or is not allowed: see `origin_of`.
     """
     origin = origin_of(path, import_from)
     module_name, _, function = path.partition(":")
@@ -160,7 +151,7 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
     except BaseException as error:
         if is_interruption(error):
             raise
-        # The user's own module may raise anything, and end like a script.
+        # The user's own module may raise anything, or exit like a script.
         text = told(text_of(error), secrets or {}, _LONGEST_REASON)
         raise ConfigError(
             f"objective: importing '{module_name}' raised {type(error).__name__}: {text}; --debug shows where"
@@ -194,9 +185,9 @@ def _imported(name: str, origin: Origin, import_from: str | None) -> ModuleType:
 
 
 def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Return the function as it is called with a sealed configuration.
+    """Return the function as a callable for sealed configurations.
 
-    It gets that opened, and what it says quotes no opened value. Whatever it raises is an HpoError of one line.
+    The function gets them opened; its answers and errors show no secret. Every error is an HpoError of one line.
     """
 
     @functools.wraps(companion)
@@ -217,7 +208,7 @@ def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Call
 
 
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Return what a user is told of an error of a companion."""
+    """Return the user's error for an error of a companion."""
     if isinstance(error, HpoError):
         return type(error)(hidden(str(error), values))
     if isinstance(error, ValidationError):
@@ -226,7 +217,7 @@ def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
         return DataError(hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values))
     text = told(text_of(error), values)
     if isinstance(error, ValueError) and text:
-        # Meant for people.
+        # Written for people.
         return ConfigError(text)
     text, kind = text[:_LONGEST_REASON], type(error).__name__
     return ConfigError(f"objective: {name} raised {f'{kind}: {text}' if text else kind}; --debug shows where")

@@ -1,4 +1,4 @@
-"""Where the module of an objective may come from: decided before anything of it is imported."""
+"""Decides where the module of an objective may come from, before it is imported."""
 
 import importlib.metadata
 import sys
@@ -21,17 +21,10 @@ _OURS = ("model.objective", "hpo.objectives")
 
 @lru_cache(maxsize=256)
 def origin_of(path: str, import_from: str | None) -> Origin:
-    """Return where an objective comes from, without importing it.
+    """Return where an objective comes from, without importing it; ConfigError where that is not allowed.
 
-    A configuration may be a stranger's, and any function of any library runs something: so only those are taken that
-    somebody meant as objectives.
-
-    Args:
-        path: `package.module:function`.
-        import_from: the working directory, or None.
-
-    Raises:
-        ConfigError: from nowhere that is allowed.
+    A configuration may come from a stranger, and any function of any library would be run: so only functions that are
+    meant as objectives are allowed. `import_from` is the working directory, or None.
     """
     module, _, function = path.partition(":")
     top = module.partition(".")[0]
@@ -50,7 +43,7 @@ def origin_of(path: str, import_from: str | None) -> Origin:
     if top == "hpo" or (top == "model" and _file_in(here, top) is None):
         own = _file_in(here, top)
         hint = f"give {own} another name" if own else "name a module of yours"
-        raise ConfigError(f"objective: '{module}' is part of hpo and trains nothing; {hint}")
+        raise ConfigError(f"objective: '{module}' is part of hpo and is not an objective; {hint}")
     if _file_in(import_from, module) is not None:
         return "working directory"
     for declared in importlib.metadata.entry_points(group=GROUP):
@@ -65,19 +58,18 @@ def origin_of(path: str, import_from: str | None) -> Origin:
             f"of that name; allowed is package.module:function"
         )
     raise ConfigError(
-        f"objective: '{module}' is a package's that does not declare it as an objective; run from the folder that it "
-        f'lies in, or declare it in its pyproject.toml: [project.entry-points."{GROUP}"] {top} = "{module}"'
+        f"objective: '{module}' is in a package that does not declare it as an objective; run from its own folder, "
+        f'or declare it in its pyproject.toml: [project.entry-points."{GROUP}"] {top} = "{module}"'
     )
 
 
 def refuse_another(module: ModuleType, origin: Origin, import_from: str | None) -> None:
-    """Raise ConfigError where what was imported is another module of that name than the one that was meant."""
+    """Raise ConfigError where another module of that name was imported."""
     file = getattr(module, "__file__", None)
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"objective: '{module.__name__}' is {file} here, which comes before the one in {expected}; give yours "
-            f"another name"
+            f"objective: '{module.__name__}' is {file} here, which comes before the one in {expected}; rename yours"
         )
 
 

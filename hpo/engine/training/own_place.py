@@ -1,4 +1,4 @@
-"""Keeps to itself what a user's code does to its process: its working directory, and copies of it that come back."""
+"""Contains the side effects of a user's code on its process: its working directory, and forks that return."""
 
 import contextlib
 import os
@@ -12,13 +12,10 @@ from hpo.errors import MachineError
 
 
 class OwnPlace:
-    """Where a user's code runs: what it changes about its working directory holds for its own next steps alone.
-
-    Args:
-        secrets: what an error of it must not show.
+    """Keeps a user's working directory separate from ours; `secrets` are hidden in the errors of the code.
 
     Raises:
-        MachineError: there is no working directory any more.
+        MachineError: the working directory no longer exists.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -27,18 +24,18 @@ class OwnPlace:
         try:
             self._outside = self._inside = Path.cwd()
         except FileNotFoundError as error:
-            raise MachineError("working directory: it was deleted; make it again, or go to another") from error
+            raise MachineError("working directory: it was deleted; make it again, or change to another") from error
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Be where that code was last, and afterwards where it began."""
+        """Change to the code's last working directory, and afterwards back."""
         if self._inside != self._outside:
             os.chdir(self._inside)
         try:
             yield
         finally:
             if os.getpid() != self._process:
-                # A copy of this process that the code made: only the one that was given the work speaks for it.
+                # The code forked: only the original process may report results.
                 self._leave(sys.exception())
             try:
                 self._inside = Path.cwd()
@@ -48,10 +45,9 @@ class OwnPlace:
             os.chdir(self._outside)
 
     def _leave(self, error: BaseException | None) -> None:
-        """End a forked process as Python itself would, but without what belongs to the process that it is a copy of.
+        """End a forked process as Python would, but without the clean-up that belongs to its parent.
 
-        By `os._exit`, and rightly: it is never the process in which somebody called the toolkit, but a copy of it that
-        the user's code made and let come back. It would go on with that one's record, tracker and study.
+        It is never the process in which the toolkit was called, but a copy that the user's code made of it.
         """
         code = 0
         if isinstance(error, SystemExit):

@@ -7,13 +7,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that an objective reads.
-
-    Attributes:
-        path: as it is given.
-        sha256: of its content, hexadecimal.
-        bytes: its size.
-    """
+    """A file that an objective reads: its path as given, the SHA-256 of its content in hexadecimal, its size."""
 
     path: str
     sha256: str
@@ -26,11 +20,11 @@ class OwnSearch:
 
     Attributes:
         space: a tree as in conf/space; the study's own overrides it.
-        points: all that exist; None where the space says which.
-        folds: how many the objective has itself.
-        files: that it reads.
+        points: all existing points; None = the space defines them.
+        folds: number of the objective's own folds.
+        files: the files that it reads.
         notes: lines for people.
-        amounts_need: what the configuration lacks for trainings to be continued; None where nothing does.
+        amounts_need: what the configuration lacks for trainings to be continued; None = nothing.
     """
 
     space: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +36,7 @@ class OwnSearch:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:
-        """Read what `describe_search` returned; raises TypeError for another key or kind."""
+        """Read what `describe_search` returned; raises TypeError for an unknown key or wrong type."""
         files = tuple(DataFile(**file) for file in described.get("files", ()))
         notes = tuple(str(note) for note in described.get("notes", ()))
         return cls(**{**described, "folds": int(described.get("folds", 1)), "files": files, "notes": notes})

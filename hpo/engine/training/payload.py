@@ -1,4 +1,4 @@
-"""The payload: all that a worker gets to train one task, and nothing of the study besides."""
+"""The payload: everything that a worker gets to train one task, and nothing else of the study."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,20 +14,19 @@ class Payload:
     Attributes:
         objective: dotted path `package.module:function`.
         config: the objective's configuration with the trial's point written into it, sealed.
-        metric, direction: what is scored, and which way is better.
+        metric, direction: the score's name, and which way is better.
         seed: of the training.
-        threads: how many threads it may use.
-        study, trial, fold, repeat: which task it is, for messages.
+        threads: number of threads that it may use.
+        study, trial, fold, repeat: identify the task in messages.
         train, validation: indices of examples; None where the objective brings its own data. `validation` is empty in
             the final training, which has no validation part.
         test: indices of the test part, where a kept model is scored on it; else None.
-        data_dir: where the objective's `prepare_data` put the examples, or None.
+        data_dir: folder of the objective's `prepare_data`, or None.
         amount: how far to train, counted from the start; None = to the end.
         trained: how far it is trained already.
-        resume_dir: where the state of the training is kept, or None.
-        checkpoint_dir: where the best model is kept, or None.
-        secrets: the values by name that the config is opened with (see `sealing.py`); they reach no objective but in
-            their places.
+        resume_dir: folder of the training's state, or None.
+        checkpoint_dir: folder of the best model, or None.
+        secrets: values by name that open the config (see `sealing.py`); objectives see them only there.
     """
 
     objective: str
@@ -60,10 +59,7 @@ class Payload:
         return cls(**values)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the objective is called with: all but the secrets, with the configuration opened.
-
-        `epochs` is what objectives of earlier versions call `amount`.
-        """
+        """Return the objective's argument: all but the secrets, the configuration opened, and `epochs` for `amount`."""
         task = self.to_dict() | {"config": config, "epochs": self.amount}
         del task["secrets"]
         if self.test is None:
@@ -77,7 +73,7 @@ class Task:
 
     Attributes:
         trial: number of the trial, from 0 in the order of proposal.
-        index: which of the trial's tasks it is, from 0; see `TaskLayout`.
+        index: number of the task within the trial, from 0; see `TaskLayout`.
         payload: what the worker gets.
     """
 

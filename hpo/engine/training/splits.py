@@ -1,6 +1,6 @@
 """Train, validation and test parts and k folds, as index lists with sizes and fingerprints.
 
-A plan yields the folds; the test part is not in it. `open_test_part` is called by `hpo test` alone.
+A plan holds the folds without the test part. Only `hpo test` calls `open_test_part`.
 """
 
 from collections import Counter
@@ -14,13 +14,12 @@ from hpo.config.sections import SplitSection
 from hpo.engine.training.examples import Examples, Indices
 from hpo.errors import DataError
 
-# Folds where the data brings no validation part and the configuration leaves the number open.
+# Folds where the data has no validation part and the configuration does not give the number.
 DEFAULT_FOLDS = 3
 
 Kind = Literal["predefined", "random", "cross_validation"]
 
-# Signs of what scikit-learn says.
-_LONGEST_REASON = 300
+_LONGEST_REASON = 300  # characters of an error of scikit-learn
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,12 @@ class Plan:
     """The folds that a search may see, and figures about every part.
 
     Attributes:
-        kind: where validation comes from: the data's own parts, a random hold-out, or k folds.
-        development: every example that is not in the test part, ascending.
+        kind: the origin of validation: the data's own parts, a random hold-out, or k folds.
+        development: all examples outside the test part, ascending.
         folds: the train/validation pairs; a hold-out is one fold.
         parts: for each part its size, share of all examples, fingerprint and label counts; of the test part
-            these figures are all that is kept.
-        duplicates: examples of one part that stand, letter for letter, in another, by pair of parts.
+            only these figures are kept.
+        duplicates: number of identical examples in two parts, by pair of parts.
     """
 
     kind: Kind
@@ -58,14 +57,14 @@ class Plan:
 
 
 def make_plan(examples: Examples, settings: SplitSection) -> Plan:
-    """Divide the examples; the same numbers every time, for the same settings.
+    """Divide the examples; the result is the same for the same settings.
 
     Predefined parts are always used. Where the data has no test part, a seeded, stratified share of
     `test_fraction` is set aside first. Validation is then the predefined part, `folds` stratified folds over
     the rest, or, for `folds: 1`, a random share of `validation_fraction`.
 
     Raises:
-        DataError: when the examples are too few for what is asked.
+        DataError: there are too few examples.
     """
     test = _test_indices(examples, settings)
     in_test = set(test)
@@ -90,11 +89,7 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
 
 def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
-    """Return the indices of the test part. For `hpo test` alone, which counts every call.
-
-    Raises:
-        DataError: when there is no test part.
-    """
+    """Return the indices of the test part, or raise DataError. Only for `hpo test`, which counts every call."""
     test = _test_indices(examples, settings)
     if not test:
         raise DataError("data: there is no test part to open")
@@ -105,7 +100,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
     if examples.parts is None or examples.parts.get("test") is None:
         everything = tuple(range(examples.size))
         if examples.parts and "validation" in examples.parts:
-            # The validation part is predefined and stays whole: test examples come out of the train part.
+            # The predefined validation part stays whole: test examples are taken from the train part.
             everything = examples.part("train")
         return _held_out(examples, everything, settings.test_fraction, settings)[1]
     return examples.part("test")
@@ -114,7 +109,7 @@ def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
 def _held_out(
     examples: Examples, indices: Indices, fraction_of_all: float, settings: SplitSection, seed_shift: int = 0
 ) -> tuple[Indices, Indices]:
-    """Divide the indices; the second part holds this fraction of all examples, or near it where groups stay whole."""
+    """Divide the indices; the second part holds about this fraction of all examples (exactly, without groups)."""
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
@@ -130,7 +125,7 @@ def _held_out(
             raise DataError("data: all examples are of one group, so no part can be set aside; give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
-        from sklearn.model_selection import train_test_split  # A second to load: only where something is divided.
+        from sklearn.model_selection import train_test_split  # A second to load: only where data is divided.
 
         labels = _strata(examples, indices, settings)
         try:
@@ -138,7 +133,7 @@ def _held_out(
                 np.arange(len(indices)), test_size=count, random_state=seed, stratify=labels
             )
         except ValueError as error:
-            # It may name every class that there is.
+            # It may list every class.
             reason = str(error) if len(str(error)) < _LONGEST_REASON else f"{str(error)[:_LONGEST_REASON]}..."
             raise DataError(
                 f"data: cannot be split by class: {reason} Give more examples, or set split.stratify=false"

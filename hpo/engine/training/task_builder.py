@@ -1,4 +1,4 @@
-"""Builds every task: of each fold of a trial, of the final training, and of the test."""
+"""Builds every task: each fold of a trial, the final training, and the test."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.splits import Plan
 from hpo.engine.trials.trial import Direction, TaskLayout, Trial, training_seed
 
-# Number of the fold, in seeds and messages, of the final training on all development examples.
+# Stands for the fold of the final training on all development examples, in seeds and messages.
 FINAL_FOLD = -1
 
 
@@ -23,13 +23,11 @@ class Training:
     """What all tasks of a study, or of a single training, share.
 
     Attributes:
-        study: its name.
-        objective: dotted path.
         config: the objective's, sealed, without any point of a space.
-        metric, direction: what is scored, and which way is better.
-        seed: the study's; each task's own is made of it.
-        threads: how many a task may use.
-        secrets: names of what the configuration is opened with; see `sealing.py`.
+        metric, direction: the score's name, and which way is better.
+        seed: the study's; each task's own seed is derived from it.
+        threads: number of threads per task.
+        secrets: values by name that open the configuration; see `sealing.py`.
     """
 
     study: str
@@ -63,14 +61,14 @@ class TaskBuilder:
 
     Attributes:
         training: what they share.
-        plan: the folds; None for an objective that brings its own data.
+        plan: the folds; None for an objective with its own data.
         layout: the tasks of a trial.
-        data_dir: where the development examples were written, and nothing else; None where the objective has
-            no `prepare_data`: then it gets indices in the numbering of its `describe_data`.
-        checkpoints_dir: where trained models are kept; None where the objective keeps none.
-        states_dir: where trainings keep their state; None where they keep none.
-        continues: whether the objective can go on from a state: then a task whose worker or driver died does. Without
-            it only those trainings keep one that a later trial goes on with.
+        data_dir: folder of the development examples only; None where the objective has no `prepare_data`: then it
+            gets indices in the numbering of its `describe_data`.
+        checkpoints_dir: folder of trained models; None where the objective keeps none.
+        states_dir: folder of training states; None where there are none.
+        continues: whether the objective can continue from a state: then a task does so after its worker or driver
+            died. Without it only trainings that a later trial continues keep a state.
     """
 
     training: Training
@@ -84,7 +82,7 @@ class TaskBuilder:
     def tasks_of(self, trial: Trial) -> list[Task]:
         """Return one task per fold and repeat.
 
-        With a hold-out the model of the first repeat is kept; with folds it is trained once more at the end.
+        With a hold-out the model of the first repeat is kept; with folds it is trained again at the end.
         """
         tasks = self._tasks(trial, range(self.layout.size))
         if self.checkpoints_dir is None or self.layout.folds > 1:
@@ -93,11 +91,11 @@ class TaskBuilder:
         return [replace(tasks[0], payload=replace(tasks[0].payload, checkpoint_dir=kept)), *tasks[1:]]
 
     def again(self, trial: Trial, repeat: int) -> list[Task]:
-        """Return one task per fold for a further training of a finished trial, with a repeat's own seeds."""
+        """Return one task per fold to train a finished trial again, with the seeds of this repeat."""
         return self._tasks(trial, range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds))
 
     def final_task(self, trial: Trial, amount: int | None) -> Task:
-        """Return the task that trains the winner on all development examples, as far as `amount` says."""
+        """Return the task that trains the winner on all development examples, up to `amount`."""
         assert self.plan is not None
         assert self.checkpoints_dir is not None
         payload = replace(
@@ -111,9 +109,9 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, payload)
 
     def test_task(self, trial: Trial, test: Sequence[int], checkpoint_dir: str | None) -> Task:
-        """Return the task that scores a trial on the test part: its kept model, or one that is trained for it.
+        """Return the task that scores a trial's kept model on the test part, or trains one for it.
 
-        Only this one gets the sources of the data, from which the test part is read.
+        Only this task gets the sources of the data, from which the test part is read.
         """
         assert self.plan is not None
         config = replaced(self.training.config, trial.point)
@@ -139,7 +137,7 @@ class TaskBuilder:
         ]
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
-        """Return a task's payload; the one place where one is made."""
+        """Return a task's payload; no other function creates one."""
         training = self.training
         config = without_sources(replaced(training.config, trial.point), self.data_dir is not None)
         train = validation = None
@@ -166,7 +164,7 @@ class TaskBuilder:
         )
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:
-        """Return the names of the folders in which the trainings of these trials keep their state."""
+        """Return the names of the state folders of these trials' trainings."""
         indices = range(self.layout.size)
         return {_state_name(trial, self.layout.fold(i), self.layout.repeat(i)) for trial in trials for i in indices}
 
@@ -174,7 +172,7 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Return the examples' places in the development copy, or their own numbers where there is none."""
+        """Return the examples' positions in the development copy, or their own numbers without a copy."""
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)
@@ -183,18 +181,17 @@ class TaskBuilder:
 
 
 def without_sources(config: Mapping[str, Any], is_copied: bool) -> dict[str, Any]:
-    """Return the trial's tree without the way to the test part, and without any source when the data is copied."""
+    """Return the trial's tree without the source of the test part, and without any source when the data is copied."""
     present = flatten(config)
-    # A worker that reads the development copy gets no source; none ever gets the test part.
     hidden = DATA_SOURCES if is_copied else ("data.test",)
     return replaced(config, {key: None for key in hidden if key in present})
 
 
 def _state_name(trial: Trial, fold: int, repeat: int) -> str:
-    """Return where the state of a training is kept: the same for all trials of a point, which go on with it."""
+    """Return the name of a training's state folder: the same for all trials of a point, which continue from it."""
     return f"{hashlib.sha256(trial.key.encode()).hexdigest()[:16]}_{fold}_{repeat}"
 
 
 def checkpoint_name(number: int) -> str:
-    """Return the name of the folder that holds a trial's trained model."""
+    """Return the name of the folder of a trial's trained model."""
     return f"trial_{number:04d}"

@@ -1,4 +1,4 @@
-"""Runs one task in whatever process it is called in: resolve the objective, run it, catch what goes wrong."""
+"""Runs one task in the calling process: resolves the objective, runs it, catches its errors."""
 
 import functools
 import inspect
@@ -19,24 +19,24 @@ from hpo.errors import MachineError, is_interruption, text_of
 from hpo.machine import figures, held, machine_fault
 
 Message = dict[str, Any]
-# With one of these a task ends.
+# The last message of a task has one of these keys.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
-# Signs of an error, and of its traceback, that are kept.
+# Characters of an error, and of its traceback, that are kept.
 _LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000
 
 
 def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
-    """Train one fold; yield a message a step of the learning curve, and the outcome as the last message.
+    """Train one fold; yield a message per step of the learning curve, and the outcome as the last message.
 
     Args:
         payload: the task.
-        import_from: a folder to import the objective from besides what packages declare; None = the working directory.
+        import_from: a folder to import the objective from besides installed packages; None = the working directory.
 
     Yields:
-        `{"point": {...}}` for each step of the curve, `{"warning": text}` for what people should know, then once
-        `{"outcome": {...}}`, the fields of `Outcome`. Nothing the objective does is raised: a failure is an outcome.
+        `{"point": {...}}` for each step of the curve, `{"warning": text}` for people, then once
+        `{"outcome": {...}}`, the fields of `Outcome`. Errors of the objective are not raised: a failure is an outcome.
         Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`.
-        What the objective says, names of metrics included, comes with its secrets hidden.
+        All texts of the objective, names of metrics included, have their secrets hidden.
     """
     started, clock = time.time(), time.perf_counter()
     curve: list[Mapping[str, float]] = []
@@ -60,7 +60,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         except BaseException as caught:
             if is_interruption(caught):
                 raise
-            # Everything else is the objective's doing: one that calls sys.exit() must not take the worker with it.
+            # The objective's fault, sys.exit() included: it must not end the worker.
             fault = machine_fault(caught, _study_folder(payload))
             if fault is not None:
                 yield {"machine_fault": told(fault, values)}
@@ -80,7 +80,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         else:
             seconds = content.pop("seconds", None)
             metrics = {shown(name): number for name, number in content.items()}
-    # An objective that only looks its score up tells what the training took.
+    # An objective that only looks up its score reports the duration of the original training.
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
     outcome = Outcome(metrics, curve, taken, error, started=started, worker=os.getpid(), details=details)
@@ -88,11 +88,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
 
 
 def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
-    """Return the outcome that the messages of `run_task` end in.
-
-    Args:
-        messages: of one task.
-        show: gets every message before the last, a point or a warning; None = nobody.
+    """Return the outcome at the end of the messages of `run_task`; `show` gets the messages before it.
 
     Raises:
         MachineError: the machine could not run the task.
@@ -108,7 +104,7 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 
 
 def _study_folder(payload: Payload) -> Path | None:
-    """Return the folder that the study's own files lie in, as far as the task knows of one."""
+    """Return the study's folder, as far as the task knows it."""
     if payload.data_dir:
         return Path(payload.data_dir).parent
     inner = payload.checkpoint_dir or payload.resume_dir
@@ -129,19 +125,19 @@ def _steps(payload: Payload, values: Mapping[str, str], import_from: str) -> Ite
             raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
         yield ("warning", str(step["warning"])) if set(step) == {"warning"} else ("point", reported.numbers(step))
     # The final training has no validation part, and so no score.
-    found = reported.result(returned, payload.metric, is_scored=payload.validation != [])
-    left_out = [f"'{name}'" for name in returned if str(name) not in found] if isinstance(returned, Mapping) else []
+    numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
+    left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
     if left_out:
-        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: no finite number"
-    if "seconds" in found and reported.seconds(found["seconds"]) is None:
-        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {found['seconds']}: measured instead"
-    yield "result", found
+        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: not a finite number"
+    if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
+        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
+    yield "result", numbers
 
 
 def _one_line(error: BaseException, values: Mapping[str, str]) -> str:
     text = text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
-        # Its own text is empty as a rule; an objective may have found better words.
+        # Usually its own text is empty; an objective may have given a better one.
         text = f"{text or 'out of memory'}; {figures(held())}"
     name = type(error).__name__
     return told(f"{name}: {text}" if text else name, values, _LONGEST_LINE)

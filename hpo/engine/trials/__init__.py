@@ -1,1 +1,1 @@
-"""Trials: what was proposed, what came of it, and the table of them."""
+"""Trials: proposals, their outcomes, and the table of trials."""

@@ -1,4 +1,4 @@
-"""What a strategy sees: every trial of every earlier round, ranked, and which points have been tried."""
+"""The history that a strategy sees: every trial of every earlier round, ranked, and the points tried."""
 
 import bisect
 import itertools
@@ -12,9 +12,9 @@ from hpo.engine.trials.trial import Trial
 class History(Sequence[Trial]):
     """Every trial of every earlier round, all finished, failures included, in the order of their numbers.
 
-    Knows which points have been tried (`point in history`), so that a strategy never proposes one twice, and
-    which trials were best. A value: it never changes. `extended` costs only what is added, since histories
-    that follow upon each other share one log; what a round costs does not grow with the study.
+    Knows the points tried (`point in history`), so that a strategy never proposes one twice, and the best trials.
+    Immutable. `extended` costs only what is added, since consecutive histories share one log; so the cost of a round
+    does not grow with the study.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
@@ -23,9 +23,9 @@ class History(Sequence[Trial]):
         self._length = len(self._log.trials)
 
     def extended(self, trials: Iterable[Trial]) -> "History":
-        """Return the history with a further round at its end."""
+        """Return the history with another round at its end."""
         longer = History()
-        # Only the end of a log can grow: a history that is not its log's end starts a log of its own.
+        # Only the end of a log can grow: a history that is not its log's end starts its own log.
         longer._log = self._log if self._is_end else History(self)._log
         longer._log.append(trials)
         longer._length = len(longer._log.trials)
@@ -47,7 +47,7 @@ class History(Sequence[Trial]):
 
     @property
     def keys(self) -> Collection[str]:
-        """The keys of all points tried; asking whether one is among them takes the same time for any number."""
+        """The keys of all points tried; membership takes constant time."""
         return _Keys(self._log.first_of_key, self._length)
 
     def ranked(self, count: int | None = None) -> list[Trial]:
@@ -55,7 +55,7 @@ class History(Sequence[Trial]):
         return list(itertools.islice(self._from_best(), count))
 
     def best(self) -> Trial | None:
-        """Return the best complete trial by its rank, or None when there is none."""
+        """Return the best complete trial by its rank, or None."""
         complete = (trial for trial in self if trial.state == "complete")
         return min(complete, key=lambda trial: trial.rank, default=None)
 

@@ -1,4 +1,4 @@
-"""The table of all trials, trials.csv: how it is made, written, and read back."""
+"""The table of all trials, trials.csv: made, written, and read."""
 
 import csv
 import math
@@ -22,25 +22,21 @@ TIMES = ("seconds", "started", "ended")
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return the rows as CSV that `read_rows` reads back, whatever texts are in them; None is an empty field."""
+    """Return the rows as CSV for `read_rows`, with any texts in them; None is an empty field."""
     lines = _Lines()
-    # Python quotes what ends a line for the writer, and takes either sign for an end when it reads.
+    # For "\r\n" the writer quotes both characters; the reader takes either one for the end of a line.
     csv.writer(lines, lineterminator="\r\n").writerows(rows)
     return "".join(f"{line.removesuffix(chr(13) + chr(10))}\n" for line in lines)
 
 
 class _Lines(list[str]):
-    """A file, as far as a CSV writer is concerned: a line a row."""
+    """A list as the file of a CSV writer: one line per row."""
 
     write = list.append
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
-    """Return the rows of a trials.csv, as texts.
-
-    Raises:
-        StudyError: when the file cannot be read, lacks one of the needed columns, or has a row of another length.
-    """
+    """Return the rows of a trials.csv, as texts; StudyError where it is unreadable, lacks a column, or has gaps."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -52,24 +48,24 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
             raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")
     for line, row in enumerate(rows, start=2):
         if None in row or None in row.values():
-            raise StudyError(f"{path}:{line}: has not {len(columns)} fields as the header has")
+            raise StudyError(f"{path}:{line}: does not have {len(columns)} fields as the header has")
     return rows
 
 
 def point_of(row: Row, space: Space) -> Point | None:
-    """Return the row's point, with the space's own values; None where it lies outside of the space."""
+    """Return the row's point, with the space's own values; None where it is outside of the space."""
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
-            found = [value for value in _readings(row.get(dimension.key, ""), dimension) if allows(dimension, value)]
-            if not found:
+            values = [value for value in _readings(row.get(dimension.key, ""), dimension) if allows(dimension, value)]
+            if not values:
                 return None
-            point[dimension.key] = found[0]
+            point[dimension.key] = values[0]
     return point if space.contains(point) else None
 
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:
-    """Return what the text of a cell may stand for among the dimension's values."""
+    """Return the dimension's values that a cell's text can mean."""
     number = _number(text)
     if isinstance(dimension, Range):
         if number is None:
@@ -90,32 +86,32 @@ def _number(text: str) -> float | None:
 
 
 def first_start(trials: Sequence[Trial]) -> float:
-    """Return when the first training began, in seconds since the epoch; 0 where none has."""
+    """Return when the first training started, in seconds since the epoch; 0 where none has."""
     return min((trial.started for trial in trials if trial.started is not None), default=0.0)
 
 
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layout: TaskLayout) -> "pd.DataFrame":
-    """Return one row a trial in the order of their numbers.
+    """Return one row per trial in the order of their numbers.
 
     Columns, in order: number, round, state, score, one per hyperparameter (dotted key), amount (how far a trial was
     trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold; with repeats,
     fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and ended (of its
-    first and last fold, in seconds since the study's first), error. A value that does
-    not exist is empty: the score of a failed trial, a hyperparameter whose condition does not hold.
+    first and last fold, in seconds since the study's first), error. A missing value is empty: the score of a failed
+    trial, an inactive hyperparameter.
     """
     amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
     columns = ["number", "round", "state", "score", *keys, *amount]
     columns += [*(layout.name(index) for index in range(layout.size)), "num_parameters", *TIMES, "error"]
     start = first_start(trials)
     rows = [_row(trial, keys, metric, layout, bool(amount), start) for trial in trials]
-    import pandas as pd  # It takes half a second, and whoever reads a table needs none.
+    import pandas as pd  # Half a second to load, and readers of a table do not need it.
 
-    # Objects throughout: pandas would turn a column of integers with a gap into floats.
+    # dtype object: pandas would turn a column of integers with a gap into floats.
     return pd.DataFrame(rows, columns=columns, dtype=object)
 
 
 def write_trials(path: Path, table: "pd.DataFrame") -> None:
-    """Write the table as CSV; floats with all their digits, so that equal files mean equal trials."""
+    """Write the table as CSV, floats with all digits, so that equal files mean equal trials."""
     write_atomically(path, csv_text([list(table.columns), *table.itertuples(index=False)]))
 
 

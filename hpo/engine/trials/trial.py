@@ -1,4 +1,4 @@
-"""Proposal, trial and outcome: the frozen values that travel between the rooms."""
+"""Proposal, trial and outcome: the frozen values that the packages exchange."""
 
 import hashlib
 import math
@@ -14,17 +14,17 @@ State = Literal["running", "complete", "failed", "stopped"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task gives back.
+    """The result of a task.
 
     Attributes:
-        metrics: numbers by name, the study's metric among them; empty when the task failed.
-        curve: one dict a step of the learning curve, in order; each holds `epoch` or `step` and numbers.
+        metrics: numbers by name, including the study's metric; empty when the task failed.
+        curve: one dict per step of the learning curve, in order; each holds `epoch` or `step` and numbers.
         seconds: wall time of the task on its worker.
-        error: None, or why it failed, as one line.
-        attempt: 1 for the first try; more when workers died under it.
-        started: seconds since the epoch at which the worker began (0 when it never did).
-        worker: process id of the worker that ran it (0 when it never ran).
-        details: the traceback of a failure; None otherwise.
+        error: why it failed, as one line, or None.
+        attempt: 1 for the first try; more after workers died.
+        started: when the worker started, in seconds since the epoch (0 when it never did).
+        worker: process id of the worker (0 when it never ran).
+        details: the traceback of a failure, or None.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -37,8 +37,8 @@ class Outcome:
     details: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict that `from_dict` reads back."""
-        # Its values are plain already: `dataclasses.asdict`, which copies them deeply, took a third of a study's time.
+        """Return a JSON-able dict that `from_dict` reads."""
+        # `dataclasses.asdict` copies deeply, which took a third of a study's time.
         return dict(vars(self))
 
     @classmethod
@@ -49,11 +49,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TaskLayout:
-    """The tasks of a trial: every fold, with every repeat (another seed). Task 0 is fold 0 of repeat 0.
+    """The tasks of a trial: every fold, with every repeat (another seed); a hold-out is one fold.
 
-    Attributes:
-        folds: how many folds; 1 for a hold-out.
-        repeats: how many seeds per fold.
+    Task 0 is fold 0 of repeat 0.
     """
 
     folds: int = 1
@@ -61,7 +59,7 @@ class TaskLayout:
 
     @property
     def size(self) -> int:
-        """How many tasks a trial has."""
+        """The number of tasks per trial."""
         return self.folds * self.repeats
 
     def fold(self, index: int) -> int:
@@ -73,21 +71,19 @@ class TaskLayout:
         return index // self.folds
 
     def name(self, index: int) -> str:
-        """Return what a task is called in the record and in tables: `fold_0`, or `fold_0_repeat_1` with repeats."""
+        """Return a task's name in the record and in tables: `fold_0`, or `fold_0_repeat_1` with repeats."""
         repeat = f"_repeat_{self.repeat(index)}" if self.repeats > 1 else ""
         return f"fold_{self.fold(index)}{repeat}"
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a strategy that spends different amounts of training on different points proposes.
-
-    A point alone, as all other strategies propose it, means all of its training at once.
+    """The proposal of a strategy that trains points by different amounts; a bare point is trained completely.
 
     Attributes:
         point: one value for every active dimension.
         amount: how far to train, counted from the start (epochs; for a table, places on its learning curves).
-        continues: number of the earlier trial of the same point whose training goes on; None = from the start.
+        continues: number of the earlier trial of the same point to continue; None = from the start.
         trained: the amount of that trial; 0 = from the start.
     """
 
@@ -104,11 +100,11 @@ class Trial:
     Attributes:
         number: from 0, in the order of proposal; never depends on the order of finishing.
         round: number of the round that proposed it, from 0.
-        point: one value for every dimension that is active.
-        amount, continues, trained: how far it was trained, and which trial it went on from, and where; see `Proposal`.
-        outcomes: outcome by the index of its task; all are there once the trial is complete.
-        state: `running` until every task has come back; `failed` when any task failed; `stopped` when it was so far
-            behind after its first folds that it was not given the others.
+        point: one value for every active dimension.
+        amount, continues, trained: how far it was trained, and from where; see `Proposal`.
+        outcomes: outcomes by the index of the task; a complete trial has all.
+        state: `running` until every task has an outcome; `failed` when any task failed; `stopped` when it was so far
+            behind after its first folds that it did not get the others.
         score: mean of the study's metric over its tasks; None when it runs or failed.
         loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
     """
@@ -131,7 +127,7 @@ class Trial:
 
     @property
     def rank(self) -> tuple[int, float, int]:
-        """What complete trials are ranked by, the best first; see `rank`."""
+        """The sort key of complete trials, the best first; see `rank`."""
         return rank(self.amount, self.loss, self.number)
 
     @property
@@ -150,7 +146,7 @@ class Trial:
 
     @property
     def started(self) -> float | None:
-        """When its first task began, in seconds since the epoch; None where none ran."""
+        """When its first task started, in seconds since the epoch; None where none ran."""
         return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
 
     @property
@@ -173,7 +169,7 @@ def finished(
     values = done.values(metric)
     score = math.fsum(values) / len(values)
     if is_stopped:
-        # A mean over other folds than the others' does not compare with theirs: to the strategies it is the worst.
+        # A mean over fewer folds does not compare with the others': for strategies the loss stays infinite.
         return replace(done, state="stopped", score=score)
     return replace(done, state="complete", score=score, loss=loss_of(score, direction))
 
@@ -184,9 +180,9 @@ def loss_of(score: float, direction: Direction) -> float:
 
 
 def rank(amount: int | None, loss: float, number: int) -> tuple[int, float, int]:
-    """Return what complete trials are ranked by, the least first: trained furthest, then least loss, then earliest.
+    """Return the sort key of complete trials, the best first: trained furthest, then least loss, then earliest.
 
-    Trials that were trained for less than others (multi-fidelity search) so never win against them.
+    So trials that were trained for less than others (multi-fidelity search) never win against them.
     """
     return -(amount or 0), loss, number
 
@@ -195,7 +191,7 @@ def training_seed(study_seed: int, key: str, fold: int, repeat: int = 0) -> int:
     """Return the seed of one training: a stable hash, so the same point always trains the same way.
 
     It does not depend on the trial's number, the round, the worker or the process. Bounds: 0 to 2**31 - 1,
-    which every library takes.
+    which every library accepts.
     """
     text = f"{study_seed}|{key}|{fold}|{repeat}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2**31

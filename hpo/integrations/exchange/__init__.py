@@ -1,1 +1,1 @@
-"""Studies from and to other libraries. Nothing is ever unpickled: databases, JSON and CSV are read."""
+"""Studies from and to other libraries. It reads databases, JSON and CSV, and unpickles nothing."""

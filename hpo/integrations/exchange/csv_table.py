@@ -1,4 +1,4 @@
-"""A CSV table of trials as an import."""
+"""Imports a CSV table of trials."""
 
 import csv
 import math
@@ -10,9 +10,9 @@ from hpo.engine.trials.trial import Direction
 from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported
 
-# What the tables of other libraries and our own hold beside hyperparameters.
+# Columns of the tables of other libraries and our own that are not hyperparameters.
 _OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
-# How Optuna's `trials_dataframe` and Ray's `get_dataframe` mark their hyperparameters.
+# Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
 _STATES = {
     "complete": ("complete", "completed", "terminated", "done", "finished", "ok", "success"),
@@ -21,21 +21,20 @@ _STATES = {
 
 
 def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
-    """Return the trials of a table, one a row.
+    """Return the trials of a table, one per row.
 
-    A row without a score failed. Where there is a column `state`, it decides: rows that say neither that they
-    completed nor that they failed are left out as unfinished. Cells are kept as they are written; an empty one is a
-    hyperparameter that the trial did not have.
+    A row without a score failed. A column `state` decides where it exists: rows that are neither completed nor failed
+    are left out as unfinished. Cells are kept as text; an empty one is a hyperparameter that the trial did not have.
 
     Args:
         path: a CSV file with a header.
         metric: the column of the score.
-        keys: the columns of hyperparameters; None = those marked by Optuna (`params_x`) or Ray (`config/x`) where
-            there are any, else all columns that no trials table has beside them.
-        direction: which way is better, where it is known.
+        keys: the columns of hyperparameters; None = those marked by Optuna (`params_x`) or Ray (`config/x`) if any,
+            else all columns that are not known to be something else.
+        direction: which way is better, if known.
 
     Raises:
-        DataError: when the file cannot be read or lacks columns, or a score is no number.
+        DataError: the file cannot be read or lacks columns, or a score is not a number.
     """
     rows, columns = _rows(path)
     for column in (metric, *(keys or ())):
@@ -73,7 +72,7 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
 
 
 def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> dict[str, str]:
-    """Return the dotted key of each column that holds a hyperparameter."""
+    """Return the dotted key of each column of a hyperparameter."""
     if keys is not None:
         return {key: key for key in keys}
     for prefix in _PREFIXES:

@@ -1,4 +1,4 @@
-"""Trials that were made elsewhere, and the folder that keeps them for later studies."""
+"""Trials of other libraries, and the folder that keeps them for later studies."""
 
 import json
 import math
@@ -21,8 +21,8 @@ class Attempt:
 
     Attributes:
         point: hyperparameters by dotted key.
-        score: the number that was searched for; None when the trial failed.
-        error: why it failed; None when it did not.
+        score: None when the trial failed.
+        error: why it failed, or None.
         seconds: wall time, 0 where it is not known.
     """
 
@@ -34,15 +34,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Imported:
-    """What was read of another study.
+    """The content of another study.
 
     Attributes:
         attempts: its finished trials, failures included, in their order.
-        metric: what the score was called there.
-        direction: which way was better; None where nothing says so.
+        metric: the score's name there.
+        direction: which way was better; None where it is not known.
         source: where it was read, without passwords.
-        num_unfinished: trials that were left out because they had not finished.
-        left_out: keys that were left out because no single value stands there, such as lists.
+        num_unfinished: number of unfinished trials, which were left out.
+        left_out: keys that were left out because their values are not single ones, such as lists.
     """
 
     attempts: Sequence[Attempt]
@@ -54,32 +54,28 @@ class Imported:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The hyperparameters of all trials, in the order in which they appear."""
+        """The hyperparameters of all trials, in the order of first appearance."""
         return tuple(dict.fromkeys(key for attempt in self.attempts for key in attempt.point))
 
     @property
     def num_failed(self) -> int:
-        """How many of the trials failed."""
+        """The number of failed trials."""
         return sum(attempt.score is None for attempt in self.attempts)
 
 
 def attempt_from(point: Point, score: Any, what: str, seconds: float = 0.0) -> Attempt:
-    """Return a complete trial with its score; a failed one where that is no finite number."""
+    """Return a complete trial with its score; a failed one where that is not a finite number."""
     number = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
     if number is None or not math.isfinite(number):
-        return Attempt(point, None, f"{what} was {score!r}, which is no finite number", seconds)
+        return Attempt(point, None, f"{what} was {score!r}, which is not a finite number", seconds)
     return Attempt(point, number, None, seconds)
 
 
 def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
-    """Return the trials with hyperparameters of other names: the keys of the study that is to learn from them.
-
-    Args:
-        imported: what was read.
-        names: the new key for each old one.
+    """Return the trials with hyperparameters renamed (old key: new key) to those of the study that learns from them.
 
     Raises:
-        ConfigError: when there is no such old key, or two would have the same new one.
+        ConfigError: an old key does not exist, or two would get the same new one.
     """
     for old in names:
         if old not in imported.keys:
@@ -90,7 +86,7 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
     new = [names.get(key, key) for key in imported.keys]
     twice = next((key for key in new if new.count(key) > 1), None)
     if twice is not None:
-        raise ConfigError(f"--rename: two hyperparameters would be called '{twice}'; give each a name of its own")
+        raise ConfigError(f"--rename: two hyperparameters would be called '{twice}'; give each its own name")
     attempts = [
         replace(attempt, point={names.get(key, key): value for key, value in attempt.point.items()})
         for attempt in imported.attempts
@@ -99,25 +95,21 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
 
 
 def import_folder(name: str) -> Path:
-    """Return where the trials of this name will lie.
-
-    Raises:
-        StudyError: when there is something already.
-    """
+    """Return the folder for trials of this name; StudyError where it exists."""
     path = RUNS / name
     if path.exists():
-        raise StudyError(f"import: {path} is there already; choose another name, or remove it")
+        raise StudyError(f"import: {path} already exists; choose another name, or remove it")
     return path
 
 
 def write_import(path: Path, imported: Imported) -> None:
     """Write `trials.csv`, as a study has it, and `import.json` about its source, into a new folder.
 
-    The folder is no study: nothing says what was trained, so nothing can be resumed or tested. What it is for is
+    The folder is not a study: what was trained is not known, so nothing can be resumed or tested. It is for
     `study.imports=NAME` of a new study, which learns from these trials.
 
     Raises:
-        StudyError: when nothing has finished there.
+        StudyError: there is no finished trial.
     """
     if not imported.attempts:
         raise StudyError(f"import: {imported.source} has no finished trial ({imported.num_unfinished} unfinished)")

@@ -1,4 +1,4 @@
-"""Our studies in other Optuna storages, and other Optuna studies as imports."""
+"""Exports studies to other Optuna storages, and imports other Optuna studies."""
 
 import optuna
 from optuna.study import StudyDirection
@@ -9,21 +9,21 @@ from hpo.engine.record.address import open_storage, sqlite_path
 from hpo.errors import StudyError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
 
-# Of which a strategy could make no use, and which take gigabytes to read.
+# More trials are of no use to a strategy, and take gigabytes to read.
 _MOST_TRIALS = 1_000_000
 
 
 def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
     """Copy a study into another Optuna storage: its finished trials with states, parameters, values and attributes.
 
-    Trials that are running, or were when their driver died, are left out: nobody would ever finish them there. The
-    copy is all there or not at all.
+    Running and interrupted trials are left out, since nothing would finish them there. The copy is complete, or it
+    does not exist.
 
     Returns:
         How many trials were copied, and how many left out.
 
     Raises:
-        StudyError: when a storage cannot be opened, or the target has a study of that name.
+        StudyError: a storage cannot be opened, or the target has a study of that name.
     """
     source = _load(source_url, name)
     storage = open_storage(target_url, "--optuna")
@@ -31,7 +31,7 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
         target = optuna.create_study(storage=storage, study_name=target_name, directions=source.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(
-            f"export: {hidden(target_url, {})} has a study '{target_name}' already; give another --name"
+            f"export: {hidden(target_url, {})} already has a study '{target_name}'; give another --name"
         ) from error
     trials = source.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
@@ -40,7 +40,7 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
             target.set_user_attr(key, value)
         target.add_trials(done)
     except BaseException:
-        # An interruption too: no half of a study stays there.
+        # Also for an interruption: no partial study may remain.
         optuna.delete_study(study_name=target_name, storage=storage)
         raise
     finally:
@@ -49,16 +49,14 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
 
 
 def read_optuna(url: str, name: str | None) -> Imported:
-    """Return the finished trials of a study in an Optuna storage.
-
-    A pruned trial counts as failed, since what it had reached cannot be compared with finished ones.
+    """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
 
     Args:
         url: the storage's address, such as `sqlite:///file.db`.
-        name: the study's name; None = the only one there is.
+        name: the study's name; None = the only study there.
 
     Raises:
-        StudyError: when the storage cannot be opened, has no such study, or one with several objectives.
+        StudyError: the storage cannot be opened, has no such study, or one with several objectives.
     """
     study = _load(url, name)
     if len(study.directions) > 1:

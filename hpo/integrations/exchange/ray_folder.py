@@ -1,4 +1,4 @@
-"""Ray Tune result folders as imports: their JSON files alone, never their pickles."""
+"""Imports Ray Tune result folders: only their JSON files, never their pickles."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,17 +15,17 @@ from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
 def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported:
     """Return the finished trials of a Ray Tune experiment, each with its last result.
 
-    Read are each trial's params.json and the last line of its result.json, and experiment_state-*.json for how it
-    ended: a trial that returned, or that a scheduler stopped, counts with its last result; one with an error counts
-    as failed; one that ended neither way is left out. A hyperparameter that is no single value (a list) is left out.
+    It reads each trial's params.json and the last line of its result.json, and the ending from
+    experiment_state-*.json: a trial that returned, or that a scheduler stopped, counts with its last result; one with
+    an error counts as failed; others are left out, as are hyperparameters that are not single values (lists).
 
     Args:
-        folder: the experiment's, with a folder a trial in it.
-        metric: what was searched for; inner names are joined with dots or slashes.
-        direction: which way is better, where it is known.
+        folder: the experiment's, with one folder per trial.
+        metric: of the search; inner names are joined with dots or slashes.
+        direction: which way is better, if known.
 
     Raises:
-        DataError: when there are no trials there, a file cannot be read, or no trial has the metric.
+        DataError: there are no trials there, a file cannot be read, or no trial has the metric.
     """
     if not folder.is_dir():
         raise DataError(f"--ray: there is no folder {folder}")
@@ -61,7 +61,7 @@ def _ending(path: Path, states: Mapping[str, str], result: Mapping[str, Any]) ->
         return "complete"
     if state == "ERROR" or (path / "error.txt").exists():
         return "failed"
-    # Ray saves the states every few seconds: a killed one may know less than the trial's own results.
+    # Ray saves the states every few seconds: after a kill they may be older than the trial's own results.
     return "complete" if result.get("done") is True else "unfinished"
 
 
@@ -71,7 +71,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
     if not saved:
         return
     for entry in _read_json(saved[-1]).get("trial_data", []):
-        # Each is a pair of texts, JSON themselves: the trial, and what happened in it.
+        # Each entry is a pair of JSON texts: the trial, and its events.
         trial = (
             parse_json(entry[0], f"--ray: {saved[-1]}") if isinstance(entry, list) and isinstance(entry[0], str) else {}
         )
@@ -80,14 +80,14 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path) -> dict[str, Any]:
-    """Return the flat last result of a trial; empty when it has reported none."""
+    """Return the flat last result of a trial; empty where it has none."""
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
     while lines:
         try:
             return flatten(json.loads(lines.pop()))
         except (ValueError, RecursionError, AttributeError):
-            # A driver that was killed leaves half a line.
+            # A killed driver leaves a partial line.
             continue
     return {}
 

@@ -1,1 +1,1 @@
-"""What a study rests on: configuration, data, code and machine, and what of it has changed."""
+"""The basis of a study (configuration, data, code, machine), and its changes."""

@@ -1,4 +1,4 @@
-"""What has changed since a study was started: its configuration, its data, its code."""
+"""The changes since a study was started: its configuration, its data, its code."""
 
 import datetime
 import json
@@ -12,18 +12,18 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.source_code import Code
 
-# With any of these another study is meant: they decide which points there are, and how trials compare.
+# These make another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Basis:
-    """What a study rests on, JSON-able, as it is noted in its record.
+    """What a study's results depend on, JSON-able, as noted in its record.
 
     Attributes:
         config: the whole configuration.
-        data: `parts` with the fingerprint of each; None where nothing can be told.
+        data: `parts` with the fingerprint of each; None where they are unknown.
         code: None in a study of an early version, which did not note it.
     """
 
@@ -32,28 +32,28 @@ class Basis:
     code: Code | None
 
     def changes_to(self, now: "Basis") -> list[str]:
-        """Return what is another in `now`, one line each."""
+        """Return what differs in `now`, one line each."""
         changes = [f"config: {change}" for change in changed_config(self.config, now.config).values()]
         changes += [f"data: {change}" for change in changed_data(self.data, now.data).values()]
         before, after = (basis.code.pieces if basis.code else None for basis in (self, now))
         return changes + [f"code: {change}" for change in _changed_names(before, after)]
 
     def other_versions(self, now: "Basis") -> list[str]:
-        """Return which libraries, or Python, are of another version in `now`, one line each."""
+        """Return the libraries, or Python, whose versions differ in `now`, one line each."""
         before, after = (basis.code.versions if basis.code else None for basis in (self, now))
         return [f"version: {change}" for change in _changed_names(before, after)]
 
 
 @dataclass(frozen=True)
 class AllowedChange:
-    """What had changed when a study went on all the same; JSON-able.
+    """The changes with which a study was continued; JSON-able.
 
     Attributes:
-        time: when it went on, ISO 8601.
+        time: of the continuation, ISO 8601.
         changes: one line each.
-        trial: the objective's configuration that trials were given before.
-        threads: of a training, before.
-        trials: how many had been opened; None in studies of an early version.
+        trial: the objective's configuration of the trials before.
+        threads: per training, before.
+        trials: number of trials opened before; None in studies of an early version.
         unfinished: numbers of those that were not finished.
     """
 
@@ -66,54 +66,42 @@ class AllowedChange:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `vars` of one was written as."""
+        """Read the `vars` of an instance."""
         return cls(**{name: value for name, value in values.items() if name in cls.__dataclass_fields__})
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Refuse to go on with a study on another basis, but where it is allowed and the study would stay the same.
+    """Raise StudyError for changes that are not allowed, or that would make it another study.
 
-    Args:
-        before: the basis as it was noted.
-        now: the basis as it is.
-        name: what commands call the study.
-        are_allowed: whether to go on all the same.
-
-    Raises:
-        StudyError: there are changes, and they are not allowed, or they would make it another study.
+    `name` is the study's name on the command line; `are_allowed` is the user's consent to changes.
     """
     changes = before.changes_to(now)
     decisive = [key for key in changed_config(before.config, now.config) if key.partition(".")[0] in _DECISIVE]
     if decisive:
         raise StudyError(
             f"study '{name}': with other values of {', '.join(decisive[:_SHOWN])} it would be another study "
-            f"({_first(changes)}); put them back, or choose another study.name"
+            f"({_first(changes)}); restore them, or choose another study.name"
         )
     if changes and not are_allowed:
         raise StudyError(
-            f"study '{name}': something has changed since it was started: {_first(changes)}; put it back, go on all "
-            f"the same with `hpo resume {name} --allow-changes`, and the report will say so, or start another study "
+            f"study '{name}': something has changed since it was started: {_first(changes)}; undo it, continue "
+            f"anyway with `hpo resume {name} --allow-changes`, which the report will mention, or start another study "
             f"with study.name="
         )
 
 
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError when the study would go on under another configuration; budget and workers may change."""
+    """Raise StudyError where the study would continue with another configuration; budget and workers may change."""
     changed = list(changed_config(frozen.to_dict(), given.to_dict()).values())
     if changed:
         raise StudyError(
-            f"study '{name}' exists with another configuration: {_first(changed)}; choose another study.name, or go on "
-            f"unchanged with `hpo resume {name}`"
+            f"study '{name}' exists with another configuration: {_first(changed)}; choose another study.name, or "
+            f"continue unchanged with `hpo resume {name}`"
         )
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return what is written down when a study goes on although something has changed.
-
-    Args:
-        before, now: what it rested on, and rests on now.
-        trials: of the study so far.
-    """
+    """Return the note for continuing a study, with these trials so far, on another basis."""
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.other_versions(now)],
@@ -125,17 +113,17 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 
 
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
-    """Return the configuration that a trial was trained with: without what was changed, and allowed, after it.
+    """Return the configuration that a trial was trained with: without the changes that were allowed after it.
 
     Args:
-        config: the study's, as it is now.
-        allowed: the changes that were allowed, the earliest first.
-        number: the trial's. One that was not finished when something changed counts as trained after the change.
+        config: the study's current one.
+        allowed: the allowed changes, the earliest first.
+        number: the trial's. A trial that was unfinished at a change counts as trained after it.
     """
     for change in allowed:
         if number < (change.trials or 0) and number not in change.unfinished:
             there = flatten(config.objective_config)
-            # Where the data lie now: what they hold is told apart by fingerprints.
+            # The current sources of the data: fingerprints detect other content.
             trial = replaced(change.trial, {key: there[key] for key in DATA_SOURCES if key in there})
             dispatch = config.dispatch.model_copy(update={"threads": change.threads})
             return config.model_copy(update={"objective_config": trial, "dispatch": dispatch})
@@ -143,7 +131,7 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys that differ and are not free to, each with a line that says how."""
+    """Return the keys that differ and may not, each with a line about the change."""
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in differences(before, now).items()
@@ -157,7 +145,7 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
 
 
 def changed_data(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the parts or files that differ, each with a line that says how; see `Basis`."""
+    """Return the parts or files that differ, each with a line about the change; see `Basis`."""
     parts, others = (before or {}).get("parts", {}), (now or {}).get("parts", {})
     return {
         part: f"part {part} was {_part(parts.get(part))} and is now {_part(others.get(part))}"

@@ -1,4 +1,4 @@
-"""What the study ran on: versions, machine and the state of the code."""
+"""The environment of a study: versions, machine and the state of the code."""
 
 import importlib.metadata
 import os
@@ -16,14 +16,14 @@ from hpo.config.sealing import Secrets, hidden, hidden_argument
 from hpo.errors import StudyError
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
-# The sets of vector instructions of x86, widest first, that numerical libraries have code of their own for.
+# x86 vector instructions, widest first, for which numerical libraries have their own code.
 _VECTORS = ("avx512f", "avx2", "avx")
-# What every report tells.
+# The keys that every report needs.
 _KEYS = ("python", "platform", "processor", "cpus", "memory_bytes", "gpus", "packages", "commit", "is_dirty", "command")
 
 
 def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
-    """Return versions, machine and commit as a JSON-able dict. What looks like a secret in the command is masked."""
+    """Return versions, machine and commit as a JSON-able dict. Secrets in the command are masked."""
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -41,10 +41,10 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
 
 
 def refuse_incomplete(environment: Mapping[str, Any], path: Path) -> None:
-    """Raise StudyError where a file holds something else than what `describe_environment` returned."""
+    """Raise StudyError where a file lacks keys of `describe_environment`."""
     missing = [key for key in _KEYS if key not in environment]
     if missing:
-        raise StudyError(f"{path}: has no {missing[0]}; put back what was there")
+        raise StudyError(f"{path}: has no {missing[0]}; restore the file")
 
 
 def _version(package: str) -> str | None:
@@ -60,12 +60,10 @@ def _processor() -> str:
 
 
 def processor_of(info: str) -> str:
-    """Return the name of a processor, and what libraries choose their code by: its generation and widest vectors.
+    """Return a processor's name, generation and widest vectors, by which libraries choose their code.
 
-    On hired machines the name alone is only that of a family: "AMD EPYC" is many, which round differently.
-
-    Args:
-        info: as /proc/cpuinfo has it.
+    On rented machines the name is only that of a family: "AMD EPYC" covers many, which round differently.
+    `info` is the content of /proc/cpuinfo.
     """
     lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}
@@ -78,27 +76,27 @@ def processor_of(info: str) -> str:
 
 
 def _gpus() -> list[str]:
-    """Return the name of each NVIDIA GPU, as its driver tells; empty where there is none."""
-    found = []
+    """Return the name of each NVIDIA GPU, as its driver reports it."""
+    names = []
     for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        found += [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("Model:")]
-    return found
+        names += [line.partition(":")[2].strip() for line in path.read_text().splitlines() if line.startswith("Model:")]
+    return names
 
 
 def _driver() -> str | None:
     version = Path("/proc/driver/nvidia/version")
-    found = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", version.read_text()) if version.exists() else None
-    return found.group(1) if found else None
+    match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", version.read_text()) if version.exists() else None
+    return match.group(1) if match else None
 
 
 def _cuda() -> str | None:
-    """Return the CUDA that torch was built for, by its version's suffix: 13.0 for `+cu130`; None for a CPU build."""
-    found = re.search(r"\+cu(\d+)(\d)$", _version("torch") or "")
-    return f"{found.group(1)}.{found.group(2)}" if found else None
+    """Return torch's CUDA version from its own version's suffix: 13.0 for `+cu130`; None for a CPU build."""
+    match = re.search(r"\+cu(\d+)(\d)$", _version("torch") or "")
+    return f"{match.group(1)}.{match.group(2)}" if match else None
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git says of the working directory; None outside a repository or without git."""
+    """Return git's output for the working directory; None outside a repository or without git."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""The workers' copy of the development examples: written once, and checked whenever the study goes on."""
+"""The workers' copy of the development examples: written once, and checked whenever the study continues."""
 
 import hashlib
 import logging
@@ -19,28 +19,21 @@ def prepare_data(
     data_dir: Path,
     known: Mapping[str, str] | None,
 ) -> dict[str, str] | None:
-    """Write the copy where there is none, or where its files are not those that were written.
+    """Write the copy where it is missing or changed; return the hashes of its files, None where nothing was written.
 
-    Args:
-        objective: which writes it.
-        config: the objective's.
-        indices: of the development examples.
-        data_dir: where it lies.
-        known: the hashes of the files that were written; None where nothing was, or it is not known.
-
-    Returns:
-        The hashes of the files; None where nothing was written.
+    `known` holds the hashes of the files written before; None where there are none. `indices` are those of the
+    development examples, `config` is the objective's.
     """
     if data_dir.exists():
         if known is None or known.items() <= _hashes(data_dir).items():
             return None
-        _log.warning("%s: the workers' copy of the data was changed; it is written anew", data_dir)
+        _log.warning("%s: the workers' copy of the data was changed; it is written again", data_dir)
         shutil.rmtree(data_dir)
     return _hashes(data_dir) if objective.write_development_data(config, indices, data_dir) else None
 
 
 def _hashes(data_dir: Path) -> dict[str, str]:
-    """Return the hash of every file in the folder; what workers keep in folders of their own below it is not ours."""
+    """Return the hash of every file in the folder, without the workers' own subfolders."""
     hashes = {}
     for path in sorted(data_dir.iterdir()):
         if path.is_file():

@@ -1,4 +1,4 @@
-"""The code that decides what a trial comes to: the objective's, the chosen strategy's, and what trains."""
+"""The code that decides the results of trials: the objective's, the chosen strategy's, and the training's."""
 
 import ast
 import hashlib
@@ -12,26 +12,26 @@ from typing import Any
 
 import hpo
 
-# Libraries in which points and trainings are computed, and scores.
+# Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
 _DIGITS = 16
 _TOOLKIT = Path(hpo.__file__).parent
 # What of the toolkit decides what a task trains, and what is made of its outcome.
 _TRAINING = ("examples.py", "payload.py", "splits.py", "task_builder.py", "worker.py")
-# Where objectives lie that come with the toolkit.
+# The objectives of the toolkit.
 _OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
 
 
 @dataclass(frozen=True)
 class Code:
-    """What decided a study's trials besides its configuration and data.
+    """The code that decided a study's trials.
 
     Attributes:
         pieces: a hash by name: each source file of a user's objective by its path, `strategy`, `training`, and
             `objective` where that comes with the toolkit. Docstrings, comments, imports and the order of definitions
-            do not count, so that a file that moved or was explained better is the same. None in a study of an earlier
+            do not count, so that a file that moved or got better comments is the same. None in a study of an earlier
             version.
-        versions: of Python, `major.minor`, and of each library that is installed, by name.
+        versions: of Python, `major.minor`, and of each installed library, by name.
     """
 
     pieces: Mapping[str, str] | None
@@ -39,19 +39,19 @@ class Code:
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> "Code":
-        """Return what `vars` of one was written down as; an earlier version wrote hashes of whole files."""
+        """Read the `vars` of an instance; an earlier version wrote hashes of whole files."""
         if "pieces" in note:
             return cls(note["pieces"], note["versions"])
         return cls(None, {name: note[name] for name in ("python", *_LIBRARIES) if name in note})
 
 
 def describe_code(objective: str, strategy: type) -> Code:
-    """Return the code that a study rests on.
+    """Return the code that a study's results depend on.
 
     Args:
-        objective: dotted path `package.module:function` of one that has been imported. All of its package counts, or
-            where it is a single module, that and the modules and packages beside it that it imports.
-        strategy: the class of the one that was chosen.
+        objective: dotted path `package.module:function`, already imported. All of its package counts; of a single
+            module, the module and the modules and packages in its folder that it imports.
+        strategy: the chosen strategy's class.
     """
     module = objective.partition(":")[0]
     pieces = {
@@ -77,13 +77,13 @@ def _versions() -> dict[str, str]:
 
 
 def _hash(paths: Iterable[Path]) -> str:
-    """Return a hash of what the files define, wherever in them, without docstrings, comments and imports."""
+    """Return a hash of the files' definitions in any order, without docstrings, comments and imports."""
     definitions = sorted(definition for path in paths for definition in _definitions(path))
     return hashlib.sha256("\n".join(definitions).encode(errors="replace")).hexdigest()[:_DIGITS]
 
 
 def _definitions(path: Path) -> list[str]:
-    """Return the text of every statement of a file; the file itself where it is compiled, or for another Python."""
+    """Return the text of every statement of a file; a hash of the file where it cannot be parsed."""
     tree = _tree(path)
     if tree is None:
         return [hashlib.sha256(path.read_bytes()).hexdigest()]
@@ -103,12 +103,12 @@ def _tree(path: Path) -> ast.Module | None:
 
 
 def _file_of(module: str) -> Path:
-    """Return an imported module's file; of a package without an __init__.py a path that does not exist."""
+    """Return an imported module's file; a path that does not exist for a package without an __init__.py."""
     return Path(getattr(sys.modules.get(module), "__file__", None) or module)
 
 
 def _with_those_beside(path: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a file of the toolkit, and those of its folder that it imports, wherever in it."""
+    """Yield a file of the toolkit, and the files of its folder that it imports, recursively."""
     if path in seen:
         return
     seen.add(path)
@@ -128,7 +128,7 @@ def _objective_files(module: str) -> dict[str, Path]:
     if top is not None and Path(top).name == "__init__.py":
         folder = Path(top).parent
         return _named(set(_sources(folder)), folder.parent)
-    # A single module, or one in a package without an __init__.py, which imports from beside that.
+    # A single module, or one in a package without an __init__.py, which imports from the same root.
     root = Path(file).parents[module.count(".")]
     return _named(set(_with_imports(Path(file), root, set())), root)
 
@@ -138,12 +138,12 @@ def _named(paths: set[Path], root: Path) -> dict[str, Path]:
 
 
 def _sources(place: Path) -> Iterator[Path]:
-    """Yield all source files below a folder; editors leave links there that lead nowhere."""
+    """Yield all source files below a folder, without the dangling links that editors leave."""
     return (path for path in place.rglob("*.py") if path.is_file())
 
 
 def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a module's file, and those that it imports from the folder `root`, wherever in it."""
+    """Yield a module's file, and those that it imports from the folder `root`, recursively."""
     if path in seen or not path.is_file():
         return
     seen.add(path)
@@ -156,7 +156,7 @@ def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
-    """Return where below `root` a file's imports would lie; none where it is compiled, or for another Python."""
+    """Return the paths of a file's imports below `root`; none where it cannot be parsed."""
     places: set[Path] = set()
     for node in ast.walk(_tree(path) or ast.Module([], [])):
         if isinstance(node, ast.Import):

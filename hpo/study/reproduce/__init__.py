@@ -1,1 +1,1 @@
-"""Trainings that were recorded are run again, from a study's folder, a publication or a report alone."""
+"""Runs recorded trainings again, from a study's folder, a publication or a report."""

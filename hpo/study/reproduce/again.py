@@ -1,4 +1,4 @@
-"""Trains recorded trials again and compares what they score."""
+"""Trains recorded trials again and compares their scores."""
 
 import math
 import tempfile
@@ -17,9 +17,9 @@ from hpo.study.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import Study
 
-# Relative difference that is let pass where bit-identity cannot be asked for: other versions, processors and numbers of
-# threads change the order of additions, and a training amplifies the last digits. 2 % is some tenth of what a change of
-# seed does to the scores in benchmarks/results.md.
+# Accepted relative difference where scores cannot be bit-identical: other versions, processors and numbers of threads
+# change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
+# seed on the scores in benchmarks/results.md.
 TOLERANCE = 0.02
 
 
@@ -30,8 +30,8 @@ class Repetition:
     Attributes:
         trial: its number.
         name: of the task, as in trials.csv: `fold_0`.
-        recorded: the metric as it was.
-        reproduced: the metric as it came now; None when the training failed.
+        recorded: the recorded metric.
+        reproduced: the metric now; None when the training failed.
         error: why it failed, or None.
     """
 
@@ -42,7 +42,7 @@ class Repetition:
     error: str | None
 
     def holds(self, tolerance: float) -> bool:
-        """Return whether both are equal, or differ by no more than this share of the recorded one."""
+        """Return whether both are equal, or differ by at most this share of the recorded one."""
         if self.reproduced is None:
             return False
         return math.isclose(self.recorded, self.reproduced, rel_tol=tolerance, abs_tol=0.0)
@@ -51,16 +51,16 @@ class Repetition:
 def reproduce(
     recorded: Recorded, which: str, folds: Sequence[int] | None, tell: Callable[[Repetition], None]
 ) -> list[Repetition]:
-    """Train the trials again with their recorded seeds, in this process, and return recorded beside reproduced.
+    """Train the trials again with their recorded seeds, in this process, and return both metrics.
 
     Args:
         recorded: the study.
         which: `best`, `all` or a trial's number.
         folds: only these; None = all.
-        tell: is called with each repetition as soon as it is there.
+        tell: is called with each repetition when it is finished.
 
     Raises:
-        StudyError: when a row does not lie in the study's space.
+        StudyError: a row is not in the study's space.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
@@ -81,11 +81,11 @@ def reproduce(
 def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequence[AllowedChange]) -> list[Task]:
     point = point_of(row, study.space)
     if point is None:
-        raise StudyError(f"trials.csv: trial {row['number']} does not lie in the study's space; the file was changed")
+        raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; the file was changed")
     try:
         trial = Trial(int(row["number"]), 0, point, amount=amount_of(row))
     except ValueError as error:
-        raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; put back what was there") from error
+        raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; restore the file") from error
     study = replace(study, config=config_as_of(study.config, allowed, trial.number))
     tasks = study.task_builder().tasks_of(trial)
     if not set(folds or ()) <= set(range(study.layout.folds)):

@@ -1,4 +1,4 @@
-"""A study as its folder, or a published copy of it, tells it."""
+"""A study as read from its folder, or from a published copy of it."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,21 +17,21 @@ from hpo.study.preparation import prepare_study
 from hpo.study.study import Study
 from hpo.study.winner.verdict import recorded_winner
 
-# What has to be the same for bit-identical scores.
+# Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A study as its folder tells it, with nothing else at hand.
+    """A study as read from its folder.
 
     Attributes:
-        study: put together from its frozen configuration, on the data as they are now.
+        study: made from its frozen configuration, on the current data.
         rows: of trials.csv.
-        changes: what is not as it was, one line each; data first, then environment.
-        is_same_machine: whether bit-identical scores can be asked for.
+        changes: what differs from then, one line each; data first, then environment.
+        is_same_machine: whether bit-identical scores can be expected.
         winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
-        allowed: what had changed when the study went on all the same.
+        allowed: the changes with which the study was continued.
     """
 
     study: Study
@@ -42,11 +42,7 @@ class Recorded:
     allowed: Sequence[AllowedChange] = ()
 
     def trials(self, which: str) -> Sequence[Row]:
-        """Return the rows that `best`, a number or `all` stands for.
-
-        Raises:
-            StudyError: when there is no such trial, or it has no score to compare with.
-        """
+        """Return the rows for `best`, `all` or a number; StudyError where there is no such complete trial."""
         complete = [row for row in self.rows if row["state"] == "complete"]
         if not complete:
             raise StudyError("trials.csv: no trial is complete, so there is nothing to reproduce")
@@ -54,13 +50,13 @@ class Recorded:
             return complete
         if which == "best":
             return [self.winner] if self.winner else complete[:1]
-        found = [row for row in complete if row["number"] == which]
-        if not found:
+        chosen = [row for row in complete if row["number"] == which]
+        if not chosen:
             numbers = ", ".join(row["number"] for row in complete)
             raise StudyError(
                 f"--trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
             )
-        return found
+        return chosen
 
 
 def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = None) -> Recorded:
@@ -68,15 +64,15 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
 
     Args:
         folder: the study's.
-        elsewhere: where its data lie now, by the key that says it, such as `data.path`.
+        elsewhere: current locations of its data by their keys, such as `data.path`.
 
     Raises:
-        HpoError: when a file is missing or has been changed since the report was written, or the data cannot be read.
+        HpoError: a file is missing or was changed after the report was written, or the data cannot be read.
     """
     config = folder.config()
     for key in elsewhere or {}:
         if key not in flatten(config.objective_config):
-            raise StudyError(f"{key}: the study has no such source of data; take it out")
+            raise StudyError(f"{key}: the study has no such source of data; remove it")
     config = config.model_copy(update={"objective_config": replaced(config.objective_config, elsewhere or {})})
     report = _report(folder)
     refuse_tampered(folder)
@@ -86,16 +82,16 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
     different, is_same_machine = changes_since(folder)
     data = list(_data_changes(report, study))
     winner = recorded_winner(rows, report, config.study.direction)
-    missing = [] if report else [f"{folder}/report.json: is missing, so files that were changed are not noticed"]
+    missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     changes = [*missing, *data, *different]
     return Recorded(study, rows, changes, is_same_machine and not data, winner, _allowed(report))
 
 
 def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
-    """Return what of versions, machine and code is not as it was when the study was started, one line each.
+    """Return the differences in versions, machine and code since the study was started, one line each.
 
-    Besides, what had changed when the study went on all the same. The second value tells whether bit-identical scores
-    can be asked for nevertheless: an earlier configuration is known, earlier data and code are not.
+    They include the allowed changes. The second value tells whether bit-identical scores can still be expected: an
+    earlier configuration is known, earlier data and code are not.
     """
     environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
     different = list(_environment_changes(environment, describe_environment()))
@@ -123,30 +119,30 @@ def _is_change(value: Any) -> bool:
 
 
 def amount_of(row: Row) -> int | None:
-    """Return how far the row's trial was trained; None under a strategy that trains all to the end."""
+    """Return how far the row's trial was trained; None under a strategy that trains completely."""
     return int(row["amount"]) if row.get("amount") else None
 
 
 def refuse_tampered(folder: StudyFolder) -> None:
-    """Raise StudyError where a file of the study is not the one that its report was written with."""
+    """Raise StudyError where a file of the study differs from the one in its report."""
     hashes = _report(folder).get("files") or {}
     if not isinstance(hashes, Mapping):
-        raise StudyError(f"{folder}/report.json: its 'files' are no names with hashes; put back what was there")
+        raise StudyError(f"{folder}/report.json: its 'files' are not names with hashes; restore the file")
     for name, digest in hashes.items():
         path = folder.inside(name)
         if not path.exists() and path.parent != folder.path:
             continue  # The winner's model, which is not published.
         if not path.exists():
-            raise StudyError(f"{shown(path)}: is missing; put it back, or write it again with `hpo report`")
+            raise StudyError(f"{shown(path)}: is missing; restore it, or write it again with `hpo report`")
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise StudyError(
-                f"{shown(path)}: is not the file that the report was written with; put that back, or, where the study "
-                f"went on since, write the report again with `hpo report`"
+                f"{shown(path)}: is not the file that the report was written with; restore that, or, if the study "
+                f"continued after it, write the report again with `hpo report`"
             )
 
 
 def refuse_two_parts(folder: StudyFolder) -> None:
-    """Raise StudyError where a search went on with another configuration: it cannot be run again as one."""
+    """Raise StudyError where a search was continued with another configuration: it cannot be run again as one."""
     for change in _allowed(_report(folder)):
         if any(line.startswith("config:") for line in change.changes):
             raise StudyError(
@@ -177,7 +173,7 @@ def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
             yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
     if before:
         return
-    # An objective that brings its own data knows their files, which may lie elsewhere by now.
+    # An objective with its own data knows the files, which may have moved.
     nothing: Mapping[str, Any] = {}
     for was, file in zip_longest(_files(report), map(vars, study.own.files), fillvalue=nothing):
         if was.get("sha256") != file.get("sha256"):
@@ -191,7 +187,7 @@ def _files(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return a mapping in a mapping; an empty one where it is not there: a report may be anybody's."""
+    """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
     for key in keys:
         inner = report.get(key)
         report = inner if isinstance(inner, Mapping) else {}

@@ -1,4 +1,4 @@
-"""A search that is run again as a whole, and which of its trials came out another."""
+"""A search that is run again as a whole, and the trials that differ."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ class Replay:
     Attributes:
         folder: of the study, or of its publication.
         tree: the configuration to run, under another name.
-        trials: how many are compared: those before the first that was not finished.
-        changes: what is not as it was when the study was started.
-        is_same_machine: whether scores have to be the same to the last bit.
+        trials: number of trials to compare: those before the first unfinished one.
+        changes: what differs from the study's start.
+        is_same_machine: whether scores must be bit-identical.
     """
 
     folder: StudyFolder
@@ -32,14 +32,14 @@ class Replay:
 
     @property
     def tolerance(self) -> float:
-        """By how much, relatively, scores may differ: not at all where nothing decisive has changed."""
+        """The relative difference accepted for scores: 0 where nothing decisive has changed."""
         return 0.0 if self.is_same_machine else TOLERANCE
 
 
 def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
-    """Return how many trials were compared, and of those that differ, by their numbers, the columns in which they do.
+    """Return the number of trials compared, and the differing columns by the numbers of the trials that differ.
 
-    Points and states must be the same everywhere; scores within the tolerance.
+    Points and states must be equal; scores within the tolerance.
     """
     before = read_rows(shown(replay.folder.trials_path), ["number"])[: replay.trials]
     now = read_rows(replayed, ["number"])

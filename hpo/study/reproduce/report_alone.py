@@ -1,4 +1,4 @@
-"""A study's folder from nothing but its report.json: enough to train the winner again and compare."""
+"""Restores a study's folder from its report.json: enough to train the winner again and compare."""
 
 import csv
 from pathlib import Path
@@ -10,31 +10,31 @@ from hpo.study.folder import StudyFolder
 
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:
-    """Write the configuration, the winner's row of trials.csv and the environment that a report holds into a folder.
+    """Write a report's configuration, winner (as trials.csv) and environment into a folder.
 
     Raises:
-        StudyError: when the file is no report of a study with a winner.
+        StudyError: the file is not a report of a study with a winner.
     """
     report = read_json(path)
     winner = report.get("winner")
     if not isinstance(winner, dict) or "config" not in report or "values" not in winner:
         why = winner.get("missing") if isinstance(winner, dict) else None
-        reason = why or "it is of an earlier version, or no report at all"
+        reason = why or "it is of an earlier version, or not a report"
         raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
     try:
         return _unpacked(report, winner, StudyFolder(into))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"{path}: is no report of this toolkit ({type(error).__name__}: {error}); give another"
+            f"{path}: is not a report of this toolkit ({type(error).__name__}: {error}); give another"
         ) from error
 
 
 def _unpacked(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder) -> StudyFolder:
     folder.config_path.write_text(yaml_text(report["config"]), encoding="utf-8")
-    # What could not be found then is not known, which is no change.
+    # A value that was not known then counts as unchanged.
     environment = {k: None if isinstance(v, dict) and "missing" in v else v for k, v in report["environment"].items()}
     folder.write_json(folder.environment_path, environment)
-    # The hashes are of files that are not here.
+    # The hashed files are not here.
     folder.write_json(folder.path / "report.json", report | {"files": {}})
     _write_row(folder.trials_path, winner, [dimension["key"] for dimension in report["space"]])
     return folder

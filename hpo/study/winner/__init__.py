@@ -1,1 +1,1 @@
-"""What comes after the search: finalists, the winner's model, and its score on the test part."""
+"""After the search: finalists, the winner's model, and its score on the test part."""

@@ -5,7 +5,7 @@ from hpo.study.study import Study
 
 
 def best_config(study: Study, winner: Trial) -> dict[str, object]:
-    """Return the winner's configuration as `hpo train` takes it; it trains as the winner's first fold was trained."""
+    """Return the winner's configuration for `hpo train`, which trains it like the winner's first fold."""
     config = study.config
     tree = config.trial_config(winner.point)
     seed = training_seed(config.study.seed, winner.key, 0)

@@ -1,6 +1,6 @@
-"""The default configuration, trained as the winner was, so that the opening of the test part scores both.
+"""The default configuration, trained as the winner was, so that the test part scores both.
 
-A search that ends no better than where it began on examples that it has not seen has overtuned.
+A search has overtuned if on unseen examples its result is not better than its start.
 
 Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
 """
@@ -16,18 +16,13 @@ from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError
 from hpo.study.study import Study
 
-# The configuration as it stands, with nothing of the space written into it.
+# The configuration without any point of the space.
 DEFAULT = Trial(number=-1, round=-1, point={})
 
 
 @dataclass(frozen=True)
 class DefaultModel:
-    """A trained model of the default configuration.
-
-    Attributes:
-        checkpoint_dir: where it is; None where the objective keeps no models, or the training failed.
-        error: why the training failed, in one line; None otherwise.
-    """
+    """The model's folder (None where the objective keeps no models, or the training failed), and its one-line error."""
 
     checkpoint_dir: str | None
     error: str | None
@@ -37,9 +32,8 @@ class DefaultModel:
 def default_model(study: Study) -> Iterator[DefaultModel]:
     """Train the default configuration in this process, and keep its model until the end of the block.
 
-    With a hold-out it is trained and stopped early on that, as every trial was; with folds on all of them together, for
-    all of its epochs, since nothing says at which it would have been best. An objective that keeps no models trains
-    when it is scored, and gets nothing here.
+    With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
+    for all epochs, since its best epoch is not known. An objective that keeps no models trains when it is scored.
     """
     if not study.keeps_models:
         yield DefaultModel(None, None)

@@ -1,4 +1,4 @@
-"""After the search: the winner's model, kept from its hold-out or trained once more on all folds together."""
+"""The winner's model after the search: kept from its hold-out, or trained on all folds together."""
 
 import statistics
 from dataclasses import replace
@@ -15,13 +15,13 @@ from hpo.study.winner.verdict import Verdict, lacks_model
 
 
 def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdict: Verdict) -> FinalModel | None:
-    """Return the winner's model, trained where it has to be; None where the objective keeps no models.
+    """Return the winner's model, trained if necessary; None where the objective keeps no models.
 
-    With folds, the winning configuration is trained once more on all of them together, for the mean of the
-    epochs at which its folds were best. Done once: a second call finds the first one's model.
+    With folds, the winning configuration is trained once on all of them together, for the mean of the epochs at which
+    its folds were best. A second call returns the first one's model.
 
     Raises:
-        StudyError: when the final training fails.
+        StudyError: the final training failed.
     """
     winner = verdict.winner
     if winner is None or not lacks_model(study, verdict):
@@ -41,7 +41,7 @@ def _trained(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
 
 
 def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
-    """Return the model that the winner's hold-out left; train it again, with its seed, where it was not kept."""
+    """Return the model of the winner's hold-out; train it again, with its seed, where it was not kept."""
     name = f"checkpoints/{checkpoint_name(winner.number)}"
     if (study.folder.path / name).exists() and not study.folder.changed_files(name):
         return FinalModel(winner.number, name, None, 0.0)
@@ -52,6 +52,6 @@ def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalMod
 
 
 def mean_best_epoch(trial: Trial) -> int | None:
-    """Return the mean over the folds of the best epoch, rounded; None where the objective does not tell it."""
+    """Return the mean of the folds' best epochs, rounded; None where the objective does not report it."""
     epochs = trial.values("best_epoch")
     return max(1, round(statistics.fmean(epochs))) if epochs else None

@@ -1,7 +1,7 @@
-"""The best trials trained again on fresh seeds at the end of a search, and the winner chosen on those.
+"""Trains the best trials again on fresh seeds at the end of a search, and chooses the winner on those.
 
-The best score of a search is the maximum of many noisy values, and so too good; which trial has it is partly luck.
-Fresh seeds, which the search has not selected on, tell the finalists apart without that bias.
+The best score of a search is the maximum of many noisy values, so it is too good, and its trial is partly luck. Fresh
+seeds, which the search did not select on, compare the finalists without that bias.
 
 Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098) and of retraining in Schneider et al. 2025
 (arXiv 2506.19540, on overtuning).
@@ -25,9 +25,8 @@ class Finalist:
     """A trial that was trained again.
 
     Attributes:
-        trial: as the search left it.
-        again: the same trial with the outcomes of the fresh seeds alone, and their score; `running` while some are
-            missing.
+        trial: its result in the search.
+        again: the same trial with the outcomes of the fresh seeds only; `running` while some are missing.
     """
 
     trial: Trial
@@ -35,9 +34,9 @@ class Finalist:
 
 
 def read_finalists(study: Study, record: Record) -> list[Finalist]:
-    """Return the finalists of the search as it stands, the best of the search first; empty where none are asked for."""
+    """Return the current finalists, the best of the search first; empty where none are requested."""
     config = study.config.study
-    found, notes = [], Notes(record)
+    finalists, notes = [], Notes(record)
     for trial in _candidates(record.history(), config.finalists):
         tasks = _tasks(study, record, trial)
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}
@@ -45,12 +44,12 @@ def read_finalists(study: Study, record: Record) -> list[Finalist]:
         again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
         if len(known) == len(tasks):
             again = finished(again, known, config.metric, config.direction)
-        found.append(Finalist(trial, again))
-    return found
+        finalists.append(Finalist(trial, again))
+    return finalists
 
 
 def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> None:
-    """Train what is missing of the finalists; each outcome is in the record before the next is waited for."""
+    """Train the finalists' missing tasks; each outcome is recorded before the next is waited for."""
     missing = [
         task
         for finalist in read_finalists(study, record)

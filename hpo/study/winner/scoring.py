@@ -1,4 +1,4 @@
-"""Opens the test part, once, with the winner, and writes down that it did."""
+"""Opens the test part, once, with the winner, and records the opening."""
 
 import datetime
 import json
@@ -22,17 +22,17 @@ from hpo.study.winner.verdict import Verdict, lacks_model, read_verdict
 
 
 def open_test(study: Study, record: Record, again: bool, with_default: bool = True) -> dict[str, Any]:
-    """Score the winner and the default configuration on the test part; return what is written to test.json.
+    """Score the winner and the default configuration on the test part; return the content of test.json.
 
-    The opening is counted before the part is read, so that a crash cannot hide it. The default is trained before that.
+    The default is trained first. Then the opening is recorded before the part is read, so that a crash cannot hide it.
 
     Raises:
-        StudyError: when the search is not finished, nothing can be scored, or the part was opened before and
+        StudyError: the search is not finished, nothing can be scored, or the part was opened before and
             `again` is not set.
     """
     verdict = read_verdict(study, record)
     winner = _winner(study, record, verdict)
-    # What the report needs afterwards: that it cannot be written must not be found out once the part is open.
+    # The report needs it: a fault must be noticed before the part is open.
     study.environment()
     if study.examples is None or study.plan is None:
         raise StudyError(
@@ -46,7 +46,7 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
         raise StudyError(
             f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
             f"'{last['study']}' at {last['time']}); a test part is for one opening: `--again` opens it once more, "
-            f"and the report says so for good"
+            f"which the report will always mention"
         )
     opening = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -73,7 +73,7 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
 
 
 def ledger_path(study: Study) -> Path:
-    """Return the ledger's path: beside all studies, because every study of the same data opens the same test part."""
+    """Return the ledger's path: common to all studies, since those of the same data share the test part."""
     return study.folder.path.parent / "test_openings.jsonl"
 
 
@@ -85,20 +85,20 @@ def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
     lines = [(number, parse_json(text, f"{shown(ledger)}:{number}")) for number, text in texts if text.strip()]
     for number, line in lines:
         if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
-            # An opening that cannot be read cannot be counted, and may have been one of these data.
-            raise StudyError(f"{shown(ledger)}:{number}: is no opening of a test part; put back what was there")
+            # An unreadable opening may be one of these data.
+            raise StudyError(f"{shown(ledger)}:{number}: is not an opening of a test part; restore the file")
     return [line for _, line in lines if line["fingerprint"] == fingerprint]
 
 
 def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
-    """Return the study's own opening of this part, which it remembers though the ledger be gone."""
+    """Return the study's own opening of this part, which is known even without the ledger."""
     path = shown(study.folder.test_path)
     known = read_json(path) if path.exists() else {}
     return [known] if known.get("fingerprint") == fingerprint and {"study", "time"} <= known.keys() else []
 
 
 def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
-    """Return the winner; raises StudyError where the search, or what comes after it, is not finished."""
+    """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     budget = study.config.study.trials
     if not is_over(study.strategy, record, budget, Notes(record).imports):
         raise StudyError(
@@ -111,13 +111,13 @@ def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
     if lacks_model(study, verdict):
         raise StudyError(
-            f"test: the winner's model is missing, or another lies there; run `hpo resume {study.reference}` first"
+            f"test: the winner's model is missing or was replaced; run `hpo resume {study.reference}` first"
         )
     return verdict.winner
 
 
 def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:
-    """Return the metrics of the default configuration, or why it has none: that must not spoil the opening."""
+    """Return the metrics of the default configuration, or its error, which must not spoil the opening."""
     if default.error:
         return {"error": default.error}
     try:

@@ -1,4 +1,4 @@
-"""The verdict: what a search has come to. Made once, and handed on to the report, the tracker and the commands."""
+"""The verdict: the result of a search, made once for the report, the tracker and the commands."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from hpo.study.winner.finalists import Finalist, read_finalists
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a search has come to.
+    """The result of a search.
 
     Attributes:
-        trials: all of them, in the order of their numbers, those that run included.
+        trials: all trials in the order of their numbers, running ones included.
         history: the finished ones.
-        finalists: the best of the search, trained again on fresh seeds; empty where none are asked for.
+        finalists: the best of the search, trained again on fresh seeds; empty where none are requested.
         winner: None where no trial is complete.
         model: the winner's trained model; None where it is missing, or the objective keeps none.
     """
@@ -34,52 +34,46 @@ class Verdict:
 
     @property
     def are_finalists_trained(self) -> bool:
-        """Whether nothing is left to train of the finalists."""
+        """Whether all finalists are trained."""
         return all(finalist.again.state != "running" for finalist in self.finalists)
 
 
 def read_verdict(study: Study, record: Record) -> Verdict:
-    """Return what the search has come to, as its record stands."""
+    """Return the result of the search in the current record."""
     history, finalists = record.history(), tuple(read_finalists(study, record))
     winner = _winner(history, finalists)
     return Verdict(tuple(record.trials()), history, finalists, winner, _model(study, record, winner))
 
 
 def lacks_model(study: Study, verdict: Verdict) -> bool:
-    """Return whether the winner's model is still to be trained."""
+    """Return whether the winner's model must still be trained."""
     return study.keeps_models and study.plan is not None and verdict.winner is not None and verdict.model is None
 
 
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:
-    """Return the winner's row of a trials.csv: as its report names it, or else the best by rank.
-
-    Args:
-        rows: of trials.csv.
-        report: what report.json beside it holds; empty where there is none.
-        direction: which scores are better.
+    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best.
 
     Raises:
-        StudyError: a row has no number where one belongs.
+        StudyError: a row lacks a number.
     """
     complete = [row for row in rows if row["state"] == "complete"]
     named = report.get("winner")
-    if isinstance(named, Mapping) and (found := [row for row in complete if row["number"] == str(named.get("number"))]):
-        return found[0]
+    if isinstance(named, Mapping) and (same := [row for row in complete if row["number"] == str(named.get("number"))]):
+        return same[0]
     try:
         ranks = {
             rank(int(row.get("amount") or 0), loss_of(float(row["score"]), direction), int(row["number"])): row
             for row in complete
         }
     except ValueError as error:
-        raise StudyError(f"trials.csv: {error}; put back what was there") from error
+        raise StudyError(f"trials.csv: {error}; restore the file") from error
     return ranks[min(ranks)] if ranks else None
 
 
 def _winner(history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
-    """Return the study's winner.
+    """Return the best trial of the search; with trained finalists, the one of the best mean on the fresh seeds.
 
-    Without finalists it is the best trial of the search. With them it is the one of the best mean on the fresh seeds;
-    ties go to the better one in the search. While finalists are missing it is the search's best.
+    Ties go to the better one in the search.
     """
     complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
     if not complete or any(finalist.again.state == "running" for finalist in finalists):
@@ -88,7 +82,7 @@ def _winner(history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
 
 
 def _model(study: Study, record: Record, winner: Trial | None) -> FinalModel | None:
-    """Return the winner's model as the record knows it, where it is still in the study's folder unchanged."""
+    """Return the winner's recorded model, if it is unchanged in the study's folder."""
     noted = Notes(record).final_model
     if winner is None or noted is None or noted.trial != winner.number or not study.keeps_models:
         return None

@@ -1,1 +1,1 @@
-"""MLflow as the tracker: a process of its own writes what the record holds."""
+"""MLflow as the tracker: a separate process writes the content of the record."""

@@ -1,4 +1,4 @@
-"""What MLflow has of a study: asked, and not remembered, since others may delete it there."""
+"""What MLflow has of a study: always queried, since it may be deleted there."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,14 @@ from hpo.track.mlflow.pages import find_run
 
 @dataclass(frozen=True)
 class Contents:
-    """What is there.
-
-    Attributes:
-        trials: how many trials have a run that shows them finished.
-        files: the names of the files of the study's own run.
-    """
+    """The number of trials whose runs are shown as finished, and the names of the files of the study's own run."""
 
     trials: int
     files: frozenset[str]
 
 
 def read_contents(uri: str, study_id: str) -> Contents:
-    """Return what a tracking store has of a study; nothing where it does not know it.
-
-    Raises:
-        TrackError: it cannot be read.
-    """
+    """Return the content of a tracking store for a study, empty where it is unknown; TrackError if unreadable."""
     client, run = find_run(uri, study_id, "track.uri")
     if run is None:
         return Contents(0, frozenset())

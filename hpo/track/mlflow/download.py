@@ -1,4 +1,4 @@
-"""Fetches a study's files from MLflow, given nothing but a run's id."""
+"""Downloads a study's files from MLflow by a run's id."""
 
 import os
 from pathlib import Path
@@ -8,21 +8,21 @@ from hpo.errors import TrackError, first_line
 from hpo.track.mlflow.quiet import mlflow_environment
 from hpo.track.mlflow.store import absolute_uri
 
-# What the reproduction of a study reads; the report attaches them to the study's run.
+# Read to reproduce a study; the report attaches them to the study's run.
 _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
 
 
 def download_study(run_id: str, uri: str, folder: Path) -> int | None:
-    """Download the files of a study's run into the folder; return a trial's number where the run is a trial's.
+    """Download the files of a study's run into the folder; return the trial's number if the run is a trial's.
 
     Raises:
-        TrackError: when there is no such run, or it is no study's.
+        TrackError: there is no such run, or it is not a study's.
     """
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not path.is_file():
-        # MLflow would create it, in seconds.
+        # MLflow would create it, which takes seconds.
         raise TrackError(f"--uri: there is no file {path}, given {uri!r}; give the address that runs are in")
-    # Before MLflow is imported, which reads it then.
+    # Before MLflow is imported, which reads it.
     os.environ.update(mlflow_environment())
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException

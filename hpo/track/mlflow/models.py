@@ -1,4 +1,4 @@
-"""The winner of a study as a registered model: logged once, and the champion of its name."""
+"""Registers the winner of a study as a model: logged once, with the alias champion."""
 
 import hashlib
 import json
@@ -31,13 +31,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, mes
     """Register the model of a `register_model` message and give it the alias `champion`; return its version.
 
     A model with the same files of the same trial is registered once: later calls find it by its digest. The alias is
-    set once a version too, so that a person may move it to another afterwards.
-
-    Args:
-        client: of the tracking server, which is the registry's too.
-        experiment_id: of the study.
-        parent: id of the study's run.
-        message: made by `hpo.track.messages.register_model`.
+    also set once per version, so that a person may move it afterwards. `parent` is the id of the study's run.
     """
     digest = _digest(message)
     version = _known_version(client, message["name"], digest, parent)
@@ -51,7 +45,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, mes
 
 
 def _digest(message: TrackerMessage) -> str:
-    """Return what tells models apart: the study's trial, what reads it, and the content of every file."""
+    """Return the identity of a model: a hash of the trial, its reader, and the content of every file."""
     content = hashlib.sha256(json.dumps([message["trial"], message["objective"], message["prediction"]]).encode())
     root = Path(message["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -61,16 +55,16 @@ def _digest(message: TrackerMessage) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the oldest version with these files of this study; delete others, which lost answers left behind."""
-    found = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
-    same = sorted((v for v in found if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
+    """Return the oldest version with these files of this study; delete others, left by requests without an answer."""
+    versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
+    same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
     for second in same[1:]:
         client.delete_model_version(name, second.version)
     return same[0] if same else None
 
 
 def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message: TrackerMessage, digest: str) -> str:
-    """Return the id of the model in MLflow, uploaded now where it is not there as a whole."""
+    """Return the id of the model in MLflow, uploaded if it is not complete there."""
     for known in client.search_logged_models([experiment_id], f"source_run_id = '{parent}'"):
         if known.tags.get(_DIGEST) == digest:
             if known.status == LoggedModelStatus.READY:
@@ -92,7 +86,7 @@ def _logged_model(client: MlflowClient, experiment_id: str, parent: str, message
 
 
 def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage) -> None:
-    """Write the model as MLflow keeps models into `folder/whole`."""
+    """Write the model in MLflow's format into `folder/whole`."""
     data = folder / "model"
     shutil.copytree(message["checkpoint_dir"], data / CHECKPOINT)
     described = {"objective": message["objective"], "prediction": message["prediction"], "trial": message["trial"]}
@@ -102,11 +96,11 @@ def _save(folder: Path, model: LoggedModel, parent: str, message: TrackerMessage
         mlflow_model=Model(
             artifact_path=model.artifact_location, model_uuid=model.model_id, run_id=parent, model_id=model.model_id
         ),
-        # The class that reads it is the package's own: nothing is pickled, and no code lies beside the weights.
+        # The reading class is in our package: no pickle, and no code with the weights.
         loader_module="hpo.track.mlflow_model",
         data_path=str(data),
         signature=_signature(message["prediction"]),
-        # Given, so that MLflow does not load the model to find out, nor ask a network.
+        # Given, so that MLflow neither loads the model nor uses a network to find out.
         pip_requirements=message["packages"],
     )
 
@@ -127,19 +121,19 @@ def _new_version(
         tags={_DIGEST: digest, "hpo.trial": str(message["trial"])},
         description=f"Trial {message['trial']}: {message['description']}",
     )
-    # As `mlflow.register_model` does, so that the model's page leads to its version.
+    # As `mlflow.register_model` does, so that the model's page links to its version.
     link = [{"name": message["name"], "version": version.version}]
     client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: json.dumps(link)})
     return version
 
 
 def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:
-    """Return what the model reads and gives; None for rows of numbers, whose shape only the model knows."""
+    """Return the model's inputs and outputs; None for rows of numbers, whose shape only the model knows."""
     if prediction["inputs"] != "text":
         return None
     params = [
         ParamSpec(name, _TYPES[option["type"]], option["default"]) for name, option in prediction["options"].items()
     ]
-    # A column without a name: lists of texts are taken, and tables whatever their first column is called.
+    # A column without a name accepts lists of texts, and tables with any name of their first column.
     column = Schema([ColSpec(DataType.string)])
     return ModelSignature(inputs=column, outputs=column, **({"params": ParamSchema(params)} if params else {}))

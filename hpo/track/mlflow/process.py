@@ -1,6 +1,6 @@
 """The process that talks to MLflow: reads messages as JSON lines from its standard input until that ends.
 
-MLflow takes 10 to 20 ms of CPU a run and may hang with its server, so it lives here and not in the driver. When
+MLflow takes 10 to 20 ms of CPU per run and may hang with its server, so it does not run in the driver. When
 the driver dies, the input ends, and so does this process.
 """
 
@@ -23,24 +23,24 @@ from hpo.errors import first_line
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.quiet import mlflow_environment
 
-# Messages that are close in time share a batch; curves appear in the UI at most this much later.
+# Messages within this time share a batch; curves appear in the UI at most this much later.
 _GATHER_SECONDS = 0.5
 _BATCH = 200
-# Once the input has ended, how long an absent server is waited for; `hpo sync` sends what is missing later.
+# How long an absent server is waited for after the end of the input; `hpo sync` sends the rest later.
 _LAST_CALL_SECONDS = 10.0
-# The same when the driver died without a word: nothing of a study should run on long after it.
+# The same after the driver died: no process of a study should run much longer.
 _ORPHAN_SECONDS = 8.0
 
 _Arrived = queue.SimpleQueue[TrackerMessage | None]
 
 
 def main() -> int:
-    """Send everything that arrives; return 0 when all of it was sent, 1 when MLflow could not be reached.
+    """Send everything that arrives; return 0 when all was sent, 1 when MLflow could not be reached.
 
-    The first message tells where to: `uri` of the tracking store (which may hold a password, and so is no argument),
-    `experiment` (made where it is missing), `artifact_root` (the folder for artifacts of an experiment that is made in
-    a store on this machine), `lock_path` (None, or a file that is held while this process writes, so that a study
-    has one writer at a time) and `retry_seconds` (after which what failed is tried again).
+    The first message has the settings: `uri` of the tracking store (which may hold a password, and so is not an
+    argument), `experiment` (created if missing), `artifact_root` (the folder for artifacts of a new experiment in
+    a store on this machine), `lock_path` (None, or a file that is locked while this process writes, so that a study
+    has one writer at a time) and `retry_seconds` (before a failed message is sent again).
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 class _Sender:
-    """Keeps what has arrived until MLflow has taken it."""
+    """Keeps messages until MLflow has received them."""
 
     def __init__(
         self, uri: str, experiment: str, artifact_root: str, lock_path: str | None, retry_seconds: float
@@ -77,7 +77,7 @@ class _Sender:
         self._last_call = _LAST_CALL_SECONDS
 
     def send_all(self, arrived: _Arrived) -> int:
-        """Send until the input has ended and nothing is left, or what is left cannot be sent; return the exit code."""
+        """Send until the input has ended and all is sent, or the rest cannot be sent; return the exit code."""
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:
             if is_open:
@@ -92,7 +92,7 @@ class _Sender:
         return 0
 
     def _gather(self, arrived: _Arrived, seconds: float) -> bool:
-        """Move what arrives in this time to what is to be sent. Return False once the input has ended."""
+        """Collect the messages that arrive in this time. Return False once the input has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:
@@ -107,7 +107,7 @@ class _Sender:
         return True
 
     def _begin_to_end(self, message: TrackerMessage | None) -> None:
-        """Make sure that this process ends soon, even where a call to MLflow hangs."""
+        """Make sure that this process ends soon, even if a call to MLflow hangs."""
         if not self._is_closed:
             self._unsent.append({"do": "abandon_study"})
         patience = message["patience_seconds"] if message else float("inf")
@@ -120,11 +120,11 @@ class _Sender:
         while time.monotonic() < min(end, self._last_progress + patience):
             time.sleep(0.2)
         self._warn(TimeoutError("no answer in time"))
-        # A call that hangs cannot be taken back; whatever it was half-way through is done again by the next sync.
+        # A hanging call cannot be cancelled; the next sync completes it.
         os._exit(1)
 
     def _try_to_send(self) -> float:
-        """Send what there is; return 0, or after a failure the seconds until it is worth another try."""
+        """Send all messages; return 0, or after a failure the seconds until the next try."""
         try:
             if not self._is_alone():
                 return _GATHER_SECONDS
@@ -132,16 +132,16 @@ class _Sender:
                 self._sink = _open(self._uri, self._experiment, self._artifact_root)
                 self._last_progress = time.monotonic()
             self._send()
-        # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: not now.
+        # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: try later.
         except Exception as error:  # noqa: BLE001
-            # The fewer at a time, the less a server that fails now and then makes us do again.
+            # With smaller batches, less is repeated after each failure of an unstable server.
             self._batch = max(1, self._batch // 2)
             self._warn(error)
             return self._retry_seconds
         return 0.0
 
     def _is_alone(self) -> bool:
-        """Return whether no earlier process still writes this study: it could make a run that we make as well."""
+        """Return whether no earlier process still writes this study: both could create the same run."""
         if self._lock is None and self._lock_path is not None:
             file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
@@ -153,7 +153,7 @@ class _Sender:
         return True
 
     def _send(self) -> None:
-        """Apply the messages one after another, so that a failure keeps the batch it failed in and all after it."""
+        """Apply the messages in order; after a failure the failed batch and all after it remain."""
         while self._unsent:
             batch = list(itertools.islice(self._unsent, self._batch))
             self._sink.apply(batch)
@@ -164,7 +164,7 @@ class _Sender:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
-            text = f"warning: MLflow at {self._uri} cannot be written ({first_line(error)}); the study goes on\n"
+            text = f"warning: MLflow at {self._uri} cannot be written ({first_line(error)}); the study continues\n"
             sys.stderr.write(hidden(text, {}))
             self._has_warned = True
 
@@ -178,13 +178,13 @@ def _read_lines(arrived: _Arrived) -> None:
 
 
 def _open(uri: str, experiment: str, artifact_root: Path) -> Any:
-    from hpo.track.mlflow.sink import MlflowSink  # Imports mlflow: seconds, which the driver does not wait for.
+    from hpo.track.mlflow.sink import MlflowSink  # Imports mlflow, which takes seconds.
 
     return MlflowSink(uri, experiment, artifact_root)
 
 
 def _write_ahead() -> None:
-    """Let every SQLite connection of this process log writes ahead: half the time a run, and the UI can read on."""
+    """Log writes ahead in every SQLite connection of this process: half the time per run, and the UI can still read."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 

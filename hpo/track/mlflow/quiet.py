@@ -1,19 +1,19 @@
-"""The environment that MLflow runs in: no telemetry, no long waits, no progress bars."""
+"""MLflow's environment: no telemetry, no long waits, no progress bars."""
 
 import os
 
-# What holds whatever the user's own environment says.
+# Overrides the user's own environment.
 _ALWAYS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    # What it cannot do we say ourselves, in one line instead of a traceback.
+    # We report its failures ourselves, in one line instead of a traceback.
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-# What a user with a slow server may set otherwise. A request is not repeated by MLflow but by us, who look first
-# whether the one before was carried out after all.
+# A user with a slow server may set these. We repeat requests instead of MLflow, since we first check whether the
+# previous one was carried out.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -21,5 +21,5 @@ _DEFAULTS = {
 
 
 def mlflow_environment() -> dict[str, str]:
-    """Return this process's environment with what MLflow is to find in it."""
+    """Return this process's environment with MLflow's variables."""
     return _DEFAULTS | os.environ | _ALWAYS

@@ -1,4 +1,4 @@
-"""The runs of one study in MLflow: found by their tags, or made; never two for one trial."""
+"""The runs of one study in MLflow: looked up by their tags, or created; never two for one trial."""
 
 import getpass
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from mlflow.entities import Run
 
 from hpo.track.messages import TrackerMessage
 
-# A parameter's and a tag's value: what every store takes.
+# Maximum length of a parameter's and a tag's value in every store.
 MAX_VALUE = 5000
 _ENDED = ("FINISHED", "FAILED", "KILLED")
 
@@ -20,8 +20,8 @@ class StudyRuns:
     Attributes:
         parent: id of the parent run; empty before `open`.
         trials: id of the child run by the number of its trial.
-        closed: the numbers of the trials that are shown as the record has them, to the last value.
-        stopped: the numbers of those that are shown as stopped early because others were trained on.
+        closed: the numbers of the trials whose runs are complete.
+        stopped: the numbers of those that are shown as stopped early because others were continued.
     """
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
@@ -34,17 +34,17 @@ class StudyRuns:
         self.stopped: set[int] = set()
 
     def open(self, message: TrackerMessage) -> Mapping[str, str]:
-        """Find the study's parent run, or make it; return the parameters that it has."""
+        """Find or create the study's parent run; return its parameters."""
         self._study_id = message["study_id"]
-        found = self._only(self._parents())
-        if found is not None:
-            self.parent = found.info.run_id
+        known = self._only(self._parents())
+        if known is not None:
+            self.parent = known.info.run_id
             self._client.update_run(self.parent, status="RUNNING")
-            if "hpo.error" in found.data.tags:
-                # Why it failed before, from where it now goes on.
+            if "hpo.error" in known.data.tags:
+                # The old failure, after which the study now continues.
                 self._client.delete_tag(self.parent, "hpo.error")
             self.find_trials()
-            params: Mapping[str, str] = found.data.params
+            params: Mapping[str, str] = known.data.params
             return params
         tags = message["tags"] | {"hpo.study_id": self._study_id, "hpo.kind": "study"} | _origin()
         run = self._client.create_run(
@@ -54,7 +54,7 @@ class StudyRuns:
         return {}
 
     def open_trial(self, message: TrackerMessage) -> str:
-        """Find the child run of a trial, or make it; return its id."""
+        """Find or create the child run of a trial; return its id."""
         number = message["number"]
         if number in self.trials:
             self._client.update_run(self.trials[number], status="RUNNING")
@@ -70,33 +70,33 @@ class StudyRuns:
         return self.trials[number]
 
     def find_again(self) -> None:
-        """Look for what a request made that failed for us: it may have been carried out, and may be later still."""
+        """Look again for runs that a failed request may have created, or may still create."""
         if self.parent:
             self._only(self._parents())
             self.find_trials()
 
     def find_trials(self) -> None:
-        """Read from MLflow which trials have a run and which of them are closed; delete second runs of a trial."""
+        """Read which trials have a run and which of them are closed; delete second runs of a trial."""
         runs: dict[int, list[Run]] = {}
-        for found in self._search(f"tags.`mlflow.parentRunId` = '{self.parent}'"):
-            runs.setdefault(int(found.data.tags["hpo.trial"]), []).append(found)
+        for run in self._search(f"tags.`mlflow.parentRunId` = '{self.parent}'"):
+            runs.setdefault(int(run.data.tags["hpo.trial"]), []).append(run)
         for number, candidates in runs.items():
-            run = self._only(candidates, self.trials.get(number))
-            assert run is not None
-            self.trials[number] = run.info.run_id
-            if "hpo.status" in run.data.tags:
+            kept = self._only(candidates, self.trials.get(number))
+            assert kept is not None
+            self.trials[number] = kept.info.run_id
+            if "hpo.status" in kept.data.tags:
                 self.closed.add(number)
-                # A request of before may have been carried out after the one that closed the run.
-                if run.info.status not in _ENDED:
-                    self._client.set_terminated(run.info.run_id, run.data.tags["hpo.status"], run.info.end_time)
-            if "hpo.stopped" in run.data.tags:
+                # An earlier request may have been carried out after the one that closed the run.
+                if kept.info.status not in _ENDED:
+                    self._client.set_terminated(kept.info.run_id, kept.data.tags["hpo.status"], kept.info.end_time)
+            if "hpo.stopped" in kept.data.tags:
                 self.stopped.add(number)
 
     def _parents(self) -> list[Run]:
         return self._search(f"tags.`hpo.study_id` = '{self._study_id}' and tags.`hpo.kind` = 'study'")
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return the run that is kept of those for the same: ours, else a closed one, else the oldest."""
+        """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
         ranked = sorted(
             runs,
             key=lambda run: (
@@ -121,12 +121,12 @@ class StudyRuns:
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as MLflow takes them, as text of bounded length."""
+    """Return the values as text of bounded length."""
     return {key: str(value)[:MAX_VALUE] for key, value in values.items()}
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as MLflow has it."""
+    """Return a time in MLflow's unit."""
     return int(seconds * 1000)
 
 
@@ -134,6 +134,6 @@ def _origin() -> dict[str, str]:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # A container's user need not have a name.
+        # A container's user may have no name.
         user = ""
     return {"mlflow.user": user, "mlflow.source.name": "hpo", "mlflow.source.type": "LOCAL"}

@@ -1,4 +1,4 @@
-"""Writes messages into MLflow: a parent run per study, a child run per trial. The same message twice is harmless."""
+"""Writes messages into MLflow: a parent run per study, a child run per trial. A repeated message is harmless."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from hpo.track.mlflow.views import EXPERIMENT_TAGS, trials_view
 
 # Limits of MLflow's log_batch.
 _MAX_METRICS, _MAX_PARAMS = 1000, 100
-# A description may be longer than other tags.
+# Maximum length of a description; other tags are shorter.
 _MAX_NOTE = 7900
-# Stands for the parent run among the numbers of trials.
+# The parent run's key among the numbers of trials.
 _PARENT = -1
 
 _Point = tuple[str, int]
@@ -28,25 +28,24 @@ _Point = tuple[str, int]
 class MlflowSink:
     """Applies messages in order, with explicit run ids.
 
-    What a study and its trials are called in MLflow is looked up by tags, so a second sink, after a crash or
-    by `hpo sync`, continues the runs of the first.
+    Runs are looked up by tags, so a second sink, after a crash or by `hpo sync`, continues the runs of the first.
     """
 
     def __init__(self, uri: str, experiment: str, artifact_root: Path) -> None:
-        # For this whole process too: MLflow looks registered models' sources up there, whatever client is used.
+        # Also for the process: MLflow looks up registered models' sources there, with any client.
         mlflow.set_tracking_uri(uri)
         self._client = MlflowClient(uri)
         self._experiment_id = self._experiment(experiment, artifact_root)
         self._runs = StudyRuns(self._client, self._experiment_id)
-        # A point told twice is one point, and a second attempt's the one that the record keeps.
+        # By key and step: a repeated point counts once, and that of a second attempt replaces the first.
         self._pending: dict[int, dict[_Point, Metric]] = {}
-        # Of trials that run: the curve points that MLflow has. A worker that died has told some of them already.
+        # The curve points that MLflow has of running trials; a dead worker may have sent some already.
         self._curves: dict[int, set[_Point]] = {}
         self._study_id = ""
         self._is_unsure = self._was_unsure = False
 
     def apply(self, messages: Sequence[TrackerMessage]) -> None:
-        """Write the messages; curve points that belong to one run go in one batch."""
+        """Write the messages; curve points of one run are sent in one batch."""
         if self._is_unsure:
             self._runs.find_again()
             self._was_unsure = True
@@ -59,15 +58,15 @@ class MlflowSink:
         self._is_unsure = False
 
     def _experiment(self, name: str, artifact_root: Path) -> str:
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
-            # Only a store on this machine takes a folder of ours; a server has its own place for artifacts.
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is None:
+            # Only a store on this machine takes our folder; a server has its own place for artifacts.
             is_local = self._client.tracking_uri.startswith("sqlite")
             location = artifact_root.absolute().as_uri() if is_local else None
             experiment_id = self._client.create_experiment(name, artifact_location=location)
-            found = self._client.get_experiment(experiment_id)
-        self._describe_experiment(found)
-        return str(found.experiment_id)
+            experiment = self._client.get_experiment(experiment_id)
+        self._describe_experiment(experiment)
+        return str(experiment.experiment_id)
 
     def _describe_experiment(self, experiment: Experiment) -> None:
         for key, value in EXPERIMENT_TAGS.items():
@@ -98,7 +97,7 @@ class MlflowSink:
         run_id = self._runs.open_trial(message)
         if number not in self._curves:
             self._curves[number] = set() if is_new else self._known_points(run_id)
-        # Also where the run was there: an earlier attempt may have failed between the two calls.
+        # Also for an existing run: an earlier attempt may have failed between the two calls.
         self._client.log_batch(run_id, params=[Param(k, v) for k, v in texts(message["params"]).items()])
 
     def _known_points(self, run_id: str) -> set[_Point]:
@@ -124,7 +123,7 @@ class MlflowSink:
         run_id = self._runs.trials[number]
         if message["details"]:
             self._client.log_text(run_id, message["details"], "error.txt")
-        # The status as a tag, and last: a run that has it has everything.
+        # The status tag is last: a run that has it is complete.
         self._flush(number, message["tags"] | {"hpo.status": message["status"]})
         self._client.set_terminated(run_id, message["status"], timestamp)
         self._runs.closed.add(number)
@@ -133,7 +132,7 @@ class MlflowSink:
     def _stop_trials(self, message: TrackerMessage) -> None:
         now, shown = {n for n in message["numbers"] if n in self._runs.closed}, self._runs.stopped
         for number in now - shown:
-            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were trained on")
+            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were continued")
             self._set_status(number, "KILLED")
         for number in shown - now:
             self._set_status(number, "FINISHED")
@@ -172,7 +171,7 @@ class MlflowSink:
         self._client.set_terminated(parent, message["status"], end)
 
     def _abandon_study(self, _message: TrackerMessage) -> None:
-        """Show the study as killed: its driver died without a word."""
+        """Show the study as killed: its driver died."""
         if self._runs.parent:
             self._end_open_trials()
             self._client.set_terminated(self._runs.parent, "KILLED")

@@ -1,4 +1,4 @@
-"""What can be seen of MLflow's SQLite file without MLflow, which takes seconds to load, before anything is written."""
+"""Checks MLflow's SQLite file without MLflow, which takes seconds to load."""
 
 import contextlib
 import sqlite3
@@ -9,7 +9,7 @@ from hpo.errors import TrackError
 
 
 def absolute_uri(uri: str) -> str:
-    """Return the address with the path of a SQLite file absolute: MLflow keeps one connection an address."""
+    """Return the address with the path of a SQLite file absolute: MLflow keeps one connection per address."""
     scheme, mark, path = uri.partition(":///")
     if not (scheme.startswith("sqlite") and mark) or path.startswith("/"):
         return uri
@@ -17,11 +17,9 @@ def absolute_uri(uri: str) -> str:
 
 
 def refuse_bad_store(uri: str, experiment: str) -> None:
-    """Raise TrackError for a file in no folder, one that is no database, or an experiment that was deleted.
+    """Raise TrackError for a bad path, a file that is not a database, or an experiment that was deleted.
 
-    Args:
-        uri: `sqlite:///` and a path.
-        experiment: the name that runs would be written under.
+    `uri` is `sqlite:///` and a path.
     """
     path = Path(uri.partition(":///")[2].partition("?")[0])
     if not path.name or path.is_dir():
@@ -31,17 +29,17 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
     if not path.exists():
         return
     try:
-        # Read-only, and for writers to wait for nothing.
+        # Read-only, and without waiting for writers.
         with contextlib.closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
         ) as database:
             query = "SELECT lifecycle_stage FROM experiments WHERE name = ?"
-            found = database.execute(query, (experiment,)).fetchone()
+            row = database.execute(query, (experiment,)).fetchone()
     except sqlite3.OperationalError:
-        return  # Locked, or not yet MLflow's: it will see to that itself.
+        return  # Locked, or not yet MLflow's, which then creates its tables.
     except sqlite3.DatabaseError as error:
-        raise TrackError(f"track.uri: {path} is no MLflow database: {error}; give another file") from error
-    if found is not None and found[0] == "deleted":
+        raise TrackError(f"track.uri: {path} is not an MLflow database: {error}; give another file") from error
+    if row is not None and row[0] == "deleted":
         raise TrackError(
             f"track.experiment: '{experiment}' was deleted in '{uri}'; restore it there, or give another name"
         )

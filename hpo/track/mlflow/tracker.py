@@ -1,4 +1,4 @@
-"""The driver's end of the MLflow process: turns what happens into messages and never waits for MLflow."""
+"""The driver's side of the MLflow process: turns events into messages and never waits for MLflow."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.quiet import mlflow_environment
 from hpo.track.tracker import Tracker
 
-# How long an MLflow that could not be written is left alone before the next try.
+# Pause after a failed request to MLflow.
 _RETRY_SECONDS = 5.0
 
 
@@ -30,10 +30,10 @@ class MlflowTracker(Tracker):
             stdin=subprocess.PIPE,
             text=True,
             env=mlflow_environment() | path_variable(str(Path.cwd())),
-            # Its own session: a Ctrl-C in the terminal is for the driver, which ends this process by its input.
+            # Its own session: Ctrl-C in the terminal is for the driver, which ends this process by its input.
             start_new_session=True,
         )
-        # Unbounded on purpose: a full pipe must never hold up the search, and messages are small.
+        # Unbounded: a full pipe must not delay the search, and messages are small.
         self._queue: queue.SimpleQueue[TrackerMessage | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
@@ -71,7 +71,7 @@ class MlflowTracker(Tracker):
 
     def _write_lines(self) -> None:
         assert self._process.stdin is not None
-        # Where the process is gone, the record has everything, and close() tells.
+        # If the process is gone, the record has everything, and close() reports it.
         with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
             while (message := self._queue.get()) is not None:
                 pipe.write(json.dumps(message) + "\n")

@@ -1,8 +1,7 @@
-"""What MLflow's UI shows of a study's trials: a saved view of the table, with charts beside it.
+"""The table of a study's trials in MLflow's UI: a saved view, with charts.
 
-By itself the UI shows neither scores nor hyperparameters. It keeps saved views as JSON in tags of the experiment, and
-so do we: the trials of one study from best to worst, with charts against the trial's number and the epoch.
-
+By default the UI shows neither scores nor hyperparameters. It stores saved views as JSON in tags of the experiment, and
+so do we: the trials of one study from best to worst, with charts over the trial's number and the epoch.
 Source: the front end of MLflow 3.17, which reads `mlflow.sharedViewState.*` (envelope, state, chart cards, sections).
 """
 
@@ -13,12 +12,12 @@ from typing import Any
 from hpo.track.messages import TrackerMessage
 
 VIEW_PREFIX = "mlflow.sharedViewState."
-# What an experiment's tag held in older servers; today's takes four times as much.
+# Limit of an experiment's tag in older servers; today's is four times as large.
 _MAX_VALUE = 5000
 _MAX_COLUMNS = 12
 _METRICS = ("score", "trial", "round", "seconds", "num_parameters")
 
-# The kind decides which pages the UI offers: runs, models and charts, and not chats and judges.
+# Makes the UI offer runs, models and charts instead of chats and judges.
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
     "mlflow.experiment.primaryMetric.name": "score",
@@ -29,12 +28,10 @@ EXPERIMENT_TAGS = {
 def trials_view(message: TrackerMessage, parent: str) -> tuple[str, str]:
     """Return the tag, as key and value, that holds the view of a study's trials.
 
-    Args:
-        message: that opens the study.
-        parent: id of the study's run.
+    `message` opens the study; `parent` is the id of its run.
     """
     when = int(message["time"] * 1000)
-    # Every column is there three times; a key may be long.
+    # Every column occurs three times, and a key may be long.
     for count in range(_MAX_COLUMNS, -1, -1):
         state = json.dumps(_state(message, parent, message["columns"][:count]))
         envelope = {"name": f"{message['name']}: trials", "createdAt": when, "updatedAt": when, "state": state}
@@ -54,7 +51,7 @@ def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[st
         "selectedColumns": [*metrics, *params],
         "columnOrder": [*metrics, *params],
         "runsHiddenMode": "SHOW_ALL",
-        # Sections in the order in which they stand here, others behind them; not by name.
+        # Keeps the order of sections in this list, instead of sorting by name.
         "isAccordionReordered": True,
         "compareRunSections": [
             {
@@ -74,7 +71,7 @@ def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[st
 
 
 def _cards(keys: Sequence[str], curves: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the charts: the score against the trial's number, all hyperparameters, and the learning curves."""
+    """Return the charts: the score over the trial's number, all hyperparameters, and the learning curves."""
 
     def axis(name: str) -> dict[str, str]:
         return {"key": name, "type": "METRIC"}

@@ -84,7 +84,7 @@ def write(name, content):
 
 # The command, the words, and what was done to the finished study `made` before.
 OF_A_STUDY = {
-    "a test of another model": (["test", "made"], ["another lies there", "hpo resume made"], other_model),
+    "a test of another model": (["test", "made"], ["was replaced", "hpo resume made"], other_model),
     "a prediction of another model": (
         ["predict", "made", "--input", "rows.txt"],
         ["another than its report knows", "hpo resume made"],
@@ -125,7 +125,7 @@ OF_A_STUDY = {
     "a storage of no kind": (["export", "made", "--optuna", "foo://x"], ["--optuna", "foo://x"], None),
     "no storage": (["export", "made"], ["--optuna", "hpo export --help"], None),
     "an import of nothing": (["import", "x"], ["--csv", "hpo import --help"], None),
-    "an import over a study": (["import", "made", "--csv", "rows.txt"], ["is there already"], None),
+    "an import over a study": (["import", "made", "--csv", "rows.txt"], ["already exists"], None),
     "an import from no file": (["import", "x", "--csv", "missing.csv"], ["--csv", "missing.csv"], None),
     "an import from no folder": (["import", "x", "--ray", "missing", "--metric", "m"], ["--ray", "missing"], None),
     "an import from no database": (["import", "x", "--optuna", "sqlite:///no.db"], ["no file no.db"], None),

@@ -185,7 +185,7 @@ def test_more_repeats_go_on_and_fewer_are_refused(capsys):
     assert hpo(capsys, *COMPARE)[0] == 0
     assert (FOLDER / "searches.csv").read_text().startswith(before)
     code, _, err = hpo(capsys, *COMPARE, "--repeats", "2")
-    assert (code, "was begun with 3, given 2" in err) == (2, True)
+    assert (code, "has 3, given 2" in err) == (2, True)
 
 
 OTHER = (

@@ -24,7 +24,7 @@ def studies(capsys):
 def test_studies_that_exist_are_compared_without_a_verdict(capsys, studies):
     code, out, _ = hpo(capsys, "compare", *studies)
     assert code == 0
-    assert "One search each says nothing of the strategies" in out
+    assert "One search each does not compare strategies" in out
     assert "is better" not in out.replace("A is better", "").replace("A's winner is better", "")
     result = json.loads(Path("runs/compare-random-evolutionary/comparison.json").read_text())
     winners = [max(rows(Path(f"runs/{name}/trials.csv")), key=lambda row: float(row["score"])) for name in studies]

@@ -45,9 +45,7 @@ def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
     assert hpo(capsys, "resume", "deeper")[0] == hpo(capsys, "reproduce", "deeper")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("toy", "runs/toy is there already"), ("../x", "must be 1 to 100 letters")]
-)
+@pytest.mark.parametrize(("name", "words"), [("toy", "runs/toy already exists"), ("../x", "must be 1 to 100 letters")])
 def test_a_name_that_cannot_be_is_refused_and_nothing_is_made(capsys, name, words):
     searched(capsys)
     before = sorted(Path("runs").iterdir())

@@ -44,7 +44,7 @@ def test_first_points_stand_before_the_first_round_alone():
         ({"require": "model.width < 0"}, "no point was found"),
         ({"require": ["lr > 0.05", "lr < 0.05"]}, "no point was found"),
         ({"require": 3.5}, "must be an expression or a list"),
-        ({"require": "model.depth > 1"}, "no key"),
+        ({"require": "model.depth > 1"}, "not a key"),
         ({"first": [{"model.wdith": 8}]}, "did you mean 'model.width'"),
         ({"first": [{"model.width": 9}]}, "model.width=9 is not in its range"),
         ({"first": [{"lr": 0.1}, "default"]}, "twice"),
@@ -80,7 +80,7 @@ def test_a_default_outside_of_the_space_is_not_tried_first():
 def test_a_first_point_may_not_name_what_does_not_exist_beside_its_values():
     tree = {"kind": {"choices": ["a", "b"]}, "size": {"values": [1, 2], "when": {"kind": ["a"]}}}
     assert space_from_dict(tree | {"first": [{"kind": "b"}]}).first == ({"kind": "b"},)
-    with pytest.raises(SpaceError, match="does not exist beside"):
+    with pytest.raises(SpaceError, match="does not exist with"):
         space_from_dict(tree | {"first": [{"kind": "b", "size": 1}]})
 
 

@@ -110,7 +110,9 @@ def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
 
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():
     warning, seconds, last = run_task(payload("odd_result"))
-    assert warning["warning"] == "the objective returned 'matrix', 'note', 'loss', which is not kept: no finite number"
+    assert (
+        warning["warning"] == "the objective returned 'matrix', 'note', 'loss', which is not kept: not a finite number"
+    )
     assert "cannot be a duration" in seconds["warning"]
     assert last["outcome"]["metrics"] == {"score": 0.5}
     assert 0 <= last["outcome"]["seconds"] < 60

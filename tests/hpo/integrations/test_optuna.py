@@ -157,7 +157,7 @@ MISTAKES = {
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
     "other choices": (lambda t: t.suggest_categorical("toy.nonlinearity", ["relu", "gelu"]), "toy.nonlinearity"),
     "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
-    "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "finished without asking for it"),
+    "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "finished without suggesting it"),
 }
 
 
@@ -202,7 +202,7 @@ def test_a_strategy_in_one_call_has_the_settings_of_its_file(name):
 
 @pytest.mark.parametrize("name", BY_STEPS)
 def test_a_strategy_that_trains_by_steps_is_refused(name):
-    with pytest.raises(ConfigError, match="by steps needs `hpo search`"):
+    with pytest.raises(ConfigError, match="by amounts needs `hpo search`"):
         optuna.create_study(sampler=as_sampler(make(name))).ask()
 
 

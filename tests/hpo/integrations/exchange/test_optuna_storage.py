@@ -155,5 +155,5 @@ def test_an_import_never_overwrites(capsys):
     elsewhere()
     Path("runs/mine").mkdir(parents=True)
     code, _, err = hpo(capsys, "import", "mine", "--optuna", "sqlite:///old.db")
-    assert (code, "is there already" in err) == (2, True)
+    assert (code, "already exists" in err) == (2, True)
     assert not list(Path("runs/mine").iterdir())
