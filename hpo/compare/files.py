@@ -3,11 +3,10 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from hpo.config.files import write_atomically
+from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.pages.comparison_markdown import render_comparison_markdown
 from hpo.report.pages.comparison_page import render_comparison_page
 
@@ -18,7 +17,7 @@ _PAIR_COLUMNS = (
 _FOLD_COLUMNS = ("a", "b", "fold", "difference")
 
 
-def write_comparison(folder: Path, result: Mapping[str, Any]) -> tuple[Path, ...]:
+def write_comparison(folder: Path, result: ComparisonJson) -> tuple[Path, ...]:
     """Write the four files into the folder and return their paths, the page first.
 
     comparison.csv has one row per budget and pair of strategies, with the fields of `pairs` in comparison.json; for
@@ -35,7 +34,7 @@ def write_comparison(folder: Path, result: Mapping[str, Any]) -> tuple[Path, ...
     return tuple(folder / name for name in texts)
 
 
-def _table(result: Mapping[str, Any]) -> str:
+def _table(result: ComparisonJson) -> str:
     text = io.StringIO()
     is_repeated = result["kind"] == "strategies"
     writer = csv.DictWriter(text, _PAIR_COLUMNS if is_repeated else _FOLD_COLUMNS, lineterminator="\n")
@@ -48,9 +47,9 @@ def _table(result: Mapping[str, Any]) -> str:
             for k, side in enumerate(("low", "high"))
         }
         writer.writerow({name: value for name, value in {**pair, **sides}.items() if name in _PAIR_COLUMNS})
-    for pair in result.get("folds", ()):
+    for of_folds in result.get("folds", ()):
         writer.writerows(
-            {"a": pair["a"], "b": pair["b"], "fold": fold, "difference": value}
-            for fold, value in pair["by_fold"].items()
+            {"a": of_folds["a"], "b": of_folds["b"], "fold": fold, "difference": value}
+            for fold, value in of_folds["by_fold"].items()
         )
     return text.getvalue()

@@ -1,20 +1,4 @@
-"""The result of a comparison, as `comparison.json` holds it.
-
-Keys of the file (scores are in the metric's own unit, losses are scores with the sign turned so that lower is better,
-intervals are 95 % and null for a single search):
-
-- `format`, `kind` (`strategies`: searches repeated with paired seeds; `studies`: one search each), `name`, `metric`,
-  `direction`, `repeats`, `optimum` (the best possible score; null = not known), `strategies` (label: settings, or the
-  study's own), `method` (how the figures were computed), `notes` (caveats for the reader, in sentences).
-- `standings`, one item per budget and label: `budget`, `unit` (`trials` or `seconds`), `label`, `mean_score`,
-  `interval`, `mean_regret` and `regret_interval` (distance to the optimum, lower is better), `mean_seconds` (spent).
-- `pairs`, one item per budget and pair of labels: `budget`, `unit`, `a`, `b`, `pairs` (of searches with the same seed),
-  `mean_difference` (loss of A - loss of B: below 0, A is better) and `interval`, `a_beats_b` (share of the pairs that A
-  wins, a tie is half a win) and `a_beats_b_interval`, `p` (two-sided sign-flip test), `p_holm` (corrected for all
-  pairs of this budget), `better` (a label, or null) and `verdict`.
-- `curves`, by label: `trials` and `seconds`, each with the places, `mean`, `low` and `high` of the best score so far.
-- `winners` (of studies only): the best trial of each, and `folds`: the winners' differences on each fold.
-"""
+"""What a comparison found, as `comparison.json` holds it; see `ComparisonJson`."""
 
 import itertools
 import math
@@ -36,6 +20,7 @@ from hpo.compare.statistics import (
     win_share,
 )
 from hpo.engine.trials.trial import Direction
+from hpo.report.facts.comparison_schema import ComparisonJson, Curves, Pair, Standing
 
 FORMAT = 1
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
@@ -89,7 +74,7 @@ def compare_strategies(
     measure: Measure,
     budgets: Sequence[Budget],
     settings: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
+) -> ComparisonJson:
     """Return the content of comparison.json for searches that were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
     return {
@@ -111,31 +96,24 @@ def compare_strategies(
 
 def standings(
     searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, budgets: Sequence[Budget]
-) -> list[dict[str, Any]]:
+) -> list[Standing]:
     """Return mean score, regret and seconds of each strategy at each budget, with intervals."""
-    return [
-        {"budget": budget.amount, "unit": budget.unit, "label": label, **_standing(of_label, measure, budget)}
-        for budget in budgets
-        for label, of_label in searches.items()
-    ]
+    return [_standing(label, of_label, measure, budget) for budget in budgets for label, of_label in searches.items()]
 
 
-def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[dict[str, Any]]:
+def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[Pair]:
     """Return the tests of each pair of strategies at one budget, corrected for the number of pairs."""
-    pairs = []
-    for a, b in itertools.combinations(searches, 2):
-        losses = [[search.best_at(*budget) for search in searches[label]] for label in (a, b)]
-        pairs.append({"budget": budget.amount, "unit": budget.unit, "a": a, "b": b, **_pair(*losses)})
-    tested = [pair for pair in pairs if pair["p"] is not None]
-    for pair, corrected in zip(tested, holm([pair["p"] for pair in tested]), strict=True):
+    pairs = [_pair(a, b, searches, budget) for a, b in itertools.combinations(searches, 2)]
+    tested = [(pair, pair["p"]) for pair in pairs if pair["p"] is not None]
+    for (pair, _), corrected in zip(tested, holm([p for _, p in tested]), strict=True):
         pair["p_holm"] = corrected
         if corrected < LEVEL:
-            pair["better"] = pair["a"] if pair["mean_difference"] < 0 else pair["b"]
+            pair["better"] = pair["a"] if (pair["mean_difference"] or 0.0) < 0 else pair["b"]
         pair["verdict"] = f"{pair['better']} is better" if pair["better"] else NOT_DISTINGUISHABLE
     return pairs
 
 
-def curves(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> dict[str, Any]:
+def curves(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> Curves:
     """Return the best score so far of each strategy, over trials and over cost."""
     return {
         label: {unit: mean_curve(of_label, unit, _SEED).to_dict(unit, measure.sign) for unit in UNITS}
@@ -143,44 +121,53 @@ def curves(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -
     }
 
 
-def _pair(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
-    share = win_share(a, b)
-    pair: dict[str, Any] = {
-        "pairs": len(a),
+def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> Pair:
+    of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
+    share = win_share(of_a, of_b)
+    pair: Pair = {
+        "budget": budget.amount,
+        "unit": budget.unit,
+        "a": a,
+        "b": b,
+        "pairs": len(of_a),
         "mean_difference": None,
         "interval": None,
         "a_beats_b": share,
-        "a_beats_b_interval": win_interval(share, len(a)),
+        "a_beats_b_interval": win_interval(share, len(of_a)),
         "p": None,
         "p_holm": None,
         "better": None,
         "verdict": "not comparable: searches without a complete trial within this budget",
     }
-    if not all(math.isfinite(loss) for loss in (*a, *b)):
-        return pair
-    differences = [mine - its for mine, its in zip(a, b, strict=True)]
-    return pair | {
-        "mean_difference": statistics.fmean(differences),
-        "interval": mean_interval(differences, _SEED),
-        "p": sign_flip_p(differences, _SEED),
-    }
+    if all(math.isfinite(loss) for loss in (*of_a, *of_b)):
+        differences = [mine - its for mine, its in zip(of_a, of_b, strict=True)]
+        pair["mean_difference"] = statistics.fmean(differences)
+        pair["interval"] = mean_interval(differences, _SEED)
+        pair["p"] = sign_flip_p(differences, _SEED)
+    return pair
 
 
-def _standing(searches: Sequence[FinishedSearch], measure: Measure, budget: Budget) -> dict[str, Any]:
+def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, budget: Budget) -> Standing:
     losses = [search.best_at(*budget) for search in searches]
-    seconds = statistics.fmean(search.seconds_at(*budget) for search in searches)
-    if not all(math.isfinite(loss) for loss in losses):
-        empty = dict.fromkeys(("mean_score", "interval", "mean_regret", "regret_interval"))
-        return {**empty, "mean_seconds": seconds}
-    mean, ends = statistics.fmean(losses), mean_interval(losses, _SEED)
-    regrets = None if ends is None or measure.optimum is None else [measure.regret(end) for end in ends]
-    return {
-        "mean_score": measure.sign * mean,
-        "interval": None if ends is None else sorted(measure.sign * end for end in ends),
-        "mean_regret": measure.regret(mean),
-        "regret_interval": regrets,
-        "mean_seconds": seconds,
+    standing: Standing = {
+        "budget": budget.amount,
+        "unit": budget.unit,
+        "label": label,
+        "mean_score": None,
+        "interval": None,
+        "mean_regret": None,
+        "regret_interval": None,
+        "mean_seconds": statistics.fmean(search.seconds_at(*budget) for search in searches),
     }
+    if all(math.isfinite(loss) for loss in losses):
+        mean, ends = statistics.fmean(losses), mean_interval(losses, _SEED)
+        standing["mean_score"] = measure.sign * mean
+        standing["mean_regret"] = measure.regret(mean)
+        if ends is not None:
+            standing["interval"] = sorted(measure.sign * end for end in ends)
+            regrets = [regret for end in ends if (regret := measure.regret(end)) is not None]
+            standing["regret_interval"] = regrets or None
+    return standing
 
 
 def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int) -> list[str]:

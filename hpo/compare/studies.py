@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
@@ -13,6 +13,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
+from hpo.report.facts.comparison_schema import ComparisonJson, FoldPair
 from hpo.study.folder import StudyFolder, find_study, shown
 from hpo.study.winner.verdict import recorded_winner
 
@@ -64,7 +65,7 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
 
 def compare_studies(
     name: str, studies: Sequence[FinishedStudy], budgets: Sequence[Budget], optimum: float | None
-) -> dict[str, Any]:
+) -> ComparisonJson:
     """Return the content of comparison.json for studies that exist."""
     study = studies[0].config.study
     measure = Measure(study.metric, study.direction, optimum)
@@ -156,9 +157,10 @@ def _differences(studies: Sequence[FinishedStudy]) -> list[str]:
     return warnings
 
 
-def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> list[dict[str, Any]]:
+def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> list[FoldPair]:
     """Return, per other study, how much higher the first winner's loss is than its winner's on each fold."""
-    first, pairs = studies[0], []
+    first = studies[0]
+    pairs: list[FoldPair] = []
     for study in studies[1:]:
         is_paired = first.data == study.data and first.folds.keys() == study.folds.keys() and bool(first.folds)
         by_fold = {
@@ -172,4 +174,4 @@ def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> lis
                 "mean_difference": statistics.fmean(by_fold.values()) if by_fold else None,
             }
         )
-    return cast("list[dict[str, Any]]", pairs)
+    return pairs

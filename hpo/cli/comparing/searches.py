@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +20,7 @@ from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError
+from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
     PAIR_HEAD,
@@ -92,7 +92,7 @@ def run_comparison(
     return 0 if has_result else 1
 
 
-def show(result: Mapping[str, Any], paths: Sequence[Path]) -> None:
+def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     """Print the tables, what must be known beside them, and where the files are."""
     console = Console(file=sys.stdout)
     if not console.is_terminal:
@@ -138,7 +138,7 @@ def _result(
     found: Mapping[str, Sequence[FinishedSearch]],
     budgets: Sequence[Budget],
     optimum: float | None,
-) -> dict[str, Any]:
+) -> ComparisonJson:
     study = comparison.study.config.study
     known = comparison.optimum() if optimum is None else optimum
     measure = Measure(study.metric, study.direction, known)

@@ -1,8 +1,9 @@
 """The best so far of repeated searches: the mean of each strategy, and a band around it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.facts.words import shown
 from hpo.report.figures.look import OKABE_ITO, pale, styled
 
@@ -12,7 +13,7 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
 
 
-def draw_mean_curves(result: Mapping[str, Any], unit: str) -> Any:
+def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
     """Return the curves of each strategy or study, with their bands; None where nothing is known of that unit.
 
     Args:
@@ -75,7 +76,7 @@ def _range(figure: Any) -> tuple[float, float] | None:
     return (min(heights) - margin, max(heights) + margin) if margin else None
 
 
-def _heights(scores: Sequence[float], result: Mapping[str, Any]) -> list[float]:
+def _heights(scores: Sequence[float], result: ComparisonJson) -> list[float]:
     """Return the regrets of scores where the optimum is known, and else the scores."""
     if result["optimum"] is None:
         return list(scores)

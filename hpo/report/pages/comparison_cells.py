@@ -1,15 +1,16 @@
 """The cells of a comparison's tables, which the text and the page share."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from hpo.report.facts.comparison_schema import ComparisonJson, Pair
 
 READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
 PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
 FOLD_HEAD = ("A", "B", "winners: loss A − B on each fold", "mean")
 
 
-def headline(result: Mapping[str, Any]) -> str:
+def headline(result: ComparisonJson) -> str:
     """Return what was compared, in one sentence."""
     what = f"{result['metric']} ({result['direction']})"
     if result["kind"] == "studies":
@@ -22,7 +23,7 @@ def headline(result: Mapping[str, Any]) -> str:
     )
 
 
-def pair_rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def pair_rows(pairs: Sequence[Pair]) -> list[list[str]]:
     """Return the cells of the table of pairs; a loss below 0 means that A is better."""
     return [
         [
@@ -38,7 +39,7 @@ def pair_rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     ]
 
 
-def fold_rows(result: Mapping[str, Any]) -> list[list[str]]:
+def fold_rows(result: ComparisonJson) -> list[list[str]]:
     """Return the cells of the table of winners; a loss below 0 means that A is better."""
     return [
         [
@@ -51,14 +52,14 @@ def fold_rows(result: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def standing_head(result: Mapping[str, Any]) -> tuple[str, ...]:
+def standing_head(result: ComparisonJson) -> tuple[str, ...]:
     """Return the head of the table of standings."""
     regret = () if result["optimum"] is None else ("regret",)
     one = "strategy" if result["kind"] == "strategies" else "study"
     return ("budget", one, f"best {result['metric']}", *regret, "seconds spent")
 
 
-def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
+def standing_rows(result: ComparisonJson) -> list[list[str]]:
     """Return the cells of the table of standings, the best of each budget first."""
     has_regret = result["optimum"] is not None
     sign = -1 if result["direction"] == "maximize" else 1

@@ -1,8 +1,8 @@
 """A comparison as a page of Markdown, which repositories show as it is."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
     PAIR_HEAD,
@@ -16,12 +16,12 @@ from hpo.report.pages.comparison_cells import (
 from hpo.report.pages.tables import markdown_table
 
 
-def render_comparison_markdown(result: Mapping[str, Any]) -> str:
+def render_comparison_markdown(result: ComparisonJson) -> str:
     """Return the page of the content of comparison.json: standings first, then every verdict."""
     return "\n".join(_lines(result))
 
 
-def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+def _lines(result: ComparisonJson) -> Iterator[str]:
     yield from (f"# {result['name']}", "", headline(result), "")
     yield from (f"- {note}" for note in result["notes"])
     tables = (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
@@ -19,7 +20,7 @@ from hpo.report.pages.html import render
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 
 
-def render_comparison_page(result: Mapping[str, Any]) -> str:
+def render_comparison_page(result: ComparisonJson) -> str:
     """Return the page of the content of comparison.json."""
     pairs, folds = result["pairs"], result.get("folds", ())
     first = [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
