@@ -2,12 +2,14 @@
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Self
 
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
+from hpo.engine.training.own_search import DataFile
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.source_code import Code
@@ -152,6 +154,51 @@ def changed_data(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
         for part in {**parts, **others}
         if parts.get(part, {}).get("fingerprint") != others.get(part, {}).get("fingerprint")
     }
+
+
+def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line per difference between two descriptions of an environment, and per uncommitted change."""
+    for key in ("python", "platform", "processor", "commit"):
+        if before.get(key) != now.get(key):
+            yield f"{key}: was {before.get(key)}, is {now.get(key)}"
+    old, new = inner(before, "packages"), inner(now, "packages")
+    for name in sorted({**old, **new}):
+        if old.get(name) != new.get(name):
+            yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
+    for when, environment in (("then", before), ("now", now)):
+        if environment.get("is_dirty"):
+            yield f"code: had uncommitted changes {when}"
+
+
+def changed_since(
+    report: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]], files: Sequence[DataFile]
+) -> Iterator[str]:
+    """Yield one line per part of the data that is not as in a report; without a split, per file of the objective.
+
+    Files are compared in order, since they may have moved.
+    """
+    before = inner(report, "data", "split", "parts")
+    for part in {**before, **parts} if before else ():
+        old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
+        if old != new:
+            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
+    if before:
+        return
+    given = inner(report, "data").get("files")
+    known = [file for file in given if isinstance(file, Mapping)] if isinstance(given, list) else []
+    nothing: Mapping[str, Any] = {}
+    for was, file in zip_longest(known, map(vars, files), fillvalue=nothing):
+        if was.get("sha256") != file.get("sha256"):
+            name = was.get("path") or file.get("path")
+            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
+
+
+def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
+    for key in keys:
+        value = report.get(key)
+        report = value if isinstance(value, Mapping) else {}
+    return report
 
 
 def _part(figures: Mapping[str, Any] | None) -> str:

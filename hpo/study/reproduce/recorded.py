@@ -1,16 +1,15 @@
 """A study as read from its folder, or from a published copy of it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
 from hpo.engine.trials.table import Row, read_rows
 from hpo.errors import StudyError
-from hpo.study.basis.changes import AllowedChange
+from hpo.study.basis.changes import AllowedChange, changed_environment, changed_since, inner
 from hpo.study.basis.environment import describe_environment
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.preparation import prepare_study
@@ -80,7 +79,7 @@ def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = Non
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *study.space.keys, *names))
     different, is_same_machine = changes_since(folder)
-    data = list(_data_changes(report, study))
+    data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     changes = [*missing, *data, *different]
@@ -94,7 +93,7 @@ def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
     earlier configuration is known, earlier data and code are not.
     """
     environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
-    different = list(_environment_changes(environment, describe_environment()))
+    different = list(changed_environment(environment, describe_environment()))
     is_same_machine = not any(change.startswith(_DECISIVE) for change in different)
     for change in _allowed(_report(folder)):
         different += [f"allowed after {change.trials or 'some'} trials: {line}" for line in change.changes]
@@ -108,7 +107,7 @@ def _report(folder: StudyFolder) -> dict[str, Any]:
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
-    changes = _inner(report, "study").get("allowed_changes")
+    changes = inner(report, "study").get("allowed_changes")
     known = [change for change in changes if _is_change(change)] if isinstance(changes, list) else []
     return [AllowedChange.from_dict({"time": "", **change}) for change in known]
 
@@ -149,46 +148,3 @@ def refuse_two_parts(folder: StudyFolder) -> None:
                 f"{folder}: its configuration was changed after {change.trials or 'some'} trials, so the "
                 f"search cannot be run again as one; `hpo reproduce {folder} --trial all` trains its trials again"
             )
-
-
-def _environment_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("python", "platform", "processor", "commit"):
-        if before.get(key) != now.get(key):
-            yield f"{key}: was {before.get(key)}, is {now.get(key)}"
-    old, new = _inner(before, "packages"), _inner(now, "packages")
-    for name in sorted({**old, **new}):
-        if old.get(name) != new.get(name):
-            yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
-    for when, environment in (("then", before), ("now", now)):
-        if environment.get("is_dirty"):
-            yield f"code: had uncommitted changes {when}"
-
-
-def _data_changes(report: Mapping[str, Any], study: Study) -> Iterator[str]:
-    before = _inner(report, "data", "split", "parts")
-    now: Mapping[str, Any] = study.plan.parts if study.plan else {}
-    for part in {**before, **now} if before else ():
-        old, new = _inner(before, part).get("fingerprint"), now.get(part, {}).get("fingerprint")
-        if old != new:
-            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
-    if before:
-        return
-    # An objective with its own data knows the files, which may have moved.
-    nothing: Mapping[str, Any] = {}
-    for was, file in zip_longest(_files(report), map(vars, study.own.files), fillvalue=nothing):
-        if was.get("sha256") != file.get("sha256"):
-            name = was.get("path") or file.get("path")
-            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
-
-
-def _files(report: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    files = _inner(report, "data").get("files")
-    return [file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else ()
-
-
-def _inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
-    for key in keys:
-        inner = report.get(key)
-        report = inner if isinstance(inner, Mapping) else {}
-    return report
