@@ -1,4 +1,4 @@
-"""Shows a running comparison: bars on a terminal, a line a search elsewhere."""
+"""Shows a running comparison: bars on a terminal, one line per search elsewhere."""
 
 import math
 import sys
@@ -16,11 +16,11 @@ from hpo.engine.trials.trial import Trial
 
 
 class ComparingProgress(Watcher):
-    """A watcher that counts searches, and the trials of the one that runs.
+    """A watcher that counts searches, and the trials of the running one.
 
     Args:
-        comparison: whose searches are run.
-        num_done: how many are there already.
+        comparison: the comparison to show.
+        num_done: how many of its searches are finished.
     """
 
     def __init__(self, comparison: Comparison, num_done: int) -> None:
@@ -56,7 +56,7 @@ class ComparingProgress(Watcher):
         self._bars.reset(self._trials, description=f"repeat {repeat}  {label}")
 
     def search_finished(self, found: FinishedSearch) -> None:
-        """Count the search; print its line where there is no terminal."""
+        """Count the search; without a terminal print its line."""
         self._num_done += 1
         self._bars.update(self._searches, completed=self._num_done)
         if self._console.is_terminal:
@@ -69,7 +69,7 @@ class ComparingProgress(Watcher):
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def trial_opened(self, trial: Trial) -> None:
-        """Do nothing: a trial counts once it is finished."""
+        """Do nothing: only finished trials are counted."""
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Do nothing: many short searches leave no time to read curves."""
