@@ -71,7 +71,7 @@ def _values(summary: ReportJson, field: Field) -> list[tuple[str, _Value]]:
 
 
 def _arranged(key: str, value: Any) -> Any:
-    """Return a value in its most readable form; of a split, with labels in their own table and without folds (field 6)."""
+    """Return a value as it is best read; of a split, with labels in their own table and without folds (field 6)."""
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
