@@ -8,7 +8,7 @@ from hpo.errors import ConfigError
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong as every other fault is said: in one line."""
+    """Reports faults in one line, like all other parts of `hpo`."""
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with argparse's own message."""
@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(command: str, description: str | None, examples: str) -> argparse.ArgumentParser:
-    """Return a parser whose help says what the command does, as its module's first line has it, with examples."""
+    """Return a parser whose help consists of the first line of the command's module and the examples."""
     parser = Parser(
         prog=f"hpo {command}",
         description=(description or "").partition(": ")[2],
@@ -33,7 +33,7 @@ def add_study(parser: argparse.ArgumentParser) -> None:
 
 
 def study_name(given: str, option: str) -> str:
-    """Return a name that may be a study's; raises ConfigError for any other."""
+    """Return a valid name of a study; raises ConfigError for any other text."""
     from pydantic import TypeAdapter, ValidationError
 
     from hpo.config.sections import StudyName
@@ -56,13 +56,13 @@ def add_overrides(parser: argparse.ArgumentParser, what: str = "key=value, group
 
 
 def add_trust(parser: argparse.ArgumentParser, where: str = "") -> None:
-    """Add what lets a study of somebody else run its objective."""
+    """Add the option that lets another person's study run its objective."""
     what = "run the objective of a study that was not made here without asking"
     parser.add_argument("--trust", action="store_true", help=f"{where}: {what}" if where else what)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add what chooses and shows a configuration."""
+    """Add the options that choose and print a configuration."""
     add_overrides(parser)
     parser.add_argument("--cfg", choices=["job"], help="print the configuration and do nothing")
     parser.add_argument("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
@@ -83,7 +83,7 @@ def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def show_config(tree: Mapping[str, Any]) -> None:
-    """Print a configuration, its secrets by name."""
+    """Print a configuration, with the names of its secrets instead of their values."""
     from hpo.config.documents import yaml_text
     from hpo.config.sealing import seal
 

@@ -1,4 +1,4 @@
-"""What a trained model is to read, as `hpo predict` and `hpo attention` take it: a text, a file or a pipe."""
+"""The input of a trained model for `hpo predict` and `hpo attention`: a text, a file or a pipe."""
 
 import argparse
 import logging
@@ -9,14 +9,14 @@ _log = logging.getLogger(__name__)
 
 
 def add_texts(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--input` and `--text`, of which one must be given."""
+    """Add `--input` and `--text`; one of them is required."""
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("--input", metavar="FILE", help=f"{what}; - is standard input")
     either.add_argument("--text", metavar="TEXT", help="the text itself")
 
 
 def texts_of(given: argparse.Namespace) -> list[str]:
-    """Return the text that was given, or the lines of the file.
+    """Return the given text, or the lines of the file.
 
     Raises:
         DataError: the file cannot be read, is not UTF-8, or is empty.
@@ -25,12 +25,12 @@ def texts_of(given: argparse.Namespace) -> list[str]:
 
 
 def one_text_of(given: argparse.Namespace) -> str:
-    """Return the one text that was given, or the one line of the file.
+    """Return the given text, or the one line of the file.
 
-    Where there is no file, `--input` is the text, as it was in earlier versions; a warning says so.
+    If there is no such file, `--input` is the text, as in earlier versions; a warning says so.
 
     Raises:
-        DataError: the file cannot be read, is not UTF-8, or has not exactly one line.
+        DataError: the file cannot be read, is not UTF-8, or does not have exactly one line.
     """
     from hpo.errors import DataError
 
@@ -47,7 +47,7 @@ def _is_there(source: str) -> bool:
     try:
         return Path(source).exists() and not Path(source).is_dir()
     except OSError:
-        # Longer than a file's name may be.
+        # Longer than the name of a file can be.
         return False
 
 
@@ -67,5 +67,5 @@ def _lines(source: str) -> list[str]:
     except UnicodeDecodeError as error:
         raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
     if not text:
-        raise DataError(f"--input: {name}: is empty; must hold one input a line")
+        raise DataError(f"--input: {name}: is empty; must hold one input per line")
     return text.split("\n")

@@ -1,7 +1,7 @@
 """The entry point of `hpo`: finds the sub-command and turns faults into one line and an exit code.
 
-Imports nothing heavy: a sub-command's module is imported when it is called, and what trains or searches is
-imported inside its `run`, so that every `--help` answers at once.
+Imports nothing heavy: a sub-command's module is imported when it is called, and its `run` imports what trains or
+searches, so that every `--help` answers at once.
 """
 
 import errno
@@ -37,7 +37,7 @@ COMMANDS = {
     "ui": "open the MLflow UI on this project's runs, on the loopback address",
 }
 
-# What these write is state, for this user alone. What the others write goes where, and for whom, the user says.
+# These commands write state that only this user may read. Files of the others get the user's default permissions.
 _PRIVATE = ("search", "resume", "report", "reproduce", "test", "compare", "train", "sync", "import")
 
 _EXAMPLES = """examples:
@@ -57,11 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: the command line, given by another program, whose process is never ended here; None = that of this
-            process, which is `hpo` itself and ends at once where it is told to twice.
+        arguments: the command line from another program, whose process is never ended here; None = that of this
+            process, which is `hpo` itself and ends at once on a second signal.
 
     Raises:
-        KeyboardInterrupt: an Interruption as a rule: a signal came while it ran for another program.
+        KeyboardInterrupt: a signal came while it ran for another program; usually an Interruption.
     """
     if arguments is None:
         with process_is_ours():
@@ -73,7 +73,7 @@ def _main(arguments: Sequence[str]) -> int:
     given = list(arguments)
     before = os.umask(0o077)
     os.umask(0o077 if given and given[0] in _PRIVATE else before)
-    # A terminal need not know every sign of a name.
+    # A terminal may not be able to show every character of a name.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -81,17 +81,17 @@ def _main(arguments: Sequence[str]) -> int:
         with _ending_in_order(), _warnings_shown():
             code = _run(given)
         if sys.stdout is not None:
-            # Here, where a reader that is gone can still be noticed quietly.
+            # Here, where a closed pipe is still handled without a traceback.
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output is gone, as with `| head`: nothing more to say, and nothing to flush.
+        # The reader of our output has ended, as with `| head`: nothing is left to print or to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        # Our own output, as a rule: what is written to a file of ours says which.
+        # Usually standard output: faults of our files carry the file's name.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fault(f"standard output: {error.strerror}; make room, or write it elsewhere", 1)
     finally:
@@ -104,9 +104,9 @@ class _Terminated(Interruption):
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, where nobody has decided otherwise (as `nohup` does).
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, unless another handler is set (as by `nohup`).
 
-    Ctrl-C too is told from a KeyboardInterrupt that a user's own code raises.
+    Ctrl-C is handled, too, to distinguish it from a KeyboardInterrupt that a user's code raises.
     """
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -125,7 +125,7 @@ def _ending_in_order() -> Iterator[None]:
 
 @contextmanager
 def _warnings_shown() -> Iterator[None]:
-    """Show what `hpo` logs as lines that begin with `warning:` on standard error."""
+    """Print what `hpo` logs on standard error, in lines that begin with `warning:`."""
     handler, logger = logging.StreamHandler(), logging.getLogger("hpo")
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
     logger.addHandler(handler)
@@ -137,7 +137,7 @@ def _warnings_shown() -> Iterator[None]:
 
 def _run(given: list[str]) -> int:
     for place, argument in enumerate(given):
-        # Python reads arguments as the locale has it, which may know less than UTF-8.
+        # Python decodes arguments by the locale, which may not be UTF-8.
         content = argument.encode(errors="surrogateescape")
         try:
             given[place] = content.decode()
@@ -162,7 +162,7 @@ def _run(given: list[str]) -> int:
             "working directory: its name is not UTF-8, as the files of a study are; rename it, or go to another"
         )
     debug = "--debug" in given
-    # A module cannot be called `import`.
+    # A module cannot be named `import`.
     module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]
     command = importlib.import_module(f"hpo.cli.commands.{module}")
     try:
@@ -180,7 +180,7 @@ def _run(given: list[str]) -> int:
     except OSError as error:
         if debug or error.filename is None:
             raise
-        # What no room has a word of its own for: a folder where a file should be, one that may not be entered.
+        # Faults without a message of their own, such as a folder instead of a file, or one that cannot be entered.
         place, is_input = error.filename2 or error.filename, isinstance(error, FileNotFoundError | NotADirectoryError)
         return _fault(f"{place}: {error.strerror}; see what lies there (--debug shows where)", 2 if is_input else 1)
     except SystemExit as leaving:
@@ -202,7 +202,7 @@ def _say(text: str) -> None:
 def _fault(text: str, code: int = 2) -> int:
     from hpo.config.sealing import hidden
 
-    # Whatever was given may hold what a terminal takes for orders.
+    # The text may hold control characters, which a terminal would execute.
     line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(hidden(text, {}).split()))
     print(f"error: {line}", file=sys.stderr)
     return code

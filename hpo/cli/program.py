@@ -1,4 +1,4 @@
-"""Whether the process is the command's own: another program's, such as a notebook's kernel, is never ended by us."""
+"""Whether the process is the command's own; we never end another program's, such as a notebook's kernel."""
 
 import os
 import sys
@@ -21,14 +21,14 @@ def process_is_ours() -> Iterator[None]:
 
 
 def is_ours() -> bool:
-    """Return whether the process is the command's own, so that it may be ended on the spot. Ask in the main thread."""
+    """Return whether the process is the command's own and may be ended at once. Call it in the main thread."""
     return _IS_OURS.get()
 
 
 def leave(code: int) -> NoReturn:
     """End the command's own process with this exit code, without waiting for any thread."""
     assert is_ours()
-    # A reader that is gone is no reason to stay.
+    # A closed output must not keep the process from ending.
     with suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -21,13 +21,13 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 
 _REFRESH_PER_SECOND = 4
-# Every trial has its line while a person could read them; of thousands a second, as over tables, some have.
+# Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 
 
 class Progress(Observer):
-    """Counts trials, keeps the best, and shows what runs with its epoch and the time left."""
+    """Counts trials, keeps the best, and shows running tasks with their epochs and the time left."""
 
     def __init__(self, study: StudySection, layout: TaskLayout, history: History) -> None:
         self._study = study
@@ -61,17 +61,17 @@ class Progress(Observer):
 
     @property
     def num_done(self) -> int:
-        """How many trials are finished, those of earlier sessions included."""
+        """How many trials are finished, including earlier sessions."""
         return self._num_done
 
     def trial_opened(self, trial: Trial) -> None:
-        """Do nothing: a trial shows once a worker reports."""
+        """Do nothing: a trial is shown from its first report on."""
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
         if report.warning is not None:
-            # What every trial says is said once.
+            # A warning that every trial gives is printed once.
             if report.warning not in self._warnings:
                 self._console.print(Text(f"warning: trial {trial.number}: {report.warning}"), soft_wrap=True)
             self._warnings.add(report.warning)
@@ -120,7 +120,7 @@ class Progress(Observer):
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), point in sorted(self._running.items()):
             table.add_row(*self._running_cells(number, index, point))
-        # The padding ends the bar with a new line, which the bar itself does not.
+        # The padding adds the new line that the bar lacks.
         return Group(head, Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
@@ -135,7 +135,7 @@ class Progress(Observer):
         return [name, epoch, f"{self._study.metric} {value:.4f}" if isinstance(value, float) else ""]
 
     def _time_left(self) -> str:
-        """Return the time that the trials not yet finished will take at the pace of this session."""
+        """Return the time that the remaining trials will take at the pace of this session."""
         done = self._num_done - self._done_before
         missing = self._study.trials - self._num_done
         if not done or not missing:

@@ -1,4 +1,4 @@
-"""`hpo search --replay`: which search is run again, and whether its trials come out the same."""
+"""`hpo search --replay`: selects the search to run again, and reports whether its trials are the same."""
 
 import json
 from collections.abc import Sequence
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hpo.study.reproduce.replay import Replay
 
-# Differences that are printed, at most.
+# The largest number of differences that are printed.
 _SHOWN = 10
-# What a study says of these is of the machine and the people where it was made: where it ran, and where it was shown.
+# These sections belong to the place where the study was made: where it ran and where it was shown.
 _OWN = ("dispatch", "track", "report")
 
 
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay":
-    """Return the search of a study as it is to be run again.
+    """Return the search of a study, prepared to be run again.
 
-    The study gives what decides its trials, and nothing else: where they run and where they are shown is for whoever
-    runs it again, by the defaults of `hpo search` and the overrides.
+    The study gives only the settings that decide its trials. Where they run and are shown is set by the defaults of
+    `hpo search` and the overrides.
 
     Args:
-        name: of the study, or its folder.
-        overrides: of the command line.
-        is_trusted: whether a study of somebody else is run without a question.
+        name: the study's name or folder.
+        overrides: those of the command line.
+        is_trusted: whether another person's study is run without a question.
     """
     from hpo.cli.config.compose import compose_config
     from hpo.cli.trust import ask_for_trust
@@ -47,16 +47,16 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
             f"--replay: {shown(folder.trials_path)} has no finished trial; there is nothing to compare with"
         )
     decisive = [f"study.name={study.name}-replay", "study.storage=null"]
-    # The first trials of a search are the same whatever its budget.
+    # The first trials of a search do not depend on its budget.
     decisive += [f"study.trials={trials}"] if trials < study.trials else []
     if folder.imports_path.exists():
-        # In quotes, for Hydra would take some signs for more than a text.
+        # In quotes, because some characters have a meaning for Hydra.
         decisive.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
     own = [text for text in overrides if _is_own(text)]
     others = [text for text in overrides if not _is_own(text)]
     mine = compose_config("search", own)
     tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
-    # The number of threads changes last digits.
+    # Kept, because the number of threads changes last digits.
     threads = {} if any("dispatch.threads" in text for text in own) else {"threads": tree["dispatch"]["threads"]}
     tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | threads}
     return Replay(folder, tree, trials, changes, is_same_machine)
@@ -67,7 +67,7 @@ def _is_own(override: str) -> bool:
 
 
 def show_comparison(replay: "Replay", replayed: Path) -> int:
-    """Tell which trials differ; return 1 where one does."""
+    """Print which trials differ; return 1 if any does, else 0."""
     from hpo.study.folder import shown
     from hpo.study.reproduce.replay import compared
 

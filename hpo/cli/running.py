@@ -1,4 +1,4 @@
-"""Runs a checked study in front of a person: workers, record, tracker, progress, signals, and what to type next."""
+"""Runs a checked study at a terminal: workers, record, tracker, progress, signals, and which command comes next."""
 
 import sys
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
 from hpo.track import make_tracker, refuse_bad_uri
 
-# Share of the workers' time from which on it is worth a hint.
+# Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4
 
 
 def run_to_the_end(study: Study) -> int:
     """Run the study and return the exit code: 0 done, 1 every trial failed.
 
-    Stopped by signal n the command's own process ends with 128 + n.
+    After signal n the command's own process ends with 128 + n.
 
     Raises:
         Stopped: by a signal, in the process of another program.
@@ -43,12 +43,12 @@ def run_to_the_end(study: Study) -> int:
             result = _run(study, stopping)
     except MachineError as error:
         again = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
-        raise MachineError(f"{error}; put that right, then go on with {again}") from error
+        raise MachineError(f"{error}; fix that, then continue with {again}") from error
     except Stopped as stopped:
         sys.stderr.write(stopping.last_words())
         if not is_ours():
             raise
-        # Everything is closed. Threads that are left, of Ray's start or of an objective, must not hold the process.
+        # Everything is closed. Remaining threads, of Ray's start or of an objective, must not keep the process alive.
         leave(128 + stopped.number)
     _conclude(study, result)
     return 0 if result.verdict.winner else 1
@@ -57,8 +57,8 @@ def run_to_the_end(study: Study) -> int:
 def _run(study: Study, stopping: Stopping) -> Result:
     config = study.config
     with ExitStack() as stack:
-        # A new study is created after its workers have started, so that a refusal leaves no trace; of one that
-        # exists, what is in the record is looked at first, because workers may not be needed at all.
+        # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
+        # existing one is read first, because it may not need workers at all.
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
@@ -144,7 +144,7 @@ def _conclude(study: Study, result: Result) -> None:
 
 
 def _tell_workers(study: Study, cost: Mapping[str, Any]) -> None:
-    """Say how long simulated workers took, and that workers stood idle for want of points to try."""
+    """Print how long simulated workers took, and that workers were idle because there were no points to try."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
@@ -155,6 +155,6 @@ def _tell_workers(study: Study, cost: Mapping[str, Any]) -> None:
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
         print(
-            f"workers stood idle for {cost['idle_share']:.0%} of the time: longer rounds keep more of them busy "
+            f"workers were idle for {cost['idle_share']:.0%} of the time: longer rounds keep more of them busy "
             f"(strategy.draws, strategy.children or strategy.round_size), and learn less often"
         )

@@ -1,4 +1,4 @@
-"""Signals: the first one stops a search in good order, the second at once."""
+"""Signals: the first one stops a search in an orderly way, the second at once."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from hpo.errors import Interruption
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # While workers start there is nothing to save.
 _PATIENCE_BEFORE_SECONDS = 0.5
-# Every outcome is in the record the moment it arrives, so that nothing is lost where the rest takes longer than this.
+# Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer than this.
 _PATIENCE_SECONDS = 8.0
 _LOOK_SECONDS = 0.5
 
@@ -28,17 +28,17 @@ class Stopped(Interruption):
 
 
 class Stopping:
-    """Holds the signals while a study runs.
+    """Handles signals while a study runs.
 
-    The first signal raises Stopped where nothing can be lost by it: when `check` is called next, and while an objective
-    runs in this process (`raising`); anywhere else an exception could leave an import or a transaction half done. The
-    second one ends the process on the spot, and so does the first after some seconds; both also while Python itself
-    is deaf in C code. In the process of another program, such as a notebook, the second one raises Stopped wherever it
-    comes, and nothing ends the process.
+    The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
+    this process (`raising`); elsewhere an exception could leave an import or a transaction half done. The second signal
+    ends the process at once, and so does the first after some seconds, even while Python is busy in C code. In the
+    process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends the
+    process.
 
     Attributes:
-        number: the first signal; None while there was none.
-        last_words: returns what to print in the end.
+        number: the first signal; None before it.
+        last_words: returns the text to print at the end.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class Stopping:
         for end in (self._read_end, self._write_end):
             os.set_blocking(end, False)
         before = {number: signal.getsignal(number) for number in _SIGNALS}
-        # `nohup` ignores SIGHUP for whoever it starts, who is to go on.
+        # A program under `nohup`, which sets SIGHUP to be ignored, must continue.
         self._before = {n: handler for n, handler in before.items() if (n, handler) != (signal.SIGHUP, signal.SIG_IGN)}
         self.take_signals()
-        # Python writes the numbers of signals there, from C code, before and besides calling our handler.
+        # Python writes the numbers of signals there from C code, before it calls our handler.
         self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
@@ -73,18 +73,18 @@ class Stopping:
         os.close(self._write_end)
 
     def take_signals(self) -> None:
-        """Install the handlers; to be called again after Ray, which installs one of its own for SIGTERM in C code."""
+        """Install the handlers; call it again after Ray's start, which installs its own for SIGTERM in C code."""
         for number in self._before:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str]) -> None:
-        """Let a first signal wait from here on until what was begun is saved, and say these words in the end."""
+        """From here on let the first signal wait until running work is saved, and print these words at the end."""
         self.check()
         self.last_words, self._patience = last_words, _PATIENCE_SECONDS
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Let a signal raise at once inside."""
+        """Let a signal raise at once inside the block."""
         self._may_raise = True
         try:
             self.check()
@@ -93,7 +93,7 @@ class Stopping:
             self._may_raise = False
 
     def check(self) -> None:
-        """Raise Stopped when there was a signal."""
+        """Raise Stopped if there was a signal."""
         if self.number is not None:
             raise Stopped(self.number)
 
@@ -122,7 +122,7 @@ class Stopping:
 
 
 class StoppableDispatcher:
-    """A dispatcher that hands out nothing more once there was a signal, and raises Stopped when all reports are in."""
+    """A dispatcher that starts no task after a signal, and raises Stopped when all reports have arrived."""
 
     def __init__(self, dispatcher: Dispatcher, stopping: Stopping) -> None:
         self._dispatcher = dispatcher
@@ -139,7 +139,7 @@ class StoppableDispatcher:
         return self._dispatcher.runs_here
 
     def submit(self, task: Task) -> None:
-        """Hand the task on."""
+        """Pass the task to the dispatcher."""
         self._stopping.check()
         if self.runs_here:
             with self._stopping.raising():
@@ -148,9 +148,9 @@ class StoppableDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
-        """Return what the dispatcher returns; after a signal the outcomes that are there already, and then raise."""
+        """Return what the dispatcher returns; after a signal the outcomes at hand, and then raise Stopped."""
         if self.runs_here:
-            # A task that is interrupted here has handed over nothing yet.
+            # A task that is interrupted here has reported nothing yet.
             with self._stopping.raising():
                 return self._dispatcher.wait(timeout)
         if self._stopping.number is None:
@@ -159,7 +159,7 @@ class StoppableDispatcher:
                 return reports
         else:
             reports = self._dispatcher.wait(0.0)
-        # The signal may have gone to the workers too: that they died of it is no failure of their trials.
+        # The signal may have killed the workers, too, which is not a failure of their trials.
         outcomes = [report for report in reports if report.outcome is not None and not report.is_lost]
         if not outcomes:
             self._stopping.check()
@@ -173,8 +173,8 @@ class StoppableDispatcher:
 def _say(text: str) -> None:
     """Write to standard error without Python's buffers, which another thread may hold."""
     try:
-        # Where the end is abrupt nobody shows the cursor again that a progress display hid.
+        # At an abrupt end nothing else shows the cursor that a progress display hid.
         os.write(2, (("\x1b[?25h" if sys.stderr.isatty() else "") + text).encode())
     except OSError:
-        # The terminal is gone, as after SIGHUP.
+        # The terminal is closed, as after SIGHUP.
         return

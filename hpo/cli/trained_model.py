@@ -1,4 +1,4 @@
-"""What MODEL stands for on the command line: the winner of a study, or any checkpoint."""
+"""MODEL on the command line: the winner of a study, or any checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from hpo.study.opening import read_study
 from hpo.study.preparation import load_study
 from hpo.study.winner.verdict import read_verdict
 
-# A folder of weights does not say what wrote it.
+# Assumed, because a folder of weights does not name its objective.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
 
 
@@ -52,14 +52,14 @@ class TrainedModel:
 
 
 def find_model(name: str) -> TrainedModel:
-    """Return the final model of a study, that of a single training (`hpo train`), or the checkpoint in a folder.
+    """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder.
 
     Raises:
-        HpoError: there is neither, or the study has no final model.
+        HpoError: there is none of these, or the study has no final model.
     """
     trained = Path(name) / "checkpoint"
     if _is_folder(trained):
-        # What `hpo train` leaves: one training, with the configuration that says whose it is.
+        # A folder of `hpo train`: one training, with the configuration that names its objective.
         objective = read_yaml(Path(name) / "config.yaml", "MODEL").get("objective")
         if not isinstance(objective, str):
             raise StudyError(f"MODEL: {name}/config.yaml names no objective; put back what `hpo train` wrote")
@@ -92,18 +92,18 @@ def _is_folder(path: Path) -> bool:
 
 
 def refuse_bad_output(path: Path) -> None:
-    """Raise DataError for a file that cannot be written, before anything is computed for it."""
+    """Raise DataError if the file cannot be written, before anything is computed for it."""
     if path.is_dir():
         raise DataError(f"--output: '{path}' is a folder; give a file")
     if path.exists() and not path.is_file():
-        # The file that is written aside would take its place.
+        # The atomic write would replace it by a regular file.
         raise DataError(f"--output: '{path}' is a device or a pipe; give a file, or leave it out")
     if not path.parent.is_dir():
         raise DataError(f"--output: there is no folder '{path.parent}'; make it, or give another file")
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write the file whole or not at all; raises DataError where it cannot be written."""
+    """Write the file whole or not at all; raises DataError if it cannot be written."""
     try:
         write_atomically(path, text)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a study that was not made here would run: it is told, and run after a yes."""
+"""Shows what a study that was not made here would run, and asks before it is run."""
 
 import sys
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ _WHOSE = {
 
 
 def ask_for_trust(config: StudyConfig, changes: Sequence[str], is_given: bool) -> None:
-    """Go on with a study that was made here, or that runs nothing but the toolkit's own; else only after a yes.
+    """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
     Args:
         config: the study's.
-        changes: what is not as it was when the study was made, one line each.
+        changes: what has changed since the study was made, one line each.
         is_given: whether `--trust` was given.
 
     Raises:
-        ConfigError: there is nobody to ask, or the answer is no.
+        ConfigError: there is no terminal to ask at, or the answer is no.
     """
     origin = origin_of(config.objective, str(Path.cwd()))
     keys = list(sealed_keys(config.objective_config))
@@ -53,7 +53,7 @@ def _ask(what: str, changes: Sequence[str]) -> None:
 
 
 def _file(objective: str, origin: Origin) -> str:
-    """Return the file of an objective's module, as far as it is known without importing anything."""
+    """Return the file of an objective's module, as far as it can be found without importing anything."""
     if origin == "toolkit":
         return "hpo"
     top, *inner = objective.partition(":")[0].split(".")

@@ -1,4 +1,4 @@
-"""A part of a report, or why it could not be made: none takes the others with it."""
+"""A part of a report, or why it could not be made; a part that fails does not affect the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Instead = TypeVar("Instead")
 
 @dataclass(frozen=True)
 class Absent:
-    """Stands where there is no figure, and no numbers for one.
+    """Takes the place of a missing figure or of its numbers.
 
     Attributes:
         reason: why not, in one line.
@@ -22,13 +22,13 @@ class Absent:
 
 
 def part(make: Callable[[], Part], instead: Callable[[str], Instead]) -> Part | Instead:
-    """Return what `make` makes; where that fails, what `instead` makes of the reason.
+    """Return the result of `make`; if it fails, the result of `instead` with the reason.
 
-    A file of the study that cannot be read is no such failure: it is the user's to put right.
+    An unreadable file of the study is not such a failure: it is raised, for the user to fix.
     """
     try:
         return make()
     except HpoError:
         raise
-    except Exception as error:  # noqa: BLE001  # Whatever a study holds, its other figures are worth having.
+    except Exception as error:  # noqa: BLE001  # The study's other figures must still be made.
         return instead(f"could not be made: {type(error).__name__}: {first_line(error)}")

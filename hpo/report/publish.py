@@ -1,4 +1,4 @@
-"""Publishes a study: the files from which others read, reproduce and replay it, and nothing else."""
+"""Publishes a study: only the files from which others read, reproduce and replay it."""
 
 import shutil
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ _FILES = (
     *("config.yaml", "trials.csv", "imports.csv", "report.md", "report.json", "environment.json"),
     *("best.yaml", "test.json"),
 )
-# No page: it holds the library that draws it. `hpo compare` writes it again from the others.
+# Without the page, which holds the library that draws it; `hpo compare` writes it again from the others.
 _PUBLISHED = (
     *("comparison.md", "comparison.json", "comparison.csv", "comparison.yaml", "searches.csv", "environment.json"),
 )
 
 
 def publish(study: Study) -> list[Path]:
-    """Copy the study's files into `studies/<name>/` and return where they lie.
+    """Copy the study's files into `studies/<name>/` and return their paths.
 
     An older publication of the same name is replaced.
 
     Raises:
-        StudyError: when the study's own folder is the published one, or a link lies in its place.
+        StudyError: the study's own folder is the published one, or a link is in its place.
     """
     return _copied(study.folder.path, study.config.study.name, _FILES)
 
 
 def publish_comparison(folder: Path, name: str) -> list[Path]:
-    """Copy what others need of a comparison into `studies/<name>/`, as `publish` does: all but the page of 5 MB."""
+    """Copy a comparison into `studies/<name>/`, as `publish` does, without the page of 5 MB."""
     return _copied(folder, name, _PUBLISHED)
 
 
@@ -44,12 +44,12 @@ def _copied(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
     if target.resolve() == folder.resolve():
         raise StudyError(f"--publish: {target} is the study's own folder; publish from runs/")
     target.mkdir(parents=True, exist_ok=True)
-    # What is published is for others, unlike the state in runs/.
+    # Published files are readable by others, unlike the state in runs/.
     for place in (STUDIES, target):
         place.chmod(0o755)
     published = []
     for file in files:
-        # A link in its place would lead the copy elsewhere.
+        # A link would redirect the copy to another place.
         (target / file).unlink(missing_ok=True)
         if (folder / file).exists():
             shutil.copyfile(folder / file, target / file)

@@ -1,4 +1,4 @@
-"""The report of a study: the table of trials, the figures, the page, and the winner's configuration."""
+"""Writes the report of a study: the table of trials, the figures, the page, and the winner's configuration."""
 
 import hashlib
 import json
@@ -43,11 +43,10 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     """Write trials.csv, report.json, report.md, report.html and, where there is a winner, best.yaml into its folder.
 
     Args:
-        study: whose report it is.
-        record: the study's, for its notes.
-        verdict: what the search has come to.
-        has_page: whether report.html is written, which takes seconds; else an older one, which would tell another
-            story, is removed.
+        study: the study.
+        record: its record, for the notes.
+        verdict: the verdict of its search.
+        has_page: whether report.html is written, which takes seconds; else an older one, now outdated, is removed.
     """
     folder = study.folder
     trials, winner = verdict.trials, verdict.winner
@@ -102,10 +101,10 @@ def _write_from_report(study: Study, name: str, render_text: Callable[[ReportJso
 
 
 def _hashes(study: Study, model: FinalModel | None) -> dict[str, str]:
-    """Return the SHA-256 of what the report was written with, by the path within the study's folder.
+    """Return the SHA-256 of the files beside the report, by the path within the study's folder.
 
-    So a reproduction sees a file that was changed. The report itself is not among them, nor what a publication leaves
-    out but for the winner's model.
+    From them a reproduction detects a changed file. Not included are the report itself and files that a publication
+    leaves out, except the winner's model.
     """
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]

@@ -66,7 +66,7 @@ def _compare_strategies(given: argparse.Namespace) -> int:
     comparison = prepare_comparison(tree, strategies, repeats, _name(given.name))
     budgets = _budgets(given, comparison)
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
-    # `shortest` stands for the length of the shortest search, which is known once all are finished.
+    # `shortest` means the length of the shortest search, which is known only when all are finished.
     texts = _items(given.at_seconds)
     seconds = [_number("--at-seconds", text) for text in texts if text != "shortest"]
     code = run_comparison(comparison, budgets, seconds, "shortest" in texts, optimum)
@@ -105,11 +105,11 @@ def _compose(
                 f"'{text}'{nearest(label, settings)}"
             )
         settings[label].append(f"strategy.{setting}")
-    # A tracker shows studies; these are many searches, of which only scores and seconds are kept.
+    # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
     silent = [] if any(text.startswith("track") for text in given.what) else ["track.name=none"]
     overrides = [*silent, *given.what]
     tree = compose_config("search", overrides, given.config_dir, given.config)
-    # With everything else, which a strategy's settings may refer to; a whole configuration has nothing to compose.
+    # A strategy's settings may refer to the other overrides; with --config those are not composed.
     others = [] if given.config else overrides
     composed = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in composed.items()}
@@ -162,7 +162,7 @@ def _amounts(given: str | None, full: int) -> list[int]:
 
 
 def _labels(given: str) -> dict[str, str]:
-    """Return by label the strategies that are named."""
+    """Return the name of each strategy by its label."""
     from hpo.errors import ConfigError
 
     names: dict[str, str] = {}
@@ -171,7 +171,7 @@ def _labels(given: str) -> dict[str, str]:
         if not label.replace("_", "").replace("-", "").isalnum():
             raise ConfigError(f"--strategies: a label is letters, digits, '_' and '-', given '{label}'")
         if label in names:
-            raise ConfigError(f"--strategies: '{label}' stands there twice; give one another label: LABEL={label}")
+            raise ConfigError(f"--strategies: '{label}' is listed twice; give one another label: LABEL={label}")
         names[label] = name or label
     return names
 

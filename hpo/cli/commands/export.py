@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     config = folder.config()
     name = given.name or config.study.name
     source, is_own = storage_url(config, folder), config.study.storage is None
-    # Of a record that has lost trials the copy would be silently short.
+    # A copy of a record that has lost trials would silently lack them.
     space = space_from_dict(config.space, flatten(config.objective_config))
     refuse_broken_record(source, config.study.name, space, is_own)
     copied, left_out = export_study(source, config.study.name, given.optuna, name)

@@ -17,7 +17,7 @@ _EXAMPLES = """\
   hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
   hpo search study.name=new study.imports=old"""
 
-# Which options mean something for which source.
+# The options that have an effect for each source.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
 
 
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--optuna", metavar="URL", help="an Optuna storage, such as sqlite:///old.db")
     source.add_argument("--ray", metavar="FOLDER", help="the folder of a Ray Tune experiment (its JSON files are read)")
-    source.add_argument("--csv", metavar="FILE", help="a table with a header, a row a trial")
+    source.add_argument("--csv", metavar="FILE", help="a table with a header and one row per trial")
     parser.add_argument("--study", metavar="OTHER", help="with --optuna: the study's name there")
     parser.add_argument("--metric", metavar="NAME", help="with --ray: the result, with --csv: the column of the score")
     parser.add_argument("--direction", choices=["maximize", "minimize"], help="with --ray, --csv: which way is better")

@@ -1,6 +1,6 @@
 """`hpo predict`: classify, tag, translate or continue texts with a study's winner or any checkpoint.
 
-One input a line, one result a line, in the same order. A line break inside a result is written as \\n.
+One input per line, one result per line, in the same order. A line break inside a result is written as \\n.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("predict", __doc__, _EXAMPLES)
     add_model(parser)
-    add_texts(parser, "one input a line")
+    add_texts(parser, "one input per line")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where the results go instead of standard output")
     sampling = parser.add_argument_group("for language models")
     for name, (kind, letter, what) in _OPTIONS.items():

@@ -61,7 +61,7 @@ def _write(given: argparse.Namespace) -> int:
 
 
 def _said(texts: Sequence[str]) -> dict[str, str | None]:
-    """Return what was said, by key without its section; the text is taken as it stands, and null takes it back."""
+    """Return the given texts, by key without its section; texts are taken literally, and null removes one."""
     said: dict[str, str | None] = {}
     for text in texts:
         key, equals, value = text.partition("=")

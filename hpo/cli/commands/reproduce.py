@@ -56,14 +56,14 @@ def run(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What of the command line holds for every kind of study.
+    """The options that apply to every kind of study.
 
     Attributes:
         trial: best, all, or a number.
         folds: only these; None = all.
-        tolerance: largest difference; None = what can be asked for.
-        data: where they lie now, by key.
-        is_trusted: whether a study of somebody else is run without a question.
+        tolerance: largest difference; None = 0 on the same machine, else TOLERANCE.
+        data: the present paths of the data, by key.
+        is_trusted: whether another person's study is run without a question.
     """
 
     trial: str
@@ -74,7 +74,7 @@ class _Asked:
 
 
 def _reproduce_found(path: Path, asked: _Asked) -> int:
-    """Reproduce a study by its name or folder, or by a report.json: with the files beside it, or from it alone."""
+    """Reproduce a study by its name or folder, or by a report.json, with the files beside it if there are any."""
     from tempfile import TemporaryDirectory
 
     from hpo.study.folder import StudyFolder, find_study
@@ -95,7 +95,7 @@ def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
 
     config = folder.config()
     refuse_tampered(folder)
-    # Before anything of the study's is imported.
+    # Before any code of the study is imported.
     ask_for_trust(config, changes_since(folder)[0], asked.is_trusted)
     recorded = read_recorded(folder, asked.data)
     allowed = asked.tolerance if asked.tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
@@ -129,13 +129,13 @@ def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
     from hpo.config.study_config import DATA_SOURCES
     from hpo.errors import ConfigError
 
-    found = {}
+    paths = {}
     for text in texts:
         key, equals, path = text.partition("=")
         if key not in DATA_SOURCES or not equals or not path:
             raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
-        found[key] = path
-    return found
+        paths[key] = path
+    return paths
 
 
 def _folds(text: str | None) -> list[int] | None:

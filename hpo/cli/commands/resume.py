@@ -22,9 +22,11 @@ def run(arguments: Sequence[str]) -> int:
     add_study(parser)
     add_overrides(parser, what)
     parser.add_argument(
-        "--allow-changes", action="store_true", help="go on although something has changed since; the report says what"
+        "--allow-changes",
+        action="store_true",
+        help="continue although something has changed since; the report says what",
     )
-    parser.add_argument("--as", dest="name", metavar="NEW", help="go on with a copy that is a study of its own")
+    parser.add_argument("--as", dest="name", metavar="NEW", help="continue with a copy that is a separate study")
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.cli.config.compose import compose_config
@@ -38,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.name is not None:
         from hpo.study.copy import copy_study
 
-        # What is refused of the study leaves no copy of it.
+        # Checked first, so that a refused study leaves no copy.
         load_study(given.study, changed, given.allow_changes)
         folder = copy_study(folder, study_name(given.name, "--as"))
         changed = changed.model_copy(update={"study": changed.study.model_copy(update={"name": given.name})})

@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
     config = config_from_dict(tree)
 
-    # After the configuration was read, so that a fault in it does not wait for what searches.
+    # Imported after the configuration was read, so that a fault in it is reported at once.
     from hpo.study.preparation import prepare_study
 
     study = prepare_study(config)
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.study.folder import shown
 
     if replay and study.folder.exists:
-        print(f"{study.folder} is there already: what it lacks is trained, and nothing again; delete it for that")
+        print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.changes if replay else ():
         print(f"what changed: {change}")
     code = run_to_the_end(study)

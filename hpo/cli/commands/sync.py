@@ -1,4 +1,4 @@
-"""`hpo sync`: send what MLflow does not have yet of a study; what it has is left as it is."""
+"""`hpo sync`: send what MLflow does not have yet of a study; what it has is not changed."""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         verdict = read_verdict(study, record)
         report = write_report(study, record, verdict)
         close_in_tracker(study, record, tracker, verdict, report)
-        # Whoever asks for it waits as long as anything arrives.
+        # The command waits without a limit while data still arrives.
         is_sent = tracker.close(math.inf)
     if not is_sent:
         print(f"{len(record.history())} trials could not be sent to {study.config.track.uri}")
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _tell(study: "Study", record: "Record", contents: "Contents", report: "WrittenReport") -> int:
-    """Say what MLflow has; return 1 where that is not what the record has."""
+    """Print what MLflow has; return 1 if that differs from the record."""
     uri, number = study.config.track.uri, len(record.history())
     missing = [path.name for path in report.paths if path.name not in contents.files]
     if contents.trials == number and not missing:
@@ -61,7 +61,7 @@ def _tell(study: "Study", record: "Record", contents: "Contents", report: "Writt
     print(f"{uri} has {contents.trials} trials of this study, its record {number}")
     if contents.trials > number:
         again = f"`hpo resume {study.reference} --as NEW`"
-        print(f"a copy of this study has sent others to its run: {again} makes a study of its own")
+        print(f"a copy of this study has sent other trials to its run: {again} makes it a separate study")
     if missing:
         print(f"it lacks {', '.join(missing)}")
     return 1

@@ -29,7 +29,7 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Replace this process by the server; where it is another program's, run the server beside it until it ends."""
+    """Replace this process by the server; in another program's process run the server as a child until it ends."""
     given = _parse(arguments)
     _refuse_exposure(given)
     if given.optuna:
@@ -89,14 +89,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_exposure(given: argparse.Namespace) -> None:
-    """Raise TrackError where others could come in and no one said that they may; else say what they may do."""
+    """Raise TrackError if others could reach the server without --expose; with it print what they may do."""
     is_loopback = given.host in _LOOPBACK
     what = "may read every run and model, and change" if not given.optuna else "may read the study, and change nothing"
     rights = f"whoever reaches port {given.port} {what}{'' if given.optuna else ' or delete them'}, without a password"
     if given.password:
         rights = f"whoever reaches port {given.port} and reads along sees the password: nothing is encrypted"
     if not is_loopback and not given.expose:
-        raise TrackError(f"--host: {given.host} is not loopback: {rights}; --expose says that this is meant")
+        raise TrackError(f"--host: {given.host} is not loopback: {rights}; give --expose to allow this")
     if is_loopback and given.expose:
         raise TrackError(
             f"--expose: has no effect on {given.host}, which nobody else reaches; give --host or leave it out"
@@ -106,7 +106,7 @@ def _refuse_exposure(given: argparse.Namespace) -> None:
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """Return the names by which the server may be addressed; a page from elsewhere that a browser loads uses others."""
+    """Return the host names under which the server may be addressed; foreign pages in a browser use others."""
     if host in _LOOPBACK:
         return ["127.0.0.1", "localhost", "[::1]"]
     if host not in ("0.0.0.0", "::"):
@@ -157,10 +157,10 @@ def _serve_record(given: argparse.Namespace) -> int:
 
 def _refuse_taken_port(given: argparse.Namespace) -> None:
     try:
-        found = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        with socket.socket(found[0][0]) as probe:
+        addresses = socket.getaddrinfo(given.host, given.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        with socket.socket(addresses[0][0]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(found[0][4])
+            probe.bind(addresses[0][4])
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TrackError(f"ui: cannot listen on {given.host}:{given.port}: {reason}; give another --port") from error
@@ -172,14 +172,14 @@ def _announced(given: argparse.Namespace) -> str:
 
 
 def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> None:
-    """Print the address, and open it once the server answers, where there is a screen to open it on."""
+    """Print the address; if there is a screen, open it once the server answers."""
     from hpo.config.sealing import hidden
 
     print(hidden(address, {}), flush=True)
     has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin")
     if not in_browser or not has_screen:
         return
-    # Through a shell that leaves it alone, so that the server, which takes this process's place, has no child to mind.
+    # Through a shell that exits at once, so that the server, which replaces this process, has no child to reap.
     opener = python("hpo.cli.ui.browser", address, *map(str, waits_for or ()))
     subprocess.run(["sh", "-c", '"$@" >/dev/null 2>&1 &', "sh", *opener], check=False)
 
@@ -189,7 +189,7 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     from hpo.track.mlflow.quiet import mlflow_environment
 
     hosts = [f"{host}{port}" for host in allowed_hosts(given.host) for port in ("", f":{given.port}")]
-    # The store's address may hold a password, which would be seen among the processes' arguments.
+    # Not as arguments: the store's address may hold a password, and arguments are visible to all users.
     environment = mlflow_environment() | {
         "MLFLOW_LOGGING_LEVEL": "ERROR",
         "MLFLOW_BACKEND_STORE_URI": uri,

@@ -1,1 +1,1 @@
-"""`hpo compare` in front of a person."""
+"""The display and the run of `hpo compare` at a terminal."""

@@ -1,4 +1,4 @@
-"""Shows a running comparison: bars on a terminal, a line a search elsewhere."""
+"""Shows a running comparison: bars on a terminal, one line per search elsewhere."""
 
 import math
 import sys
@@ -16,11 +16,11 @@ from hpo.engine.trials.trial import Trial
 
 
 class ComparingProgress(Watcher):
-    """A watcher that counts searches, and the trials of the one that runs.
+    """A watcher that counts searches, and the trials of the running one.
 
     Args:
-        comparison: whose searches are run.
-        num_done: how many are there already.
+        comparison: the comparison to show.
+        num_done: how many of its searches are finished.
     """
 
     def __init__(self, comparison: Comparison, num_done: int) -> None:
@@ -55,21 +55,21 @@ class ComparingProgress(Watcher):
         """Begin the bar of the search's trials."""
         self._bars.reset(self._trials, description=f"repeat {repeat}  {label}")
 
-    def search_finished(self, found: FinishedSearch) -> None:
-        """Count the search; print its line where there is no terminal."""
+    def search_finished(self, search: FinishedSearch) -> None:
+        """Count the search; without a terminal print its line."""
         self._num_done += 1
         self._bars.update(self._searches, completed=self._num_done)
         if self._console.is_terminal:
             return
-        best = min(found.losses, default=math.inf)
+        best = min(search.losses, default=math.inf)
         result = f"{self._metric} {self._sign * best:.6g}" if math.isfinite(best) else "no complete trial"
         width = len(str(self._total))
-        head = f"{self._num_done:>{width}}/{self._total}  repeat {found.repeat}  {found.label}"
-        line = f"{head}  {result} after {len(found.losses)} trials, {math.fsum(found.seconds):.1f} s of training"
+        head = f"{self._num_done:>{width}}/{self._total}  repeat {search.repeat}  {search.label}"
+        line = f"{head}  {result} after {len(search.losses)} trials, {math.fsum(search.seconds):.1f} s of training"
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def trial_opened(self, trial: Trial) -> None:
-        """Do nothing: a trial counts once it is finished."""
+        """Do nothing: only finished trials are counted."""
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Do nothing: many short searches leave no time to read curves."""

@@ -1,4 +1,4 @@
-"""Runs the searches of a comparison in front of a person, and shows what they say."""
+"""Runs the searches of a comparison at a terminal, and shows the result."""
 
 import itertools
 import math
@@ -43,19 +43,19 @@ def run_comparison(
     is_at_shortest: bool,
     optimum: float | None,
 ) -> int:
-    """Run what is missing of the searches, write the comparison's files and show it.
+    """Run the missing searches, write the comparison's files and print the result.
 
     Args:
-        comparison: what is searched.
+        comparison: the comparison.
         budgets: numbers of trials to compare at.
-        seconds: of training to compare at too.
-        is_at_shortest: whether to compare at the length of the shortest search too. It is always done where trials
-            are trained by different amounts.
-        optimum: the best score there is; None = look it up where that can be done.
+        seconds: training times to compare at, too.
+        is_at_shortest: whether to compare at the length of the shortest search, too; always done if trials are
+            trained by different amounts.
+        optimum: the best possible score; None = look it up if possible.
 
     Returns:
-        The exit code: 0 done, 1 every trial of every search failed. Stopped by signal n the command's
-        own process ends with 128 + n.
+        The exit code: 0 done, 1 every trial of every search failed. After signal n the command's own process ends
+        with 128 + n.
 
     Raises:
         Stopped: by a signal, in the process of another program.
@@ -81,19 +81,19 @@ def run_comparison(
                     raise
                 stack.close()
                 leave(128 + stopped.number)
-        found = searches.of(comparison)
-        costs = _costs(seconds, is_at_shortest, found)
-        # Equal cost first where numbers of trials are no measure of it.
-        ordered = [*costs, *budgets] if _has_partial(found) else [*budgets, *costs]
-        result = _result(comparison, found, ordered, optimum)
+        by_label = searches.of(comparison)
+        costs = _costs(seconds, is_at_shortest, by_label)
+        # Equal cost comes first if numbers of trials do not measure it.
+        ordered = [*costs, *budgets] if _has_partial(by_label) else [*budgets, *costs]
+        result = _result(comparison, by_label, ordered, optimum)
         paths = write_comparison(comparison.path, result)
     show(result, (*paths, comparison.path / "searches.csv"))
-    has_result = any(math.isfinite(loss) for of_label in found.values() for s in of_label for loss in s.losses)
+    has_result = any(math.isfinite(loss) for of_label in by_label.values() for s in of_label for loss in s.losses)
     return 0 if has_result else 1
 
 
 def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
-    """Print the tables, what must be known beside them, and where the files are."""
+    """Print the tables, the notes and the paths of the files."""
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
@@ -113,14 +113,14 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
 def _fitted(
     console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict has room."""
+    """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
     if console.width >= _NARROW:
         return head, rows
     return [head[0], "A\nB", *head[3:]], [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows]
 
 
 def _print_by_budget(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table for each budget, which stands in the first column."""
+    """Print one table per budget, which is the first column of the rows."""
     for budget, of_budget in itertools.groupby(rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}", highlight=False, markup=False)
         console.print(_table(head[1:], [row[1:] for row in of_budget]))
@@ -135,25 +135,25 @@ def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
 
 def _result(
     comparison: Comparison,
-    found: Mapping[str, Sequence[FinishedSearch]],
+    by_label: Mapping[str, Sequence[FinishedSearch]],
     budgets: Sequence[Budget],
     optimum: float | None,
 ) -> ComparisonJson:
     study = comparison.study.config.study
     known = comparison.optimum() if optimum is None else optimum
     measure = Measure(study.metric, study.direction, known)
-    return compare_strategies(study.name, found, measure, budgets, comparison.strategies)
+    return compare_strategies(study.name, by_label, measure, budgets, comparison.strategies)
 
 
 def _costs(
-    seconds: Sequence[float], is_at_shortest: bool, found: Mapping[str, Sequence[FinishedSearch]]
+    seconds: Sequence[float], is_at_shortest: bool, by_label: Mapping[str, Sequence[FinishedSearch]]
 ) -> list[Budget]:
     """Return the costs to compare at, the largest first.
 
     Raises:
-        ConfigError: at one of them a search had ended: it would be compared at less than the others.
+        ConfigError: a search had ended before one of them, so it would be compared at a smaller cost than the others.
     """
-    searches = [search for of_label in found.values() for search in of_label]
+    searches = [search for of_label in by_label.values() for search in of_label]
     shortest = min(search.total_seconds for search in searches)
     for amount in seconds:
         if not 0 < amount <= shortest:
@@ -161,22 +161,22 @@ def _costs(
                 f"--at-seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
                 f"{amount:g}"
             )
-    amounts = {*seconds, *([shortest] if is_at_shortest or _has_partial(found) else [])}
+    amounts = {*seconds, *([shortest] if is_at_shortest or _has_partial(by_label) else [])}
     return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
 
 
-def _has_partial(found: Mapping[str, Sequence[FinishedSearch]]) -> bool:
-    return any(search.is_partial for of_label in found.values() for search in of_label)
+def _has_partial(by_label: Mapping[str, Sequence[FinishedSearch]]) -> bool:
+    return any(search.is_partial for of_label in by_label.values() for search in of_label)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for place, name in enumerate(head):
-        # On a narrow terminal cells are wrapped between words, never cut.
+        # On a narrow terminal cells wrap between words and are never cut.
         words = [word for cell in (name, *(row[place] for row in rows)) for word in cell.split()]
         table.add_column(name, min_width=max(len(word) for word in words))
     for row in rows:
-        # Labels and numbers in brackets are no markup.
+        # Labels and numbers in brackets are not markup.
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     return table
 

@@ -1,4 +1,4 @@
-"""From the command line to a plain tree: Hydra composes here, once, and nothing after it knows of Hydra."""
+"""From the command line to a plain tree: Hydra composes once, here; no later step uses Hydra."""
 
 import os
 import signal
@@ -22,16 +22,16 @@ from hpo.config.sealing import hidden_argument
 from hpo.config.shipped import shipped_dir
 from hpo.errors import ConfigError, nearest
 
-# Beyond everything that is written on a command line: Hydra's parser takes seconds for long or deep ones.
+# Larger than any real command line; Hydra's parser takes seconds for long or deep overrides.
 _MAX_OVERRIDE = 20_000
 _MAX_DEPTH = 50
 _SHOWN = 200
 
-# Groups of `hpo search` that decide no trial, so that another choice is possible beside a whole configuration; with the
-# keys that stay: threads change last digits, and `hpo sync` sends later to where the study was shown before.
+# Groups of `hpo search` that do not affect trials, so they may be chosen with a whole configuration; and their keys
+# that keep the file's value: threads change last digits, and `hpo sync` sends to where the study was shown before.
 _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {"dispatch": ("threads",), "track": ("uri", "experiment"), "report": ()}
 
-# Mappings whose keys are for the user to say: they are set after composing, and need no `+`.
+# Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
 
 
@@ -43,12 +43,12 @@ def compose_config(
     Args:
         name: the primary configuration, `search` or `train`, in the folder conf.
         overrides: Hydra's `key=value`, `group=name`, `+key=value`, `~key`.
-        config_dir: a folder with groups of the user's own, besides those of `conf`.
-        config_file: a whole configuration to start from instead, such as a frozen one; nothing is composed but the
-            groups of `search` that decide no trial, where the overrides choose them.
+        config_dir: a folder with the user's groups, besides those of `conf`.
+        config_file: a whole configuration to start from instead, such as a frozen one; only the groups of `search`
+            that do not affect trials are composed, if the overrides choose them.
 
     Raises:
-        ConfigError: one line with the override at fault and the nearest name.
+        ConfigError: names the faulty override and the nearest valid name.
     """
     parsed = [_parse(text) for text in overrides]
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
@@ -64,7 +64,7 @@ def compose_config(
 
 @contextmanager
 def interruption_later() -> Iterator[None]:
-    """Let signals wait until the end of the block: OmegaConf takes an interruption for a fault of the configuration."""
+    """Delay signals until the end of the block: OmegaConf reports an interruption as a fault of the configuration."""
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     deferred = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
@@ -99,7 +99,7 @@ def _parse(text: str) -> Override:
 
 
 def _depth(text: str) -> int:
-    """Return how many brackets are open at once, at most; those in quotes are counted, too."""
+    """Return the largest number of brackets that are open at once, including those in quotes."""
     depth = deepest = 0
     for sign in text:
         depth += (sign in "[{(") - (sign in ")}]" and depth > 0)
@@ -149,7 +149,7 @@ def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
     except RecursionError as error:
         raise ConfigError("config: a group of --config-dir names itself in its defaults; take that line out") from error
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
-        # Hydra itself stumbles over some values in places where it expects others.
+        # Hydra fails with other exceptions on some values where it expects another type.
         raise ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where") from error
 
 
@@ -165,17 +165,17 @@ def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> N
 
 
 def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return a whole configuration as it stands in the file, with the overrides; nothing in it is interpolated.
+    """Return the configuration in the file with the overrides applied; nothing in it is interpolated.
 
     Args:
         path: the file.
-        overrides: of the command line.
-        anew: the groups that may be chosen, each with the keys that stay as the file has them.
+        overrides: those of the command line.
+        anew: the groups that may be chosen, each with its keys that keep the file's value.
     """
     tree = read_yaml(Path(path), "--config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], tree)
     choices = [o for o in overrides if _is_choice(o, tree)]
-    # Groups first, as where all is composed.
+    # Groups first, as when Hydra composes.
     for override in choices:
         tree |= _chosen(override, tree, anew)
     for override in overrides:
@@ -187,13 +187,13 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
 
 
 def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
-    """Return whether it is `group=name`."""
+    """Return whether the override is `group=name`."""
     is_group = isinstance(tree.get(override.key_or_group), Mapping)
     return is_group and not override.is_delete() and not isinstance(_plain(override.value()), Mapping)
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the section that a choice makes; refuse a group that a whole configuration has once and for all."""
+    """Return the section of the chosen group; raise ConfigError for a group that a whole configuration fixes."""
     group, value = override.key_or_group, _plain(override.value())
     if group in anew:
         section = compose_config("search", [_text(override)])[group]
@@ -206,10 +206,10 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Return what a metric is called that stands in these columns: the column, or what several have in common."""
+    """Return the name of the metric in these columns: the column's, or the common prefix of several."""
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
-    return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, no paths
+    return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths
 
 
 def _text(override: Override) -> str:
@@ -217,7 +217,7 @@ def _text(override: Override) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return Hydra's parsed value without its own kinds of text and key."""
+    """Return Hydra's parsed value with its classes of text and key replaced by `str`."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list):

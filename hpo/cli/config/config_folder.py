@@ -1,4 +1,4 @@
-"""A folder of configuration groups of the user's own, which Hydra reads through our strict reader of YAML."""
+"""A folder of the user's configuration groups, which Hydra reads through our strict YAML reader."""
 
 from pathlib import Path
 
@@ -11,20 +11,20 @@ from omegaconf import OmegaConf
 from hpo.config.documents import read_yaml
 from hpo.errors import DocumentError
 
-# Some 20,000 values, which take Hydra 6 s.
+# About 20,000 values, which take Hydra 6 s.
 _MOST_BYTES = 128 * 1024
 
 
 class StrictFiles(ConfigSource):
-    """Files that hold no objects, no double keys and nothing that explodes."""
+    """Refuses files with objects, duplicate keys or values that expand without bound."""
 
     @staticmethod
     def scheme() -> str:
-        """Return what stands before :// in Hydra's search path."""
+        """Return the scheme (before ://) in Hydra's search path."""
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Return one file's configuration; raises DocumentError, with line and column, where it is none."""
+        """Return one file's configuration; raises DocumentError, with line and column, if it is not valid."""
         path = self._file(config_path)
         if not path.is_file():
             raise ConfigLoadError(f"{path} is not there")
@@ -36,19 +36,19 @@ class StrictFiles(ConfigSource):
         if path.stat().st_size > 0:
             read_yaml(path, "--config-dir")
         text = path.read_text(encoding="utf-8-sig")
-        # The header says in which part of the configuration the file belongs: `# @package _global_`.
+        # The header names the part of the configuration that the file sets: `# @package _global_`.
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create(text), self._get_header_dict(text))
 
     def available(self) -> bool:
-        """Return whether the folder is there."""
+        """Return whether the folder exists."""
         return Path(self.path).is_dir()
 
     def is_group(self, config_path: str) -> bool:
-        """Return whether it is a folder of configurations."""
+        """Return whether the path is a folder of configurations."""
         return Path(self.path, config_path).is_dir()
 
     def is_config(self, config_path: str) -> bool:
-        """Return whether it is a file, named with or without its ending."""
+        """Return whether the path is a file, with or without its suffix."""
         return self._file(config_path).is_file()
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
@@ -63,7 +63,7 @@ class StrictFiles(ConfigSource):
 
 
 def searchpath(folder: Path) -> str:
-    """Return the override that has Hydra look into the folder, too."""
+    """Return the override that adds the folder to Hydra's search path."""
     Plugins.instance().register(StrictFiles)
     path = QuotedString(f"strict://{folder.absolute()}", Quote.single).with_quotes()
     return f"hydra.searchpath=[{path}]"

@@ -1,4 +1,4 @@
-"""Resolves `${...}` in a composed configuration; what comes from the environment stays a name."""
+"""Resolves `${...}` in a composed configuration; references to the environment stay names."""
 
 import os
 import re
@@ -12,10 +12,10 @@ from omegaconf.resolvers import oc
 
 from hpo.errors import ConfigError
 
-# What references may write out altogether; the longest line of a real configuration has a hundred characters.
+# Limit on the text that all references expand to; the longest line of a real configuration has 100 characters.
 _MAX_WRITTEN = 1_000_000
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
-# Stand in for a value until everything is resolved, because OmegaConf would resolve the name itself again.
+# Placeholders until everything is resolved, because OmegaConf would resolve the name itself again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
 _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 
@@ -24,8 +24,8 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     """Return the whole configuration as a plain tree.
 
     Raises:
-        ConfigError: naming the key, for references in a circle, to nowhere, or that write each other out without end;
-            for an environment variable that is not set; for a value that is missing.
+        ConfigError: with the key: references form a cycle, refer to nothing, or expand without bound; an environment
+            variable is not set; a value is missing.
     """
     raw = OmegaConf.to_container(config, resolve=False)
     assert isinstance(raw, dict)
@@ -45,7 +45,7 @@ def resolved(config: DictConfig) -> dict[str, Any]:
 
 @contextmanager
 def _environment_by_name() -> Iterator[None]:
-    """Have `oc.env` and `oc.decode` give names instead of values for as long as this lasts."""
+    """Let `oc.env` and `oc.decode` return names instead of values inside the block."""
     nothing = object()
 
     def env(name: str, default: Any = nothing) -> Any:
@@ -58,8 +58,8 @@ def _environment_by_name() -> Iterator[None]:
         return default
 
     def decode(text: Any, *, _parent_: Any, _node_: Any) -> Any:
-        found = _MARKED.fullmatch(text) if isinstance(text, str) else None
-        return _DECODED.format(found[2]) if found else oc.decode(text, _parent_, _node_)
+        marked = _MARKED.fullmatch(text) if isinstance(text, str) else None
+        return _DECODED.format(marked[2]) if marked else oc.decode(text, _parent_, _node_)
 
     OmegaConf.register_new_resolver("oc.env", env, replace=True)
     OmegaConf.register_new_resolver("oc.decode", decode, replace=True)
@@ -71,7 +71,7 @@ def _environment_by_name() -> Iterator[None]:
 
 
 def _named(value: Any) -> Any:
-    """Return the tree with `${oc.env:NAME}` in the places that were marked."""
+    """Return the tree with `${oc.env:NAME}` in place of the placeholders."""
     if isinstance(value, Mapping):
         return {str(key): _named(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -79,12 +79,12 @@ def _named(value: Any) -> Any:
     return _MARKED.sub(_written, value) if isinstance(value, str) else value
 
 
-def _written(found: re.Match[str]) -> str:
-    return f"${{oc.decode:${{oc.env:{found[2]}}}}}" if found[1] else f"${{oc.env:{found[2]}}}"
+def _written(marked: re.Match[str]) -> str:
+    return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
 
 
 def _refuse_circles(tree: Mapping[str, Any]) -> None:
-    """Refuse values that refer to themselves, and those that would be written out beyond measure."""
+    """Refuse values that refer to themselves or expand beyond the limit."""
     sizes: dict[tuple[str, ...], int] = {}
 
     def size(path: tuple[str, ...], passed: tuple[tuple[str, ...], ...]) -> int:
@@ -113,7 +113,7 @@ def _refuse_circles(tree: Mapping[str, Any]) -> None:
 
 
 def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path that a reference stands for; one dot before it means beside, two a level further up."""
+    """Return the path of a reference; one leading dot means a sibling, two one level further up."""
     dots = len(reference) - len(reference.lstrip("."))
     parts = tuple(part for part in re.split(r"[.\[\]]+", reference) if part)
     return parts if dots == 0 else (*path[: len(path) - dots], *parts)

@@ -1,1 +1,1 @@
-"""What `hpo ui` opens beside MLflow's own pages, and its password."""
+"""The other pages that `hpo ui` can open besides MLflow's, and its password."""

@@ -1,4 +1,4 @@
-"""optuna-dashboard on a study's record: to look at, not to change."""
+"""optuna-dashboard on a study's record, read-only."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,10 +13,10 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def load_dashboard() -> Callable[[str], Application]:
-    """Return what makes the dashboard of a storage's address.
+    """Return the function that makes a dashboard from a storage's address.
 
     Raises:
-        TrackError: when optuna-dashboard is not installed.
+        TrackError: optuna-dashboard is not installed.
     """
     try:
         import optuna_dashboard
@@ -29,7 +29,7 @@ def load_dashboard() -> Callable[[str], Application]:
 
 
 def serve(application: Application, host: str, port: int, hosts: Sequence[str]) -> int:
-    """Serve an application for reading only, until it is interrupted; return the exit code.
+    """Serve an application read-only until it is interrupted; return the exit code.
 
     Args:
         application: the dashboard.
@@ -45,10 +45,10 @@ def serve(application: Application, host: str, port: int, hosts: Sequence[str]) 
 
 
 def guarded(application: Application, hosts: Sequence[str]) -> Application:
-    """Return the application for reading only, under these host names only.
+    """Return the application, read-only and only under these host names.
 
-    The record is the truth about a study, so that nothing but a search may change it. And a page from elsewhere, whose
-    name leads to this address after it was loaded (DNS rebinding), must not read it either.
+    Only a search may change the record, which is the truth about a study. And a foreign page whose name is made to
+    resolve to this address after it was loaded (DNS rebinding) must not read it.
     """
 
     def guard(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -67,4 +67,4 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Say nothing of single requests."""
+        """Log no requests."""

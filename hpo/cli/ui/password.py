@@ -1,4 +1,4 @@
-"""MLflow's own password (its basic auth) before the UI: for this server alone, and forgotten when it ends."""
+"""MLflow's basic auth for the UI: a password for this server only, deleted when it ends."""
 
 import contextlib
 import importlib.util
@@ -28,18 +28,18 @@ def serve_with_password(command: Sequence[str], environment: Mapping[str, str]) 
     """Run MLflow's server behind a password until it ends, and return its exit code.
 
     Args:
-        command: starts it.
-        environment: of it.
+        command: starts the server.
+        environment: the server's.
 
     Raises:
-        TrackError: what MLflow needs for it is not installed.
+        TrackError: Flask-WTF, which MLflow needs for it, is not installed.
     """
     if importlib.util.find_spec("flask_wtf") is None:
         raise TrackError("--password: needs Flask-WTF: python -m pip install 'hpo-transformer[password]'")
     user, given = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
     password = given or secrets.token_urlsafe(12)
     print(f"user {user}, password {'of ' + _PASSWORD if given else password}", flush=True)
-    # mkdtemp makes it for this user alone.
+    # mkdtemp makes a folder that only this user can read.
     with tempfile.TemporaryDirectory(prefix="hpo-ui-") as folder:
         settings = Path(folder, "auth.ini")
         settings.write_text(_SETTINGS.format(folder=folder, user=user), encoding="utf-8")
@@ -50,7 +50,7 @@ def serve_with_password(command: Sequence[str], environment: Mapping[str, str]) 
             "MLFLOW_AUTH_ADMIN_PASSWORD": password,
             "MLFLOW_FLASK_SERVER_SECRET_KEY": secrets.token_hex(32),
         }
-        # A group of its own, which ends as one: the server has workers.
+        # A separate process group, which is ended as a whole, because the server has workers.
         server = subprocess.Popen([*command, "--app-name", "basic-auth"], env=theirs, start_new_session=True)
         try:
             return server.wait()

@@ -18,10 +18,10 @@ def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -
 
     Args:
         settings: the section `dispatch`.
-        secrets: what the address is opened with besides the environment.
+        secrets: values for the address, besides the environment.
 
     Raises:
-        DispatchError: when the workers cannot be had as asked.
+        DispatchError: the workers cannot be started as configured.
     """
     import_from = str(Path.cwd())
     if settings.name == "local":

@@ -1,4 +1,4 @@
-"""A worker's child process: it trains, and how it ended is known to its parent alone."""
+"""A worker's child process, which trains; only its parent learns how it ended."""
 
 import contextlib
 import json
@@ -17,17 +17,16 @@ from hpo.engine.training.worker import LAST_MESSAGES, Message
 
 # A core dump of a large process takes a while.
 _SECONDS_TO_DIE = 10.0
-# Between two looks whether the process lives, where there is no descriptor that tells.
+# Interval at which to check that the process lives, where the system has no pidfd.
 _SECONDS_BETWEEN_LOOKS = 0.2
 _CHUNK_BYTES = 1 << 16
 
 
 class Child:
-    """Runs tasks one after another in a process of its own, so that libraries and data are loaded once.
+    """Runs tasks one after another in a separate process, so that libraries and data are loaded once.
 
-    Only a parent learns how a process ended. Whatever a task does to its process, from a segmentation fault to the
-    kernel's killing it for want of memory, costs that process and not the worker, which starts another. With the
-    process all of its group ends: what a task started and left behind holds up nobody.
+    A segmentation fault or a kill by the kernel's out-of-memory handling ends this process, not the worker, which
+    starts another. The whole process group ends with it, so that nothing that a task left running blocks the study.
 
     Args:
         import_from: a folder to import the objective from besides the installed packages.
@@ -42,7 +41,7 @@ class Child:
         self._guard: MemoryGuard
 
     def start(self) -> None:
-        """Start the process where none runs."""
+        """Start the process unless it runs."""
         if self._process is not None:
             return
         their_tasks, self._tasks = os.pipe()
@@ -50,16 +49,15 @@ class Child:
         their_life, self._life = os.pipe()
         theirs = (their_tasks, their_messages, their_life)
         arguments = [*map(str, theirs), *([self._import_from] if self._import_from else [])]
-        # What this process can import, the child can: Ray adds the driver's folders to the path of its workers. The
-        # working directory comes when the objective is resolved, if that lies there.
+        # The child can import whatever this process can: Ray adds the driver's folders to the path of its workers.
+        # The working directory is added when the objective is resolved, if the objective lies there.
         environment = os.environ | path_variable(self._import_from or str(Path.cwd()))
         self._process = subprocess.Popen(
             python(TASK_PROCESS, *arguments),
             stdin=subprocess.DEVNULL,
             pass_fds=theirs,
             env=environment,
-            # A group of its own, to be ended as one.
-            start_new_session=True,
+            start_new_session=True,  # A separate process group, which `_end` kills as a whole.
         )
         self._received = b""
         self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
@@ -68,14 +66,14 @@ class Child:
             os.close(pipe)
 
     def run(self, payload: Payload, call: str) -> Iterator[Message]:
-        """Yield the messages of `run_task`; where the process dies, `{"died": {...}}` is the last.
+        """Yield the messages of `run_task`; if the process dies, the last is `{"died": {...}}`.
 
-        That holds `signal` (its number, or None), `exit_code` (or None), `memory` (where it was killed for want of
-        it, the figures; else None) and `out_of_step` (whether it was ended for answering something else than `call`).
+        It holds `signal` (its number, or None), `exit_code` (or None), `memory` (the figures if it was killed because
+        memory ran out; else None) and `out_of_step` (whether it was ended because it answered another call).
 
         Args:
             payload: the task.
-            call: names this call and no other; every message carries it.
+            call: the unique name of this call; every message carries it.
         """
         self.start()
         try:
@@ -94,7 +92,7 @@ class Child:
         yield self._died(call)
 
     def close(self) -> None:
-        """End the process, if there is one, and all of its group."""
+        """End the process, if it runs, and its group."""
         if self._process is not None:
             self._end()
 
@@ -104,20 +102,19 @@ class Child:
             left = left[os.write(self._tasks, left) :]
 
     def _next_line(self) -> bytes | None:
-        """Return the next whole line; None when the process is dead, or has closed its end of the pipe."""
+        """Return the next whole line; None if the process is dead or has closed its end of the pipe."""
         while b"\n" not in self._received:
             chunk = os.read(self._messages, _CHUNK_BYTES) if self._has_message() else b""
             if not chunk:
-                # A line without its end was cut off by the death of its writer.
-                return None
+                return None  # An incomplete line was cut off when its writer died.
             self._received += chunk
         line, _, self._received = self._received.partition(b"\n")
         return line
 
     def _has_message(self) -> bool:
-        """Wait until there is something to read, or the end of it; False when the process is dead and nothing is left.
+        """Wait for data or the end of the pipe; return False if the process is dead and nothing is left to read.
 
-        Its death alone tells: what it started may hold the pipe open for as long as it likes.
+        An open pipe does not prove that the process lives: what it started may hold the pipe open.
         """
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
@@ -136,10 +133,9 @@ class Child:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _died(self, call: str, out_of_step: bool = False) -> Message:
-        """Return how the process ended, once it has, and forget it."""
+        """Return how the process ended, after waiting for its end, and drop it."""
         deadline = time.monotonic() + _SECONDS_TO_DIE
-        # Its end of the pipe is closed, so it is dying, and what is left is to learn of what; unless its task closed
-        # whatever was open, and then it is of no use any more.
+        # Its end of the pipe is closed: it is dying, or its task closed all open files and it has become useless.
         while not out_of_step and not self._is_dead() and time.monotonic() < deadline:
             time.sleep(0.005)
         code = self._end()
@@ -148,10 +144,10 @@ class Child:
         return {"call": call, "died": {**death, "out_of_step": out_of_step}}
 
     def _end(self) -> int:
-        """Kill what is left of the group, and return the exit code of the process."""
+        """Kill what is left of the group; return the exit code of the process."""
         assert self._process is not None
         self._guard.stop()
-        # Before the process is reaped: its number, which is the group's, may belong to others afterwards.
+        # Before the process is reaped: afterwards its number, which is also the group's, may be reused.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         code, self._process = self._process.wait(), None
@@ -162,9 +158,9 @@ class Child:
 
 
 def _message(line: bytes) -> Message:
-    """Return a message; an empty one for a line that is none."""
+    """Return the message in a line; an empty one if the line is not a message."""
     try:
-        found = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return message if isinstance(message, dict) else {}

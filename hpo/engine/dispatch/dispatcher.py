@@ -1,4 +1,4 @@
-"""What every dispatcher is: it takes tasks and gives back what their workers report."""
+"""The protocol of every dispatcher: it takes tasks and returns what their workers report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ class Report:
     """One message from a worker: a point of a task's learning curve, a warning, or how the task ended.
 
     Attributes:
-        task: whose message it is.
+        task: the task that the message is about.
         point: a step of its learning curve.
-        warning: a line for people; the task goes on.
-        outcome: what it gave back.
-        machine_fault: why the machine could not run it (a full disk, say): no outcome, and nothing of the task's doing.
-        is_lost: whether the outcome is the dispatcher's own, because the worker died or fell silent.
+        warning: a line for people; the task continues.
+        outcome: its result.
+        machine_fault: why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
+        is_lost: whether the dispatcher made the outcome, because the worker died or stopped reporting.
     """
 
     task: Task
@@ -34,7 +34,7 @@ class Report:
         """Return the outcome; None while the task runs.
 
         Raises:
-            MachineError: the machine could not run it, so there will be none.
+            MachineError: the machine could not run the task.
         """
         if self.machine_fault is not None:
             raise MachineError(f"trial {self.task.trial} cannot be trained: {self.machine_fault}")
@@ -65,13 +65,13 @@ class Dispatcher(Protocol):
         ...
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
-        """Block until a worker reports, and return all reports at hand in the order they were made.
+        """Block until a worker reports; return all available reports in the order in which they were made.
 
-        Returns an empty sequence when nothing was reported within `timeout` seconds, or nothing runs; a dispatcher
-        may also do so while it replaces a worker.
+        Returns an empty sequence if nothing was reported within `timeout` seconds or nothing runs; a dispatcher may
+        also do so while it replaces a worker.
         """
         ...
 
     def close(self) -> None:
-        """Stop the workers; tasks that still run are dropped."""
+        """Stop the workers; running tasks are dropped."""
         ...

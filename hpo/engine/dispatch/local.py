@@ -1,4 +1,4 @@
-"""Runs tasks in this process, one after another: the debugger's friend."""
+"""Runs tasks in this process, one after another, where a debugger can follow them."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
 
 
 class LocalDispatcher:
-    """One slot. `wait` runs the oldest task as far as its next report."""
+    """One slot. `wait` runs the oldest task up to its next report."""
 
     slots = 1
     runs_here = True
@@ -24,7 +24,7 @@ class LocalDispatcher:
         self._waiting.append(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
-        """Return the next report of the oldest task; the time it takes is the training's own."""
+        """Return the next report of the oldest task; blocks while it trains."""
         if self._running is None:
             if not self._waiting:
                 return ()
@@ -37,6 +37,6 @@ class LocalDispatcher:
         return (report_of(task, message),)
 
     def close(self) -> None:
-        """Drop what is waiting."""
+        """Drop all tasks."""
         self._waiting.clear()
         self._running = None

@@ -1,4 +1,4 @@
-"""Kills the largest of the training processes before the machine runs out of memory, and says so."""
+"""Kills the largest training process before the machine runs out of memory, and records why."""
 
 import contextlib
 import os
@@ -10,22 +10,22 @@ import psutil
 
 from hpo.machine import GIB, free_and_total
 
-# Share of the memory below which somebody has to go: before Ray's own guard, whose limit is 5 %, and which would take a
-# worker without knowing what its child holds; and long before the kernel's, at which a machine hardly moves.
+# Share of free memory below which a process is killed. Above the 5 % of Ray's own guard, which would kill a worker
+# without knowing what its child holds, and well above the kernel's limit, at which a machine hardly responds.
 MIN_FREE_FRACTION = 0.07
 _SECONDS_BETWEEN_LOOKS = 0.25
-# How a training process is recognised among all others; `Child` starts it by this name.
+# Identifies training processes; `Child` starts them by this name.
 TASK_PROCESS = "hpo.engine.dispatch.task_process"
 
 
 class MemoryGuard:
-    """Watches one training process in a thread of its own.
+    """Watches one training process in a separate thread.
 
-    Every worker has one and all judge alike, so that only the one whose process is the largest on the machine kills.
+    Every worker has a guard and all apply the same rule, so that only the largest process on the machine is killed.
 
     Args:
         pid: the training process.
-        memory: returns the free bytes and all there are.
+        memory: returns the free and the total bytes.
     """
 
     def __init__(self, pid: int, memory: Callable[[], tuple[int, int]] = free_and_total) -> None:
@@ -33,12 +33,12 @@ class MemoryGuard:
         self._memory = memory
         self._ended = threading.Event()
         self.verdict: str | None = None
-        """What the process held and what was free when it was killed; None where it was not."""
+        """What the process held and what was free when it was killed; None if it was not killed."""
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch. To be called before the process is reaped: its number may belong to another one then."""
+        """End the watch. Call it before the process is reaped: afterwards its number may be reused."""
         self._ended.set()
         self._thread.join()
 
@@ -48,7 +48,7 @@ class MemoryGuard:
             if free >= MIN_FREE_FRACTION * total:
                 continue
             held = _held_by_task_processes()
-            # One that has just died is not among them.
+            # A process that has just died is not in `held`.
             if self._pid not in held or held[self._pid] != max(held.values()):
                 continue
             self.verdict = (
@@ -60,7 +60,7 @@ class MemoryGuard:
 
 
 def _held_by_task_processes() -> dict[int, int]:
-    """Return the resident bytes of every training process of this user and its copies, by the number of their group."""
+    """Return the resident bytes of this user's training processes and their forks, summed by process group."""
     held: dict[int, int] = {}
     for process in psutil.process_iter(["cmdline", "memory_info", "uids"]):
         info = process.info

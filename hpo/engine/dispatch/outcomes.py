@@ -1,4 +1,4 @@
-"""Runs a few tasks to their ends: the finalists, the final model, a reproduction."""
+"""Runs a few tasks to completion: the finalists, the final model, a reproduction."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from hpo.engine.trials.trial import Outcome
 
 
 def outcomes(dispatcher: Dispatcher, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
-    """Yield each task with its outcome as it arrives; as many run at once as the dispatcher has slots.
+    """Yield each task with its outcome as it arrives, with one task per slot of the dispatcher at a time.
 
     Raises:
         MachineError: the machine could not run a task.

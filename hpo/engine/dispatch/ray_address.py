@@ -1,4 +1,4 @@
-"""Whether a Ray cluster answers at an address: asked before Ray itself is, which would try for minutes."""
+"""Checks whether a Ray cluster answers at an address, before Ray is asked, which would try for minutes."""
 
 import os
 import socket
@@ -10,13 +10,13 @@ from hpo.engine.dispatch.ray_private import ASK
 from hpo.errors import DispatchError
 
 _CONNECT_SECONDS = 5.0
-# Starting a process and loading Ray's library take 1 s, on a busy machine some more.
+# Starting a process and loading Ray's library take 1 s, and longer on a busy machine.
 _ANSWER_SECONDS = 25.0
 _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
 def refuse_dead_address(address: str) -> None:
-    """Raise DispatchError where nothing, or something else than a Ray cluster of ours, listens at `host:port`.
+    """Raise DispatchError unless a Ray cluster that we can join listens at `host:port`.
 
     Addresses of another form, such as `auto`, are left to Ray.
     """
@@ -41,10 +41,10 @@ def refuse_dead_address(address: str) -> None:
 
 
 def refuse_open_cluster(address: str) -> None:
-    """Raise DispatchError for a Ray cluster that answers whoever asks, with no token.
+    """Raise DispatchError for a Ray cluster that asks for no token.
 
-    Whoever reaches such a cluster runs programs on it (CVE-2023-48022), with the rights and files of its workers, which
-    would be ours.
+    Anyone who reaches such a cluster can run programs on it (CVE-2023-48022) with the rights and files of its workers,
+    which are this user's.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
@@ -54,10 +54,10 @@ def refuse_open_cluster(address: str) -> None:
         )
     nameless = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     try:
-        # A home without ~/.ray/auth_token, which Ray would use.
+        # A home folder without ~/.ray/auth_token, which Ray would use.
         asked = _ask(address, nameless | {"RAY_AUTH_MODE": "disabled", "HOME": os.devnull})
     except subprocess.TimeoutExpired:
-        return  # What does not answer without a token is locked.
+        return  # It does not answer without a token, as wanted.
     if "answered" in asked.stdout:
         raise DispatchError(
             f"dispatch.address: the Ray cluster at {address!r} asks for no token, so whoever reaches it runs code "
@@ -66,7 +66,7 @@ def refuse_open_cluster(address: str) -> None:
 
 
 def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Call the cluster in a process of its own: the call waits in C code and cannot be given up."""
+    """Call the cluster in a separate process: the call waits in C code and cannot be cancelled."""
     return subprocess.run(
         [sys.executable, "-P", "-c", ASK, address],
         env=dict(environment),

@@ -24,19 +24,18 @@ from hpo.errors import DispatchError, first_line
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
-# Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s where they are busy.
+# Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
 _START_SECONDS = 45.0
-# Agents that outlived their cluster are killed by the watchdog within its first look at the processes.
+# The watchdog kills agents that outlived their cluster in its first pass over the processes.
 _SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
-    """A connection to Ray: `cpus` and `gpus` are what it offers. `close` leaves nothing behind.
+    """A connection to Ray, which offers `cpus` and `gpus`. `close` leaves nothing behind.
 
-    What is started here listens on the loopback address alone, asks for a token that is fresh for every start and lies
-    in a file that only this user can read, keeps its session in a folder that only this user can enter, has no
-    dashboard, and is always a cluster of its own, whatever RAY_ADDRESS says. A cluster that asks for no token is not
-    joined: whoever reaches it runs code as this user.
+    A Ray that is started here is always a new cluster, whatever RAY_ADDRESS says. It listens on the loopback address
+    only, has no dashboard, asks for a token that is new for every start, and keeps token and session where only this
+    user can read them. A cluster that asks for no token is not joined: anyone who reaches it runs code as this user.
     """
 
     def __init__(self, address: str | None, gpus: int | None, threads: int, allow_open: bool = False) -> None:
@@ -53,10 +52,10 @@ class RayCluster:
             else:
                 self._join(address, allow_open)
         except BaseException:
-            # An interruption too: nothing that was started may stay.
+            # After an interruption, too, nothing that was started may stay.
             self.close()
             raise
-        import ray  # Takes a second and 100 MB: only where Ray is used.
+        import ray  # Here, since it takes a second and 100 MB.
 
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types there.
         self.cpus = float(resources.get("CPU", 0))
@@ -65,7 +64,7 @@ class RayCluster:
     def _start(self, gpus: int | None, threads: int) -> None:
         ray_private.refuse_stale()
         _remove_abandoned()
-        # mkdtemp makes the folder 0700. A short path: Ray puts sockets below it, whose names are limited to 107 bytes.
+        # mkdtemp makes the folder 0700. The path is short, since Ray puts sockets below it (at most 107 bytes each).
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._start_watchdog()
         token = self._folder / "token"
@@ -74,18 +73,18 @@ class RayCluster:
         variables: dict[str, str | None] = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
-            # It would be used in place of the file.
+            # Ray would prefer it to the file.
             "RAY_AUTH_TOKEN": None,
-            # Ray heeds it only where no address is given; what a worker starts might give none.
+            # Ray reads it only if no address is given, as by a program that a worker starts.
             "RAY_ADDRESS": None,
-            # Ray's switch for whether it is reached from other machines; without, all its servers bind the loopback.
+            # Ray's switch for access from other machines; at 0 all its servers bind the loopback address.
             ray_private.REACHED_FROM_OUTSIDE: "0",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-            # Read by BLAS and OpenMP in the workers when they are loaded; the number changes sums.
+            # BLAS and OpenMP read it when the workers load them; the number changes the last digits of sums.
             "OMP_NUM_THREADS": str(threads),
         }
-        # Ray reads its own variables until it is shut down, so they stay set until then.
+        # Ray reads its variables until it is shut down, so they stay set until then.
         self._before = {name: os.environ.get(name) for name in variables}
         _set_environment(variables)
         os.environ[ray_watchdog.MARK] = str(self._folder)
@@ -96,12 +95,12 @@ class RayCluster:
                     num_gpus=gpus,
                     include_dashboard=False,
                     object_store_memory=_OBJECT_STORE_BYTES,
-                    # A folder inside ours: Ray opens its own to everybody.
+                    # Inside our folder, since Ray lets every user read its own.
                     _temp_dir=str(self._folder / "ray"),
                 )
             self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
         except Exception as error:
-            # Ray raises many kinds; each of them means that it did not start.
+            # Ray raises many kinds of exception; all mean that it did not start.
             raise DispatchError(
                 f"dispatch: Ray cannot start: {first_line(error)}; its logs: {self._kept_logs()}; try again, or "
                 f"dispatch=local"
@@ -111,12 +110,12 @@ class RayCluster:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the server lives that starts workers; of a cluster that was joined nobody here knows."""
+        """Whether the server that starts workers runs; always True for a cluster that was joined."""
         return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
 
     def _start_watchdog(self) -> None:
         theirs, self._pipe = os.pipe()
-        # By its path and isolated, so that it imports nothing of this package, and takes a few megabytes.
+        # Started by its path and isolated, so that it imports nothing of this package and takes a few megabytes.
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", ray_watchdog.__file__, str(theirs), str(self._folder)],
             stdin=subprocess.DEVNULL,
@@ -128,7 +127,7 @@ class RayCluster:
         os.close(theirs)
 
     def _kept_logs(self) -> Path:
-        """Copy Ray's logs out of the folder that is deleted, and return where they are."""
+        """Copy Ray's logs out of the folder that will be deleted; return the copy's folder."""
         assert self._folder is not None
         kept = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}failed-"))
         with contextlib.suppress(OSError):
@@ -142,7 +141,7 @@ class RayCluster:
         try:
             self._init(address=address)
         except Exception as error:
-            # As above: whatever it is, the cluster could not be joined.
+            # As above: every exception means that the cluster could not be joined.
             raise DispatchError(
                 f"dispatch.address: cannot join the Ray cluster at {address!r}: {first_line(error)}; "
                 f"give the address that `ray start` printed, or null to start Ray here"
@@ -162,19 +161,19 @@ class RayCluster:
             except BaseException as error:  # noqa: BLE001  # Raised below, in the thread that waits.
                 errors.append(error)
             has_tried.set()
-            # The kernel kills Ray's servers when the thread ends that started them.
+            # The kernel kills Ray's servers when the thread that started them ends.
             self._is_left.wait()
 
-        # In a thread, because Ray waits in C code, for minutes and deaf to signals, where a server does not answer.
+        # In a thread: if a server does not answer, Ray waits in C code for minutes, where no signal is handled.
         threading.Thread(target=start, daemon=True).start()
         try:
             if not has_tried.wait(_START_SECONDS):
                 raise TimeoutError(f"no answer within {_START_SECONDS:g} s")
         except BaseException:
-            # At the end of this process it would wait for the thread, which may never come back.
+            # At the end of this process it would wait for the thread, which may never return.
             atexit.unregister(ray.shutdown)
-            # Nor may its variables or servers vanish under it, or it waits with Python's lock in its hands. The
-            # watchdog ends them when this process has ended.
+            # Its variables and servers must stay, or the thread waits while it holds Python's lock. The watchdog ends
+            # the servers when this process has ended.
             self._is_hanging = True
             raise
         if errors:
@@ -194,7 +193,7 @@ class RayCluster:
         if self._before:
             _set_environment(self._before)
         if self._watchdog is not None:
-            # The end of the pipe tells it to end what is left, and to delete the folder.
+            # When the pipe closes, the watchdog ends what is left and deletes the folder.
             os.close(self._pipe)
             try:
                 self._watchdog.wait(_SWEEP_SECONDS)
@@ -207,7 +206,7 @@ class RayCluster:
 
 
 def _remove_abandoned() -> None:
-    """Delete the folders of our own drivers that were killed and could not do it themselves."""
+    """Delete the folders that this user's killed drivers left behind."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
         is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()

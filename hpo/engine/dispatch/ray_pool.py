@@ -1,4 +1,4 @@
-"""Runs tasks on a pool of long-lived Ray actors, and replaces the ones that die."""
+"""Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
 
 import itertools
 import math
@@ -21,19 +21,19 @@ from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError, MachineError
 
-# How long tasks wait for a worker where none can be started, as when all nodes but the driver's are lost.
+# How long tasks wait for a worker if none can be started, as when all nodes but the driver's are lost.
 _NO_WORKER_SECONDS = 300.0
-# A task whose workers are lost together with their nodes is not at fault, but it is not started for ever either.
+# A task is not at fault if its workers are lost with their nodes, but it is not restarted without limit.
 _MOST_LOSSES = 10
-# With less of it free, Ray and its workers cannot write their logs.
+# With less free disk space, Ray and its workers cannot write their logs.
 _LEAST_BYTES = 16 * 2**20
 
 
 @dataclass
 class _Run:
-    """A task on its way: how often it was started, how often its worker died or was lost, and where it runs.
+    """A task in progress: how often it was started, how often its worker died or was lost, and where it runs.
 
-    `call` names this start of it and no other: a worker that was given up and answers all the same has another.
+    `call` is the unique name of this start, by which a late answer of a worker that was given up is recognised.
     """
 
     task: Task
@@ -61,7 +61,7 @@ class RayDispatcher:
         self._settings = settings
         self._import_from = import_from
         if settings.address is None and settings.gpus is not None:
-            # What can be refused without starting Ray is refused at once.
+            # Refuse before Ray is started what can be refused then.
             _refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker, settings.gpus)
         self._cluster = RayCluster(settings.address, settings.gpus, settings.threads, settings.allow_open_cluster)
         try:
@@ -72,7 +72,7 @@ class RayDispatcher:
         import ray
 
         self._ray = ray
-        # On a cluster of others the workers' environment is not ours, so the number of threads travels with them.
+        # Workers of a joined cluster do not inherit this environment, so they are sent the number of threads.
         environment = {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}} if settings.address else {}
         self._actor_type: Any = ray.remote(
             num_cpus=settings.cpus_per_worker,
@@ -84,7 +84,7 @@ class RayDispatcher:
         self._waiting: deque[_Run] = deque()
         self._idle: deque[Any] = deque()
         self._runs: dict[Any, _Run] = {}
-        # A task is only given to a worker that has answered: where nodes were lost, some never start.
+        # Only a worker that has answered is given a task: if nodes were lost, some never start.
         self._starting: dict[Any, Any] = {}
         self._num_failed_starts = 0
         self._calls = itertools.count()
@@ -98,10 +98,10 @@ class RayDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
-        """Return the reports of all workers that have one; a dead or lost worker's task is started again.
+        """Return the reports of all workers that have one; restart the task of a dead or lost worker.
 
         Raises:
-            DispatchError: no worker can be started any more.
+            DispatchError: no worker can be started.
         """
         if not self._runs and not self._waiting:
             return ()
@@ -117,7 +117,7 @@ class RayDispatcher:
         return reports
 
     def close(self) -> None:
-        """Kill the workers and leave Ray."""
+        """Kill the workers and disconnect from Ray."""
         self._runs.clear()
         self._waiting.clear()
         self._cluster.close()
@@ -127,7 +127,7 @@ class RayDispatcher:
         self._starting[actor.start.remote()] = actor
 
     def _take_on(self, answer: Any) -> None:
-        """Take on a worker that has started; start another where it has not."""
+        """Add a worker that has started to the pool; start another if it has not."""
         actor = self._starting.pop(answer)
         try:
             self._ray.get(answer)
@@ -152,7 +152,7 @@ class RayDispatcher:
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
         waited_for = [*self._runs, *self._starting]
-        # Woken at least every second where silence, or the want of workers, has to be noticed.
+        # Wakes at least every second if a silent worker or a lack of workers must be noticed.
         has_limit = self._settings.timeout_seconds is not None or not self._runs
         patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
         first, others = self._ray.wait(waited_for, num_returns=1, timeout=patience)
@@ -163,7 +163,7 @@ class RayDispatcher:
         return ready
 
     def _read(self, run: _Run) -> list[Report]:
-        """Return the stream's next message as a report; empty when its worker died and the task runs again."""
+        """Return the stream's next message as a report; empty if its worker died and the task runs again."""
         try:
             message = self._ray.get(next(run.stream))
         except self._ray.exceptions.RayError as error:
@@ -181,7 +181,7 @@ class RayDispatcher:
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 
     def _worker_lost(self, run: _Run, error: BaseException) -> list[Report]:
-        """Replace the worker; what was lost with its node, or out of reach, is not the task's fault."""
+        """Replace the worker; the task is not at fault if its node was lost or cannot be reached."""
         self._give_up(run)
         if _is_at_fault(error):
             return self._died(run, _reason(error))
@@ -192,7 +192,7 @@ class RayDispatcher:
         return [self._failure(run, f"lost with its worker's node {run.losses} times ({_reason(error)})")]
 
     def _died(self, run: _Run, reason: str, memory: str | None = None) -> list[Report]:
-        """Try the task again, or give the failure back when it had its last try."""
+        """Queue the task again; after its last try return a failure."""
         run.deaths += 1
         tries = self._settings.retries + 1
         if run.deaths < tries:
@@ -210,7 +210,7 @@ class RayDispatcher:
         return [self._failure(run, f"no report for {limit:g} s: the worker was killed") for run in silent]
 
     def _give_up(self, run: _Run) -> None:
-        """Kill the run's worker, and start another; nothing that it still sends is read."""
+        """Kill the run's worker and start another; later messages of the old one are ignored."""
         del self._runs[run.stream]
         self._ray.kill(run.actor)
         self._start_worker()
@@ -233,7 +233,7 @@ class RayDispatcher:
 
 
 def _start_hint() -> str:
-    """Return the likeliest cause of workers that do not start: where they have no room for their files, that."""
+    """Return the likeliest cause of workers that do not start, such as a full disk."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < _LEAST_BYTES:
@@ -242,7 +242,7 @@ def _start_hint() -> str:
 
 
 def _count_workers(settings: DispatchSection, cluster: RayCluster) -> int:
-    """Return how many workers to start: as asked, or as many as fit; refuse more than fit."""
+    """Return how many workers to start: as configured, or as many as fit; raise DispatchError for more than fit."""
     needs = {"CPU": (settings.cpus_per_worker, cluster.cpus), "GPU": (settings.gpus_per_worker, cluster.gpus)}
     fits = min(math.floor(there / each + 1e-9) for each, there in needs.values() if each > 0)
     workers = settings.workers or max(fits, 1)
@@ -262,14 +262,14 @@ def _refuse_too_many(kind: str, workers: int, each: float, there: float) -> None
 
 def _how(death: Mapping[str, Any]) -> str:
     if death["out_of_step"]:
-        return "worker ended: what it sent was no answer to its task"
+        return "worker ended: its message did not belong to its task"
     if death["signal"] is not None:
         return f"worker died (signal {death['signal']})"
     return f"worker died (exit code {death['exit_code']})"
 
 
 def _is_at_fault(error: BaseException) -> bool:
-    """Return whether the task may have brought its worker down; not where the node is gone or does not answer."""
+    """Return whether the task may have ended its worker; False if the node is lost or does not answer."""
     return type(error).__name__ != "ActorUnavailableError" and "its node has died" not in str(error)
 
 

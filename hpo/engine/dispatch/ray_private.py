@@ -1,12 +1,12 @@
-"""The private names of Ray that are used: what each of them buys, and what is done where a version lacks it.
+"""The private names of Ray that we use: why we need each, and what happens if a version of Ray lacks it.
 
-- `start_api_server`: Ray starts the dashboard's process even where none is wanted: 1.2 s of the start, 100 MB, and a
-  question to the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off.
-  Without the name it is started, and a warning says so.
-- `Config`, `AuthenticationTokenLoader`, `ENABLE_RAY_CLUSTER`: Ray reads its variables when it is imported, and the
-  token once. With them a process can start a second cluster, or its first after somebody imported Ray. Without them
-  that is refused in one line; the one start of every command of ours needs none.
-- `GcsClient`: whether a cluster answers is asked in 0.6 s, against 1.3 s by `ray.init`, which joins it for that.
+- `start_api_server`: Ray starts the dashboard's process even if it is switched off. That takes 1.2 s and 100 MB, and
+  asks the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off. Without
+  the name the process is started, and a warning says so.
+- `Config`, `AuthenticationTokenLoader`, `ENABLE_RAY_CLUSTER`: Ray reads its variables on import, and the token once.
+  With these names a process can start a second cluster, or its first after Ray was imported. Without them that is
+  refused; our commands, which start Ray once, do not need them.
+- `GcsClient`: tells in 0.6 s whether a cluster answers; `ray.init`, which joins it to find out, takes 1.3 s.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from hpo.errors import DispatchError
 
 _log = logging.getLogger(__name__)
 
-# Named after the systems where Ray has it off by itself.
+# Named after the systems on which Ray switches it off by default.
 REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-# A program that prints `answered` where there is a cluster at the address that is its argument.
+# A program that prints `answered` if there is a cluster at the address that is its argument.
 ASK = """
 import sys
 try:
@@ -45,7 +45,7 @@ def without_dashboard() -> Iterator[None]:
         _log.warning("dispatch: this version of Ray starts its dashboard's process, though without its pages")
         yield
         return
-    # What it returns where the process could not be started: no address and no process.
+    # What Ray's function returns if the process cannot be started: no address and no process.
     services.start_api_server = lambda *_, **__: ("", None)
     try:
         yield
@@ -54,7 +54,7 @@ def without_dashboard() -> Iterator[None]:
 
 
 def read_again() -> None:
-    """Have Ray, where it was imported already, read its variables and the token again."""
+    """Let Ray, if it is imported, read its variables and the token again."""
     if "ray" not in sys.modules or not _can_read_again():
         return
     _found("ray._raylet", "Config")[1].initialize("")
@@ -64,7 +64,7 @@ def read_again() -> None:
 
 
 def refuse_stale() -> None:
-    """Raise DispatchError where Ray was imported with other variables, and cannot be told the new ones."""
+    """Raise DispatchError if Ray was imported with other variables and cannot read the new ones."""
     if "ray" in sys.modules and not _can_read_again():
         raise DispatchError(
             "dispatch: this version of Ray reads its token when it is imported, and it was imported in this process "
@@ -82,9 +82,9 @@ def _can_read_again() -> bool:
 
 
 def _found(module: str, name: str) -> tuple[Any, Any]:
-    """Return a module of Ray and what has the name in it; None where there is none."""
+    """Return a module of Ray and its attribute; None for what does not exist."""
     try:
-        found = importlib.import_module(module)
+        ray_module = importlib.import_module(module)
     except ImportError:
         return None, None
-    return found, getattr(found, name, None)
+    return ray_module, getattr(ray_module, name, None)

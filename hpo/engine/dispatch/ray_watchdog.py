@@ -1,8 +1,8 @@
-"""Ends the Ray that a driver started, whatever becomes of the driver. Runs as a script of its own; imports no package.
+"""Ends the Ray that a driver started, even if the driver is killed. Runs as a separate script; imports nothing of hpo.
 
-A driver that is killed cannot stop what it started: Ray's servers notice by and by, its agents after minutes, and a
-training in C code or stopped by a signal not at all. This process holds the reading end of a pipe whose other end the
-driver holds; when that end closes, the driver is gone or done, and whatever still belongs to its Ray is killed.
+A killed driver cannot stop what it started: Ray's servers notice its end late, its agents after minutes, and a training
+in C code or stopped by a signal never. This process reads from a pipe whose other end the driver holds; when that end
+closes, the driver has ended or is done, and all remaining processes of its Ray are killed.
 """
 
 import os
@@ -14,21 +14,21 @@ from collections.abc import Iterator
 
 import psutil
 
-# What the driver sets while it starts Ray, and only then, so that all of Ray's processes, and theirs, inherit it.
+# The driver sets it only while it starts Ray, so that all of Ray's processes and their children inherit it.
 MARK = "HPO_RAY_FOLDER"
 _SECONDS = 10.0
 
 
 def main(pipe: int, folder: str) -> int:
     """Wait for the end of the pipe, kill every process of the Ray in this folder, and delete it."""
-    # Signals to the driver's group are for the driver.
+    # Signals to the driver's group are meant for the driver only.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.read(pipe, 1)
     deadline = time.monotonic() + _SECONDS
-    # Again and again: what is killed may have been about to start another.
-    while (found := list(processes_of(folder))) and time.monotonic() < deadline:
-        for process in found:
+    # Repeatedly: a killed process may have just started another.
+    while (remaining := list(processes_of(folder))) and time.monotonic() < deadline:
+        for process in remaining:
             _kill(process)
         time.sleep(0.05)
     shutil.rmtree(folder, ignore_errors=True)
@@ -36,20 +36,19 @@ def main(pipe: int, folder: str) -> int:
 
 
 def processes_of(folder: str) -> Iterator[psutil.Process]:
-    """Yield the living processes of the Ray in this folder, but not the driver, where it lives on."""
+    """Yield the running processes of the Ray in this folder, without the driver."""
     for process in psutil.process_iter():
         try:
             if process.pid != os.getppid() and process.status() != psutil.STATUS_ZOMBIE and _belongs(process, folder):
                 yield process
         except (psutil.Error, OSError):
-            # Another user's, or gone in the meantime.
-            continue
+            continue  # The process belongs to another user or has ended.
 
 
 def _belongs(process: psutil.Process, folder: str) -> bool:
-    """Return whether the process carries the folder's mark, or writes a log there.
+    """Return whether the process carries the folder's mark or has a file open there.
 
-    Ray's agents and workers write their titles over their environment, where the mark was.
+    Ray's agents and workers overwrite the mark, for their titles take the place of their environment.
     """
     if process.environ().get(MARK) == folder:
         return True

@@ -1,7 +1,7 @@
-"""The actor that a Ray worker process holds: it lives as long as the study and runs one task at a time.
+"""The actor in a Ray worker process: it lives as long as the study and runs one task at a time.
 
-Ray sends the class itself, for it puts the driver's working directory first on the path of its workers, where a user
-may have an `hpo.py`: nothing of the toolkit is imported before that is undone. So it imports nothing of it up here.
+Ray puts the driver's working directory, where a user may have an `hpo.py`, first on the path of its workers. So Ray
+sends the class itself, and this file imports the toolkit only after that entry is removed.
 """
 
 import os
@@ -11,11 +11,11 @@ from typing import Any
 
 
 class RayWorker:
-    """Has a child process train, so that it survives what tasks do to theirs and can tell how they died.
+    """Lets a child process train, so that it survives faults of tasks and can report how the child died.
 
     Args:
         import_from: the folder to import the objective from besides the installed packages.
-        is_toolkits: whether that is the folder that the toolkit itself is imported from.
+        is_toolkits: whether the toolkit itself is imported from that folder.
     """
 
     def __init__(self, import_from: str | None, is_toolkits: bool = False) -> None:
@@ -27,7 +27,7 @@ class RayWorker:
         self._child = Child(import_from)
 
     def start(self) -> None:
-        """Start the child; whoever waits for this call knows that the worker is there."""
+        """Start the child; when the call returns, the worker is ready."""
         self._child.start()
 
     def run(self, payload: Mapping[str, Any], call: str) -> Iterator[dict[str, Any]]:
@@ -35,7 +35,7 @@ class RayWorker:
 
         Args:
             payload: what `Payload.to_dict` returned.
-            call: names this call.
+            call: the unique name of this call.
         """
         from hpo.engine.training.payload import Payload
 

@@ -1,4 +1,4 @@
-"""A simulated cluster: any number of workers on a clock of its own, which costs no time."""
+"""A simulated cluster: any number of workers on a simulated clock, without waiting."""
 
 import heapq
 from collections import deque
@@ -13,9 +13,9 @@ from hpo.engine.training.worker import run_task
 class SimulatedDispatcher:
     """Runs every task at once, in this process, and reports it when it would have ended on `workers` workers.
 
-    A task takes the `seconds` that its objective returns (the wall time that it took where it returns none). Tasks
-    start in the order in which they are handed over, each on the worker that is free first; ties go to the lower
-    number. The clock begins at 0 and stands still while the search itself computes.
+    A task takes the `seconds` that its objective returns (its wall time if it returns none). Tasks start in the order
+    of `submit`, each on the worker that is free first; ties go to the lower number. The clock begins at 0 and stands
+    still while the search itself computes.
     """
 
     runs_here = True
@@ -35,7 +35,7 @@ class SimulatedDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
-        """Move the clock on to the end of the task that ends next, and return its reports."""
+        """Move the clock to the end of the task that ends next; return its reports."""
         if not self._running:
             return ()
         ended, _, worker, reports = heapq.heappop(self._running)
@@ -45,7 +45,7 @@ class SimulatedDispatcher:
         return reports
 
     def close(self) -> None:
-        """Drop what runs and waits."""
+        """Drop all tasks."""
         self._waiting.clear()
         self._running.clear()
 

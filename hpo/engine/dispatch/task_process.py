@@ -1,4 +1,4 @@
-"""The process that trains: reads a task a line, writes a message a line, and ends with the one that started it."""
+"""The process that trains: reads one task per line, writes one message per line, and ends with its parent."""
 
 import json
 import os
@@ -10,16 +10,16 @@ from hpo.engine.training.worker import run_task
 
 
 def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None = None) -> int:
-    """Run every task that comes through one pipe, and send its messages through the other.
+    """Run every task from one pipe, and send its messages through another.
 
     Args:
-        tasks_fd: where a line comes for each task: `call`, which names it, and `payload`.
-        messages_fd: where a line goes for each message: that of `run_task`, with the `call` beside it.
-        life_fd: a pipe whose other end closes when nobody wants this process any more.
+        tasks_fd: delivers one line per task: `call`, its name, and `payload`.
+        messages_fd: takes one line per message: that of `run_task`, with the `call` added.
+        life_fd: a pipe whose other end closes when this process shall end.
         import_from: a folder to import the objective from besides the installed packages.
     """
-    # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt a failure like others. No SIG_IGN, which the
-    # programs that it starts would inherit.
+    # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Not SIG_IGN, which
+    # programs that the objective starts would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
     _start_keeper(life_fd, (tasks_fd, messages_fd))
     _keep_from_children(tasks_fd, messages_fd)
@@ -33,9 +33,9 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
 
 
 def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:
-    """Leave a process behind that kills this one's whole group when the pipe closes, whatever this one is doing then.
+    """Start a process that kills this one's whole group when the pipe closes, even if this one hangs.
 
-    It is a grandchild, so that an objective that waits for its own children does not wait for it.
+    It is a grandchild, so that an objective that waits for its children does not wait for it.
     """
     first = os.fork()
     if first != 0:
@@ -53,7 +53,7 @@ def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:
 
 
 def _keep_from_children(*pipes: int) -> None:
-    """Let no process that a task starts hold these pipes: neither a copy of this one nor another program."""
+    """Keep every process that a task starts, fork or program, from holding these pipes."""
     nothing = os.open(os.devnull, os.O_RDWR)
 
     def let_go() -> None:

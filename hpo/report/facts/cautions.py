@@ -1,4 +1,4 @@
-"""What a careful reviewer would ask of a study's result, computed from its own figures."""
+"""What a careful reviewer would ask about a study's result, computed from its figures."""
 
 import math
 import statistics
@@ -9,10 +9,10 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Trial
 from hpo.report.facts.schema import AtEnd, ReportJson, is_missing
 
-# The tuning playbook's and the checklists' rules of thumb.
+# Rules of thumb of the tuning playbook and the checklists.
 _FEW_TRIALS_PER_DIMENSION = 5
 _MANY_FAILURES = 0.10
-# Share of a range, on its own scale, that counts as its end.
+# Share of a range, on its scale, that counts as its end.
 _NEAR_END = 0.02
 
 
@@ -24,23 +24,23 @@ def cautions(
     direction: Direction,
     summary: ReportJson,
 ) -> list[str]:
-    """Return one line for every reason to doubt the result, the most important first.
+    """Return one line per reason to doubt the result, the most important first.
 
     Args:
-        space: that was searched.
+        space: the space that was searched.
         trials: all of them.
         winner: the study's.
         metric, direction: the study's.
         summary: the other figures of the report: `test`, `data`, `environment`, `overtuning`, `study`.
     """
-    found = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
+    reasons = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
     if winner is not None:
-        found += [
+        reasons += [
             *(_end_text(end) for end in at_the_end(space, winner)),
             *_within_noise(trials, winner, metric),
             *_still_improving(winner, metric, direction),
         ]
-    return [*found, *_about_the_rest(summary)]
+    return [*reasons, *_about_the_rest(summary)]
 
 
 def _about_interruptions(trials: Sequence[Trial]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             place = dimension.to_unit(value)
-            # A whole number stands in the middle of its part of the range. Of two, each is an end.
+            # A whole number is the middle of its part of the range. Of two values, each is an end.
             is_whole_end = dimension.high - dimension.low >= 2 and value in (dimension.low, dimension.high)
             is_end = place < _NEAR_END or place > 1 - _NEAR_END or (dimension.integer and is_whole_end)
             end = "lower" if place < 0.5 else "upper"
@@ -89,7 +89,7 @@ def _end_text(end: AtEnd) -> str:
 
 
 def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
-    """Compare by the standard error of the winner's own folds and seeds: one standard error is within the noise."""
+    """Compare by the standard error over the winner's folds and seeds; one standard error is within the noise."""
     values = winner.values(metric)
     if len(values) < 2:
         return

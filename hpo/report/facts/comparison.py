@@ -1,4 +1,4 @@
-"""Field 23: whole searches repeated, where `hpo compare` has done so for this study."""
+"""Field 23: repeated searches, if `hpo compare` has run them for this study."""
 
 import json
 from typing import Any
@@ -17,12 +17,12 @@ def describe_comparison(study: Study) -> dict[str, Any] | Missing:
     absent = missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
     if not path.exists():
         return absent
-    found = json.loads(path.read_text(encoding="utf-8"))
-    is_of_this = found["kind"] == "strategies" and (found["metric"], found["direction"]) == (
+    result = json.loads(path.read_text(encoding="utf-8"))
+    is_of_this = result["kind"] == "strategies" and (result["metric"], result["direction"]) == (
         config.metric,
         config.direction,
     )
     if not is_of_this:
         return absent
     keys = ("name", "repeats", "standings", "pairs", "method")
-    return {key: found[key] for key in keys}
+    return {key: result[key] for key in keys}

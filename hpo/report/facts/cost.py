@@ -8,13 +8,13 @@ from hpo.report.facts.schema import Cost
 
 
 def describe_cost(trials: Sequence[Trial], workers: int | None, gpus_per_worker: float) -> Cost:
-    """Return seconds of training, of the whole study, and the shares of the workers' time that were not training.
+    """Return the seconds of training and of the whole study, and the shares of time without training.
 
     Returns:
         `training_seconds` (all tasks together), `seconds_per_trial_mean` and `_median`, `wall_seconds` (first start to
         last end), `workers_seen`, `device_hours` (training time of a worker with its GPUs, or with its CPUs),
-        `idle_share` (of the workers' time, 0 to 1: nothing to do, or between two tasks) and `overhead_share` (wall time
-        in which no worker trained, 0 to 1). None where nothing was trained.
+        `idle_share` (of the workers' time, 0 to 1: no task, or between two tasks) and `overhead_share` (of the wall
+        time, 0 to 1: no worker trained). None if nothing was trained.
     """
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
@@ -30,14 +30,14 @@ def describe_cost(trials: Sequence[Trial], workers: int | None, gpus_per_worker:
         "workers_seen": seen,
         "device": f"{gpus_per_worker:g} GPU(s) a worker" if gpus_per_worker else "CPU",
         "device_hours": busy / 3600 * (gpus_per_worker or 1),
-        # Of the time of all workers that were asked for; of those seen, where as many as fit were.
+        # Of the time of all configured workers; of those seen, if as many as fit were configured.
         "idle_share": max(0.0, 1 - busy / (wall * (workers or seen))) if wall else None,
         "overhead_share": max(0.0, 1 - _covered(intervals) / wall) if wall else None,
     }
 
 
 def _covered(intervals: Sequence[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals that are sorted by their start."""
+    """Return the length of the union of intervals, which are sorted by start."""
     covered, reached = 0.0, float("-inf")
     for start, end in intervals:
         covered += max(0.0, end - max(start, reached))

@@ -10,16 +10,15 @@ from hpo.report.facts.subject import score_of
 
 
 def best_so_far(trials: Sequence[Trial], amount: int | None) -> BestSoFar:
-    """Return every improvement, twice.
+    """Return every improvement, in two orders.
 
     Args:
-        trials: all of them.
-        amount: how far the winner was trained; trials that were trained for less do not compete.
+        trials: all trials.
+        amount: how far the winner was trained; trials with less training do not count.
 
     Returns:
-        `trials`: in the order of the trials' numbers, which is that of proposal: `trial` and `score`.
-        `seconds`: in the order in which they ended: `seconds` (since the study's first training began), `trial` and
-        `score`.
+        `trials`: in the order of the trials' numbers, which is the order of proposal: `trial` and `score`.
+        `seconds`: in the order of their ends: `seconds` (since the study's first training began), `trial` and `score`.
     """
     complete = [trial for trial in trials if trial.state == "complete" and trial.amount == amount]
     start = first_start(trials)
@@ -36,9 +35,9 @@ def best_so_far(trials: Sequence[Trial], amount: int | None) -> BestSoFar:
 
 
 def _improvements(trials: Iterable[Trial]) -> list[Trial]:
-    best, found = math.inf, []
+    best, improved = math.inf, []
     for trial in trials:
         if trial.loss < best:
             best = trial.loss
-            found.append(trial)
-    return found
+            improved.append(trial)
+    return improved

@@ -1,4 +1,4 @@
-"""Fields 3 to 6 and 8: the data, its split, how it is prepared, and what a score is."""
+"""Fields 3 to 6 and 8: the data, its split, its preparation, and the metric."""
 
 from hpo.engine.training.splits import Plan
 from hpo.report.facts.fields import missing
@@ -48,11 +48,11 @@ def _split(study: Study, plan: Plan) -> SplitPart:
 
 
 def describe_method(study: Study) -> MethodPart:
-    """Return what the objective says of every training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
+    """Return the objective's description of a training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
     described = (
         dict(study.objective.describe_method(study.config.objective_config)) if study.objective.describe_method else {}
     )
-    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that tells it"
+    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
     return {
         "preprocessing": described.get("preprocessing") or missing(reason),
         "vocabulary": described.get("vocabulary") or missing(reason),
@@ -63,13 +63,13 @@ def describe_method(study: Study) -> MethodPart:
 
 
 def no_method(reason: str) -> MethodPart:
-    """Return the same where nothing is told."""
+    """Return the same keys with missing values."""
     absent = missing(reason)
     return {"preprocessing": absent, "vocabulary": absent, "checkpoint": absent, "determinism": absent, "metrics": {}}
 
 
 def describe_metric(study: Study, method: MethodPart) -> MetricPart:
-    """Return what a score is: the metric and its definition, which way is better, and the mean that is taken."""
+    """Return the metric, its definition, its direction, and the mean that makes a score."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     reason = f"{study.config.objective.partition(':')[0]}.describe_method defines no metric '{config.metric}'"

@@ -13,7 +13,7 @@ from hpo.report.facts.schema import Expected, ExpectedPart, Missing
 
 Estimator = Literal["biased", "unbiased"]
 
-# Curves are drawn at this many budgets, evenly over the logarithm.
+# The number of budgets of a curve, evenly spaced on a logarithmic scale.
 _POINTS = 40
 INDEPENDENT = ("random",)
 
@@ -24,7 +24,7 @@ class ExpectedPerformance:
 
     Attributes:
         estimator: `biased` (with replacement, Dodge et al. 2019) or `unbiased` (without, Tang et al. 2020).
-        budgets: n, rising, up to half the trials: beyond, both estimators lean on the one best trial.
+        budgets: n, rising, up to half the trials; beyond, both estimators depend mostly on the best trial.
         means: expected best score after n trials.
         spreads: standard deviation of the best score after n trials.
     """
@@ -42,9 +42,9 @@ def expected_performance(scores: Sequence[float], direction: Direction, estimato
     C(i-1, n-1) / C(B, n); the latter are built by their ratios, which neither overflow nor cancel for any B.
 
     Args:
-        scores: of all complete trials; draws must be independent, see `why_not`.
-        direction: where lower is better, the expected lowest score is returned.
-        estimator: which.
+        scores: those of all complete trials; draws must be independent, see `why_not`.
+        direction: if lower is better, the expected lowest score is returned.
+        estimator: `biased` or `unbiased`.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.
@@ -63,7 +63,7 @@ def expected_performance(scores: Sequence[float], direction: Direction, estimato
 
 
 def why_not(strategy: str, num_complete: int) -> str | None:
-    """Return why there is no expected performance; None where there is one."""
+    """Return why there is no expected performance; None if there is one."""
     if strategy not in INDEPENDENT:
         return (
             f"its estimators need independent draws; {strategy} search chooses points by what it saw or by a pattern: "
@@ -73,7 +73,7 @@ def why_not(strategy: str, num_complete: int) -> str | None:
 
 
 def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
-    """Return both curves as a JSON-able dict, or the reason why there is none."""
+    """Return both curves as a JSON-able dict, or the reason why there are none."""
     reason = why_not(strategy, len(scores))
     if reason is not None:
         return {"missing": reason}

@@ -1,6 +1,6 @@
 """The 25 fields that a study's report must contain, and which of them could not be filled.
 
-A value that cannot be filled stands in report.json as `{"missing": "reason"}`, never as a gap.
+report.json holds `{"missing": "reason"}` for a value that cannot be filled.
 
 Source: the checklists of Dodge et al. 2019 (arXiv 1909.03004), Dodge et al. 2021 (2110.00613), ACL 2021, the machine
 learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(243)), Bouthillier et al. 2021 (2103.03098) and
@@ -24,7 +24,7 @@ class Field:
         number: 1 to 25.
         group: which part of the report it belongs to.
         title: what it holds.
-        keys: dotted keys of report.json at which its values stand.
+        keys: dotted keys of its values in report.json.
     """
 
     number: int
@@ -92,28 +92,28 @@ FIELDS = (
 
 
 def missing(reason: str) -> Missing:
-    """Return what stands in report.json for a value that cannot be filled."""
+    """Return the entry of report.json for a value that cannot be filled."""
     return {"missing": reason}
 
 
 def reason_missing(value: Any) -> str | None:
-    """Return why a value of report.json is missing; None where it is there."""
+    """Return why a value of report.json is missing; None if it is present."""
     return value["missing"] if is_missing(value) else None
 
 
 class UnknownValueError(LookupError):
-    """A value that is missing was asked for; its text is the reason."""
+    """A missing value was requested; the text is the reason."""
 
 
 def known(value: Value | Missing) -> Value:
-    """Return a value that is there; raises UnknownValueError where it is missing."""
+    """Return a value that is present; raises UnknownValueError if it is missing."""
     if is_missing(value):
         raise UnknownValueError(value["missing"])
     return value
 
 
 def value_at(summary: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key; where a branch above it is missing, that branch."""
+    """Return the value at a dotted key; if a branch above it is missing, that branch."""
     value: Any = summary
     for name in key.split("."):
         if reason_missing(value) is not None:

@@ -1,4 +1,4 @@
-"""How much each hyperparameter mattered for reaching the best trials, in numbers."""
+"""The importance of each hyperparameter for reaching the best trials."""
 
 from collections.abc import Sequence
 
@@ -8,20 +8,20 @@ from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.words import shown
 from hpo.report.part import Absent
 
-# Optuna's PED-ANOVA wants five trials among the best; with ten, these are half.
+# Optuna's PED-ANOVA needs five trials among the best; of ten, these are half.
 FEWEST, _AMONG_BEST = 10, 5
 
 
 def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> dict[str, float] | Absent:
-    """Return the share of each hyperparameter that was searched, the most important first; they sum to 1.
+    """Return the share of each hyperparameter that was searched, the most important first; shares sum to 1.
 
-    The share tells how far the values among the best trials (see `best_share`) differ from those among all of them,
-    for one hyperparameter at a time. A dimension with one value has none.
+    The share measures how far its values among the best trials (see `best_share`) differ from those among all trials.
+    Each hyperparameter is considered alone. A dimension with one value has no share.
 
     Args:
-        space: that was searched.
+        space: the space that was searched.
         direction: which scores are better.
-        trials: complete ones, whose scores compare.
+        trials: complete trials with comparable scores.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), as `optuna.importance` computes it, with
     conditional hyperparameters as in arXiv 2601.20800.
@@ -36,7 +36,7 @@ def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> 
     evaluator = PedAnovaImportanceEvaluator(target_quantile=best_share(len(trials)))
     study = optuna_study(space, direction, trials, keeps_wild=True)
     with quiet_optuna():
-        # The names in order: Optuna's own come from a set, whose order changes from process to process.
+        # Optuna's own names come from a set, whose order differs between processes.
         raw = get_param_importances(study, evaluator=evaluator, params=[shown(k) for k in keys], normalize=False)
     total = sum(raw.values())
     if not total:
@@ -46,10 +46,10 @@ def importances(space: Space, direction: Direction, trials: Sequence[Trial]) -> 
 
 
 def best_share(number: int) -> float:
-    """Return which share of so many trials count as the best: a tenth, but five of them at least."""
+    """Return the share of so many trials that counts as the best: a tenth, but at least five trials."""
     return max(0.1, _AMONG_BEST / number)
 
 
 def too_few(number: int) -> Absent:
-    """Return why nothing is said of hyperparameters."""
+    """Return why there are no importances."""
     return Absent(f"it takes {FEWEST} complete trials to say anything; there are {number}")

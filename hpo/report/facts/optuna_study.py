@@ -1,4 +1,4 @@
-"""The trials as Optuna's figures and importances take them: in a study in memory."""
+"""The trials as an Optuna study in memory, for Optuna's figures and importances."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,15 +13,15 @@ from hpo.report.facts.words import shown
 
 
 class Rank(int):
-    """A value of a finite dimension: its place among them, which figures order it by, and read as the value itself.
+    """A value of a finite dimension: its rank, by which figures order it, shown as the value itself.
 
-    Optuna puts texts and truths in the order of the alphabet or of their first appearance, and takes true for 1.
+    Optuna orders texts and booleans by the alphabet or by first appearance, and treats true as 1.
     """
 
     text: str
 
     def __new__(cls, place: int, text: str) -> "Rank":
-        """Return the rank of a value that reads so."""
+        """Return the rank of the value with this text."""
         rank = super().__new__(cls, place)
         rank.text = text
         return rank
@@ -32,22 +32,22 @@ class Rank(int):
     __str__ = __repr__
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> "Rank":
-        # Optuna copies every trial that it is given; a value that never changes need not be.
+        # Optuna copies every trial that it gets; an immutable value needs no copy.
         return self
 
 
 def optuna_study(
     space: Space, direction: Direction, trials: Sequence[Trial], steps: int | None = None, keeps_wild: bool = False
 ) -> Any:
-    """Return an Optuna study in memory of these trials.
+    """Return an Optuna study of these trials in memory.
 
     Args:
-        space: that they lie in.
+        space: the space of the trials.
         direction: which scores are better.
-        trials: with scores.
-        steps: where given, numbers of ranges are moved to the nearest of so many places on their own scale.
-        keeps_wild: whether scores far out keep their value; else they are moved to the nearest that is not, since they
-            would leave one colour for all others.
+        trials: trials with scores.
+        steps: if given, numbers of ranges are moved to the nearest of so many places on their scale.
+        keeps_wild: whether outliers keep their score; else they get the nearest score that is not an outlier, since
+            all other scores would share one colour.
     """
     import optuna
 
@@ -73,13 +73,13 @@ def texts(dimension: Dimension) -> list[str]:
     """Return the values of a finite dimension as texts, no two alike."""
     values = dimension.values
     ways = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
-    # Different texts where a look that is short enough has them; a number and a text may read alike.
+    # The shortest format in which all texts differ; a number and a text may look the same.
     return next((way for way in ways if len(set(way)) == len(way)), [repr(v) for v in values])
 
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Silence what Optuna says of studies that have nothing to show: the report tells it in its own words."""
+    """Silence Optuna's warnings about studies that have nothing to show; the report gives its own reasons."""
     import optuna
 
     verbosity = optuna.logging.get_verbosity()
@@ -87,14 +87,14 @@ def quiet_optuna() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            # Too few trials in a part of a conditional space; two hyperparameters that never exist together.
+            # Too few trials in a part of a conditional space, or two hyperparameters that never exist together.
             warnings.filterwarnings("ignore", category=UserWarning, message="Some regimes|Contour plot|Target and")
             yield
     finally:
         optuna.logging.set_verbosity(verbosity)
 
 
-# True equals 1 in Python, and both may be among the values.
+# True equals 1 in Python, and a dimension may have both values.
 _Ranks = Mapping[tuple[bool, Value], Rank]
 
 

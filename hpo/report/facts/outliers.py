@@ -1,16 +1,16 @@
-"""Which values are far out."""
+"""Which values are outliers (Tukey's "far out")."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-_FAR = 3.0  # times the distance of the quartiles: Tukey's outer fence, beyond which values are far out
+_FAR = 3.0  # times the interquartile range: Tukey's outer fence, beyond which values are far out
 
 
 def fence(values: Sequence[float]) -> tuple[float, float]:
     """Return the lowest and the highest value that are not far out.
 
-    Far out is what lies more than three times the distance of the quartiles beyond them.
+    Values are far out if they lie more than three times the interquartile range beyond the quartiles.
 
     Source: Tukey 1977, "Exploratory Data Analysis", section 2D.
     """

@@ -20,5 +20,5 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def value_text(value: Any) -> str:
-    """Return a value, a float in six digits."""
+    """Return a value as text, a float with six digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Fields 14 to 16 and 19 to 22: the winner, its scores, its learning curves, and what speaks against it."""
+"""Fields 14 to 16 and 19 to 22: the winner, its scores, its learning curves, and evidence against it."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from hpo.study.notes import FinalModel
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist
 
-# Of the interval that stands beside a mean.
+# Confidence level of the interval of a mean.
 _LEVEL = 0.95
 NO_WINNER = "no trial is complete, so there is no winner"
 
 
 def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Winner:
-    """Return the winner's point, how it scored on each task, and where its configuration and its model are."""
+    """Return the winner's point, its score on each task, and the paths of its configuration and model."""
     metric = study.config.study.metric
     values = winner.values(metric)
     tasks = [study.layout.name(index) for index in sorted(winner.outcomes)]
@@ -43,8 +43,8 @@ def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Wi
 def interval(values: Sequence[float]) -> list[float] | Missing:
     """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
 
-    Folds share training examples, so that the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
-    estimator of the variance of k-fold cross-validation"); the report says what it is over.
+    Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
+    estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
     """
     if len(values) < 2:
         return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
@@ -52,12 +52,12 @@ def interval(values: Sequence[float]) -> list[float] | Missing:
 
     if min(values) == max(values):
         return [values[0], values[0]]
-    found = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
-    return [float(found.low), float(found.high)]
+    interval = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
+    return [float(interval.low), float(interval.high)]
 
 
 def describe_test(study: Study) -> TestPart | Missing:
-    """Return what `hpo test` wrote down, or why there is nothing."""
+    """Return what `hpo test` recorded, or why there is nothing."""
     result = study.folder.test_result()
     if result is not None:
         return cast("TestPart", result)
@@ -77,7 +77,7 @@ def describe_curves(study: Study, winner: Trial | None) -> Curves | Missing:
 def describe_overtuning(study: Study, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
     """Return the winner against the default on the test part, and the gap from validation to test.
 
-    `gap` is the validation score less the test score, with the sign turned so that above 0 validation was too good.
+    `gap` is the validation score minus the test score, with the sign turned so that above 0 validation was too good.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """

@@ -1,4 +1,4 @@
-"""What report.json holds, key by key: what the sections return, the renderers take, and `hpo report --schema` prints.
+"""The schema of report.json: what the sections return, the renderers take, and `hpo report --schema` prints.
 
 Scores are in the metric's own unit, times in seconds. A value that could not be filled is `{"missing": "the reason"}`.
 """
@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
-# No key that is not described here; or also those that earlier versions did not write, or do no more.
+# _EXACT allows only the keys that are described here; _OPEN also keys that only earlier versions wrote.
 _EXACT = ConfigDict(extra="forbid", strict=True)
 _OPEN = ConfigDict(extra="allow", strict=True)
 
@@ -373,5 +373,5 @@ def report_schema() -> dict[str, Any]:
 
 
 def refuse_bad_report(report: object) -> None:
-    """Raise pydantic.ValidationError where this is not what report.json may hold."""
+    """Raise pydantic.ValidationError if the content does not fit the schema."""
     TypeAdapter(ReportJson).validate_python(report)

@@ -1,4 +1,4 @@
-"""Fields 7 and 9 to 13: what was searched, by what, how many trials there were, and what they stand beside."""
+"""Fields 7 and 9 to 13: the space, the strategy, the number of trials, and the baselines."""
 
 import math
 import statistics
@@ -25,7 +25,7 @@ _CHOSEN_BY = {
 
 
 def no_search(reason: str) -> SearchPart:
-    """Return the same where nothing can be told."""
+    """Return the same keys with missing values."""
     absent = missing(reason)
     return {
         "num_parameters": absent,
@@ -59,7 +59,7 @@ def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) ->
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dimension with the default configuration's value, and the scale on which its numbers are even."""
+    """Return the dimension with the default configuration's value, and the scale of its numbers' even spacing."""
     described = describe(dimension)
     if "default" not in described and dimension.key in fixed:
         described["default"] = fixed[dimension.key]
@@ -69,7 +69,7 @@ def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _scale(values: Sequence[Value]) -> str | None:
-    """Return `linear` or `log` where three numbers and more stand at even distances on that scale, to 1 %."""
+    """Return `linear` or `log` if three or more numbers are evenly spaced on that scale, within 1 %."""
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < max(3, len(values)):
         return None
@@ -81,7 +81,7 @@ def _scale(values: Sequence[Value]) -> str | None:
 
 
 def describe_baselines(study: Study, trials: Sequence[Trial], comparison: dict[str, Any] | Missing) -> Baselines:
-    """Return the default configuration's trial, and random search at equal budget, where they exist."""
+    """Return the default configuration's trial, and random search at equal budget, if they exist."""
     if study.config.strategy["name"] == "random":
         random: dict[str, Any] | Missing = {"this_study": True}
     else:
@@ -104,10 +104,10 @@ def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
     except SpaceError as error:
         return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
     key = point_key(point)
-    found = next((trial for trial in trials if trial.key == key), None)
-    if found is None:
+    default = next((trial for trial in trials if trial.key == key), None)
+    if default is None:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
-    return {"number": found.number, "score": found.score, "state": found.state}
+    return {"number": default.number, "score": default.score, "state": default.state}
 
 
 def comparison_command(study: Study) -> str:
@@ -134,7 +134,7 @@ def _counts(trials: Sequence[Trial], budget: int, size: int) -> Counts:
 
 
 def _reason(trial: Trial) -> str:
-    """Return why the trial failed, without the fold, so that equal reasons count together."""
+    """Return why the trial failed, without the fold, so that equal reasons are counted together."""
     return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
 
 

@@ -18,7 +18,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
     started = min((trial.started for trial in trials if trial.started is not None), default=None)
     ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
     not_trained = missing("nothing has been trained")
-    # A simulated cluster has a clock of its own, which began at 0.
+    # A simulated cluster has its own clock, which began at 0.
     simulated = (
         missing("dispatch=simulated runs on a clock of its own") if config.dispatch.name == "simulated" else None
     )
@@ -38,12 +38,12 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
-    """Return what the study was started on; what does not exist there is said in words."""
+    """Return the machine and the code that the study was started on; words stand for what does not exist."""
     cuda = environment.get("cuda") or "none: torch was built for the CPU"
     gpus = environment.get("gpus") or "none"
     driver = environment.get("driver") or "none: no NVIDIA GPU"
     commit = environment.get("commit") or missing("the study was not started inside a git repository")
-    # Without a repository there is no tree that could be dirty.
+    # Without a repository there is no working tree with changes.
     is_dirty = bool(environment["is_dirty"]) if environment.get("commit") else commit
     described = {**environment, "cuda": cuda, "gpus": gpus, "driver": driver, "commit": commit, "is_dirty": is_dirty}
     return cast("EnvironmentPart", described)

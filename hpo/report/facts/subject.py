@@ -1,4 +1,4 @@
-"""What the figures of a report are drawn from: a study's space, metric and trials, and what several of them need."""
+"""What the figures of a report are drawn from: a study's space, metric and trials, and values derived from them."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from hpo.study.study import Study
 
 @dataclass(frozen=True)
 class Subject:
-    """A study as its figures see it.
+    """The input of a study's figures.
 
     Attributes:
         space, metric, direction, layout: the study's.
         strategy: its name.
-        workers: how many were asked for; None = as many as fit.
-        trials: all of them, in the order of their numbers.
-        winner: the study's; None where no trial is complete.
+        workers: the configured number; None = as many as fit.
+        trials: all trials, in the order of their numbers.
+        winner: the study's; None if no trial is complete.
     """
 
     space: Space
@@ -51,14 +51,14 @@ class Subject:
 
     @cached_property
     def scored(self) -> list[Trial]:
-        """The complete trials whose scores compare: where some were trained for less, those trained for longest."""
+        """The complete trials with comparable scores: those trained for longest, if some were trained for less."""
         complete = [t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)]
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]
 
     @cached_property
     def ranked(self) -> list[Trial]:
-        """The same from best to worst, ties to the earlier one; the winner first, whatever it was chosen on."""
+        """The same from best to worst, the earlier trial first on ties; the winner always comes first."""
         ranked = sorted(self.scored, key=lambda t: (t.loss, t.number))
         if self.winner is None:
             return ranked
@@ -71,7 +71,7 @@ class Subject:
 
     @property
     def keys(self) -> list[str]:
-        """The hyperparameters that complete trials have, the most important first where that is known."""
+        """The hyperparameters that complete trials have, the most important first if that is known."""
         there = {key for trial in self.scored for key in trial.point}
         known = self.importances
         ordered = self.space.keys if isinstance(known, Absent) else list(known)
@@ -79,7 +79,7 @@ class Subject:
 
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
-        """Every task that a worker ran, with its trial and its index, in the order in which they began."""
+        """Every task that a worker ran, with its trial and its index, in the order of their starts."""
         ran = [(t, index, o) for t in self.trials for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 

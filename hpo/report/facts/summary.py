@@ -1,4 +1,4 @@
-"""The figures of a report, as `report.json` holds them; `hpo.report.facts.schema` says what each of them is."""
+"""The figures of a report, as `report.json` holds them; `hpo.report.facts.schema` describes each."""
 
 from typing import Literal
 
@@ -28,19 +28,19 @@ from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import Verdict
 
-# Rises with every change of report.json that a reader would notice.
+# Increases with every change of report.json that affects a reader.
 FORMAT: Literal[2] = 2
 
 
 def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, str]) -> ReportJson:
-    """Return everything that is reported of a study, JSON-able; the same for the same record, on whatever day.
+    """Return the JSON-able report of a study, which depends on its record only and not on the date.
 
-    What cannot be worked out is there as missing, with the reason.
+    What cannot be computed is marked as missing, with the reason.
 
     Args:
-        study: whose report it is.
+        study: the study.
         record: its record, for the notes.
-        verdict: what the search has come to.
+        verdict: the verdict of its search.
         files: SHA-256 of the study's other files, by name.
     """
     config, notes = study.config, Notes(record)

@@ -1,4 +1,4 @@
-"""The figures of a report: each is drawn from a study and its trials, or says in one line why it cannot be."""
+"""The figures of a report: each is drawn from a study and its trials, or gives the reason in one line."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ __all__ = ["Drawing", "Drawn", "draw_figures"]
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure in its place of the report.
+    """A figure with its place in the report.
 
     Attributes:
-        name: stands for it in the page's addresses; never changes.
-        field: the number of the report's field that it belongs to.
-        title: above it.
+        name: its name in the page's addresses; never changes.
+        field: the number of its field in the report.
+        title: the title above it.
         content: the figure, or why there is none.
     """
 
@@ -53,12 +53,12 @@ _FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | Absent]], ...] 
 
 
 def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) -> tuple[Drawing, ...]:
-    """Return all figures of a study in the order of the report; the same study always gives the same ones.
+    """Return all figures of a study in the order of the report; equal studies give equal figures.
 
     Args:
-        study: whose report it is.
-        trials: all of them, in the order of their numbers.
-        winner: the study's; None where no trial is complete.
+        study: the study.
+        trials: all trials, in the order of their numbers.
+        winner: the study's; None if no trial is complete.
     """
     subject = Subject.of(study, trials, winner)
     return tuple(

@@ -1,4 +1,4 @@
-"""The axis of a hyperparameter: its name, and its values written out where they fit."""
+"""The axis of a hyperparameter: its name, and as many of its values as fit."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
     """Return title and ticks of an axis, as plotly takes them.
 
     Args:
-        dimension: whose values it shows: numbers of a range as they are, others as their ranks or by their names.
-        room: how many signs fit on it.
-        values: that are drawn, of a range; none = its ends.
-        has_names: whether it shows a finite dimension by names, as categories. Plotly takes a number for the category
-            of that name before it takes it for a rank.
+        dimension: the dimension: numbers of a range are shown unchanged, others as ranks or names.
+        room: how many characters fit on the axis.
+        values: the values of a range that are drawn; none = its ends.
+        has_names: whether to show a finite dimension by names, as categories. Plotly reads a number as the name of a
+            category first, and only then as a rank.
     """
     title = {"title_text": shown(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):

@@ -1,4 +1,4 @@
-"""Best score so far against the number of trials and against time."""
+"""The best score so far, against the number of trials and against time."""
 
 import math
 from typing import Any
@@ -16,9 +16,9 @@ _MOST = 1_000
 
 
 def draw_best_so_far(subject: Subject) -> Drawn | Absent:
-    """Draw the best so far as steps, and the scores of the trials behind it, in two panels of one height.
+    """Draw the best so far as steps over the scores of the trials, in two panels with one scale.
 
-    Against trials it is in the order of their numbers; against time in the order in which they ended.
+    One panel is in the order of the trials' numbers, the other in the order of their ends.
     """
     if not subject.scored:
         return Absent("no trial is complete")
@@ -51,14 +51,14 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
 
 
 def improvements(places: list[tuple[float, Trial]]) -> list[tuple[float, Trial]]:
-    """Return those of the trials, in their order, that were better than all before them."""
-    found: list[tuple[float, Trial]] = []
+    """Return the trials, in their order, that were better than all before them."""
+    better: list[tuple[float, Trial]] = []
     best = math.inf
     for place, trial in places:
         if trial.loss < best:
             best = trial.loss
-            found.append((place, trial))
-    return found
+            better.append((place, trial))
+    return better
 
 
 def _panel(
@@ -79,7 +79,7 @@ def _panel(
         col=column,
     )
     steps = improvements(places)
-    # To the end of the axis: the last best holds until then.
+    # To the end of the axis, since the last best holds until then.
     ends = [*steps, (places[-1][0], steps[-1][1])]
     figure.add_scatter(
         x=[place for place, _ in ends],

@@ -1,4 +1,4 @@
-"""The time of a search: seconds since its first task began, without the pauses in which nobody ran it."""
+"""The time of a search: seconds since its first task began, without the pauses in which it did not run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from typing import Any, Self
 
 from hpo.engine.trials.trial import Outcome
 
-# A pause is drawn out of the time axis when it is longer than both: a study that was resumed the next day would
-# otherwise be two strips at the ends of an empty picture.
+# A pause is removed from the time axis if it is longer than both: a study that was resumed the next day would otherwise
+# be two strips at the ends of an empty picture.
 _SHARE = 0.1  # of the time in which something ran
 _SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Tells the time of a search.
+    """The clock of a search.
 
     Attributes:
-        start: of the first task, in seconds since the epoch.
-        pauses: start and end of each, in the same seconds, in order.
+        start: start of the first task, in seconds since the epoch.
+        pauses: start and end of each pause, in the same seconds, in order.
     """
 
     start: float
@@ -39,13 +39,13 @@ class Clock:
         return cls(start, tuple(g for g in gaps if g[1] - g[0] > max(_SECONDS, _SHARE * running)))
 
     def at(self, time: float) -> float:
-        """Return the seconds since the start, pauses not counted."""
+        """Return the seconds since the start without pauses."""
         paused = sum(min(time, end) - begin for begin, end in self.pauses if time > begin)
         return time - self.start - paused
 
     @property
     def note(self) -> str:
-        """What was left out, as a sentence; empty where nothing was."""
+        """A sentence on the pauses that were left out; empty if there are none."""
         if not self.pauses:
             return ""
         hours = sum(end - begin for begin, end in self.pauses) / 3600
@@ -53,6 +53,6 @@ class Clock:
         return f" {len(self.pauses)} {times} in which nothing ran ({hours:.1f} hours, dotted) left out."
 
     def mark(self, figure: Any, unit: float, **place: Any) -> None:
-        """Draw a dotted line where a pause was left out; at most fifty."""
+        """Draw a dotted line for each pause that was left out; at most fifty."""
         for begin, _ in self.pauses[:50]:
             figure.add_vline(x=self.at(begin) / unit, line_dash="dot", line_color="#888", line_width=1, **place)

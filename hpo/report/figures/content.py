@@ -1,10 +1,10 @@
-"""A figure as data for a page: JSON's kinds, with numbers no longer than what can be seen."""
+"""A figure as JSON data for a page, with numbers rounded to visible precision."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_DIGITS = 5  # of a number in a figure; more would not be seen, and double the page
+_DIGITS = 5  # significant digits of a number in a figure; more are not visible and double the page's size
 
 
 def figure_content(figure: Any) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def figure_content(figure: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what a figure holds as JSON's kinds, its numbers rounded to what can be seen."""
+    """Return part of a figure as JSON types, with numbers rounded to visible precision."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
@@ -25,7 +25,7 @@ def _plain(value: Any) -> Any:
         digits = _digits([item for item in value if type(item) is float and math.isfinite(item)])
         return [_rounded(item, digits) if type(item) is float else _plain(item) for item in value]
     if isinstance(value, float):
-        # By itself it may be a range's end or a size: nothing is saved by rounding it.
+        # A single number may be a range's end or a size, and rounding it saves nothing.
         return value if math.isfinite(value) else None
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
@@ -33,7 +33,7 @@ def _plain(value: Any) -> Any:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Return how many significant digits tell the values apart: more where they differ little."""
+    """Return how many significant digits distinguish the values: more if they differ little."""
     if not values:
         return _DIGITS
     size, span = max(map(abs, values)), max(values) - min(values)

@@ -13,15 +13,15 @@ from hpo.report.figures.look import clipped, styled
 from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
-# Optuna keeps a cell for every pair of values that occur: without steps, 1,000 trials of ranges would make a million.
+# Optuna keeps a cell per pair of values: without steps, 1,000 trials of ranges would make a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
-_ROOM = 80  # signs that fit under the figure
+_ROOM = 80  # characters that fit under the figure
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
-    """Draw a map a pair, of up to four hyperparameters; each cell is the best score in it."""
+    """Draw one map per pair of up to four hyperparameters; a cell is the best score in it."""
     if len(subject.scored) < FEWEST:
-        # Between fewer, most of a map would be made up.
+        # With fewer, most of a map would be interpolated.
         return too_few(len(subject.scored))
     from optuna.visualization import plot_contour
 
@@ -49,7 +49,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
 
 
 def _share_colours(figure: Any, title: str) -> None:
-    """Give all maps one scale of colours; Optuna gives each its own, and shows the first's."""
+    """Give all maps one colour scale; Optuna gives each its own and shows only the first."""
     for trace in figure.select_traces({"type": "contour"}):
         if trace.colorscale:
             scale = {"colorscale": trace.colorscale, "reversescale": trace.reversescale}
@@ -63,11 +63,11 @@ def _varied(study: Any) -> set[str]:
     for trial in study.get_trials(deepcopy=False):
         for name, value in trial.params.items():
             values.setdefault(name, set()).add(value)
-    return {name for name, found in values.items() if len(found) > 1}
+    return {name for name, different in values.items() if len(different) > 1}
 
 
 def _label(figure: Any, subject: Subject, keys: list[str]) -> None:
-    """Write values where Optuna, given ranks, wrote these, and names at the edges alone."""
+    """Replace the ranks that Optuna was given by values, and write names only at the edges."""
     axes = [(axis_of(subject.space[key], _ROOM // len(keys)), axis_of(subject.space[key], _ROOM)) for key in keys]
     if len(keys) == 2:
         figure.update_xaxes(axes[0][0])

@@ -1,4 +1,4 @@
-"""What drawing a figure gives."""
+"""The result of drawing a figure."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a random search of fewer trials would have found."""
+"""The score that a random search of fewer trials would have reached."""
 
 from hpo.report.facts.expected_performance import describe_expected
 from hpo.report.facts.schema import is_missing
@@ -15,7 +15,7 @@ _LOOK = {
 
 
 def draw_expected_performance(subject: Subject) -> Drawn | Absent:
-    """Draw the expected best score against the budget by both estimators, and its spread as a band."""
+    """Draw the expected best score of both estimators against the budget, and its spread as a band."""
     scores = [score_of(trial) for trial in subject.scored]
     curves = describe_expected(subject.strategy, scores, subject.direction)
     if is_missing(curves):

@@ -1,4 +1,4 @@
-"""How far the scores of a configuration lie apart over folds and seeds."""
+"""The spread of a configuration's scores over folds and seeds."""
 
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
@@ -20,7 +20,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     figure = new_figure()
     for index in range(subject.layout.size):
         values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
-        # One name for all: with many folds a legend would be longer than the figure.
+        # One name for all folds: with many, a legend would be longer than the figure.
         figure.add_scatter(
             x=names,
             y=values,

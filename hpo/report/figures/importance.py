@@ -1,4 +1,4 @@
-"""How much each hyperparameter mattered, as bars."""
+"""The importance of each hyperparameter, as bars."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,13 +14,13 @@ from hpo.report.part import Absent
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw one bar a hyperparameter, the longest on top."""
+    """Draw one bar per hyperparameter, the longest at the top."""
     known = subject.importances
     if isinstance(known, Absent):
         return known
     from optuna.visualization import plot_param_importances
 
-    # The figure wants a study only to look up names.
+    # The figure needs a study only to look up names.
     few = optuna_study(subject.space, subject.direction, evenly(subject.scored, 100))
     there = {key for trial in few.get_trials(deepcopy=False) for key in trial.params}
     values = {shown(key): share for key, share in known.items() if shown(key) in there}
@@ -39,7 +39,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
 
 
 def _known(values: Mapping[str, float]) -> Any:
-    """Return an evaluator that knows the importances already."""
+    """Return an evaluator that returns these importances."""
     from optuna.importance import PedAnovaImportanceEvaluator
 
     class Known(PedAnovaImportanceEvaluator):

@@ -1,4 +1,4 @@
-"""Learning curves of the trials, the winner's before the others'."""
+"""Learning curves of the trials, the winner's in front."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,21 @@ from hpo.report.part import Absent
 
 _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")
-# What is in a curve beside measurements.
+# Keys of a curve's points that are not measurements.
 _NO_METRICS = {*_AXES, "epochs", "lr"}
 
 Curve = list[tuple[float, float]]
 
 
 def draw_learning_curves(subject: Subject) -> Drawn | Absent:
-    """Draw the mean curve over the tasks of each trial, and of the winner every task's too.
+    """Draw the mean curve over the tasks of each trial, and every task's curve of the winner.
 
-    A mean goes as far as all of the trial's tasks did: beyond, it would jump where one of them ended.
+    A mean ends with the trial's shortest curve; beyond, it would jump.
     """
     points = [point for _, _, outcome in _tasks(subject.trials) for point in outcome.curve]
     if not points:
         return Absent("the objective yields no learning curve")
-    # What was not finite is not there: a gap, which may stand in any point.
+    # Values that were not finite were not recorded, so any point may have gaps.
     axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
@@ -59,7 +59,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
 
 
 def mean_curve(trial: Trial, axis: str, metric: str) -> Curve:
-    """Return the mean over the trial's tasks where all of those that have a curve were measured."""
+    """Return the mean over the trial's tasks at the places where all tasks with a curve were measured."""
     curves = [dict(curve) for o in trial.outcomes.values() if (curve := curve_of(o, axis, metric))]
     if not curves:
         return []
@@ -68,12 +68,12 @@ def mean_curve(trial: Trial, axis: str, metric: str) -> Curve:
 
 
 def curve_of(outcome: Outcome, axis: str, metric: str) -> Curve:
-    """Return what was measured in one training, and where."""
+    """Return the measurements of one training with their places."""
     return [(point[axis], point[metric]) for point in outcome.curve if axis in point and metric in point]
 
 
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
-    """Return the study's metric; where the curves lack it, what most of them have, on ties the first by name."""
+    """Return the study's metric; if the curves lack it, the most common measurement, on ties the first by name."""
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     if wanted in counts:
         return wanted
@@ -95,7 +95,7 @@ def _add(figure: Any, curve: Curve, name: str, line: Mapping[str, Any]) -> None:
             y=[value for _, value in curve],
             name=name,
             line=line,
-            # One evaluation makes no line.
+            # One evaluation does not make a line.
             mode="lines" if len(curve) > 1 else "markers",
             marker={"color": line["color"]},
         )

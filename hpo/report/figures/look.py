@@ -1,4 +1,4 @@
-"""How figures look: colours, layout, and ranges that one wild value does not spoil."""
+"""The look of figures: colours, layout, and axes that leave outliers out."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 from hpo.report.facts.outliers import fence
 from hpo.report.facts.words import counted, shown
 
-# Okabe & Ito 2008, "Color Universal Design": told apart with any kind of colour vision. Their pale
-# yellow is left out: it does not show as a line on white.
+# Okabe & Ito 2008, "Color Universal Design": distinguishable with any kind of colour vision. Their pale yellow is left
+# out, since it is hardly visible as a line on white.
 OKABE_ITO = {
     "blue": "#0072B2",
     "orange": "#D55E00",
@@ -20,10 +20,10 @@ OKABE_ITO = {
 }
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = OKABE_ITO.values()
 GREY = "#9AA0A6"
-# By the names that a page's style has for them.
+# By their names in the page's style.
 PALETTE = {**OKABE_ITO, "grey": GREY}
 
-# What a caption says where values lie beyond an axis that `near_range` made.
+# Caption for values beyond an axis that `near_range` made.
 FAR_OUT = " Values far out lie beyond the picture: double-click to see all."
 
 
@@ -37,7 +37,7 @@ def new_figure(num_columns: int = 1, titles: Sequence[str] = (), shared_heights:
 
 
 def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
-    """Return the figure with the look that all of them have."""
+    """Return the figure with the common look."""
     figure.update_layout(
         template="plotly_white",
         title=None,
@@ -52,29 +52,29 @@ def styled(figure: Any, height: int = 420, **layout: Any) -> Any:
 
 
 def short(text: str, most: int) -> str:
-    """Return a text of at most so many signs; of a longer one the end, which tells names apart."""
+    """Return a text of at most so many characters; of a longer one the end, which distinguishes names."""
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"
 
 
 def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
-    """Return the ticks of an axis of ranks: as many of the texts, at even distances, as lie side by side.
+    """Return the ticks of an axis of ranks: as many evenly spaced texts as fit side by side.
 
     Args:
-        texts: of the ranks from 0.
-        room: how many signs fit on the axis.
+        texts: the texts of the ranks from 0.
+        room: how many characters fit on the axis.
     """
     names = [shown(short(text, room // 2)) for text in texts]
     every = 1
-    # Two signs between neighbours.
+    # Two characters between neighbours.
     while every < len(names) and sum(len(name) + 2 for name in names[::every]) > room:
         every += 1
     return {"tickvals": list(range(len(names)))[::every], "ticktext": names[::every], "tickangle": 0}
 
 
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
-    """Return the ticks of a logarithmic axis that spans these values, written out: 20, 50, 100 rather than 2, 5, 100.
+    """Return the ticks of a logarithmic axis over these values, written out: 20, 50, 100 rather than 2, 5, 100.
 
-    Powers of ten where there are enough of them, `most` of them at most; else 1, 2 and 5 times each.
+    At most `most` powers of ten if there are enough in the range; else 1, 2 and 5 times each.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = range(math.floor(low), math.ceil(high) + 1)
@@ -85,17 +85,17 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def pale(colour: str, opacity: float = 0.15) -> str:
-    """Return a colour that lets others shine through."""
+    """Return the colour with this opacity."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
 
 
 def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[float] | None:
-    """Return the ends of an axis on which all values but those far out are seen; None where none is.
+    """Return the ends of an axis that shows all values except those far out; None if no value is far out.
 
     Args:
-        values: that are drawn.
-        always: values that are seen in any case.
+        values: the values that are drawn.
+        always: values that are always shown.
     """
     if not values:
         return None
@@ -108,18 +108,18 @@ def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[fl
 
 
 def whole_ticks(most: float) -> int | None:
-    """Return the distance of ticks on an axis of whole numbers; None where plotly's own have no fractions."""
+    """Return the distance of ticks on an axis of whole numbers; None if plotly's own ticks have no fractions."""
     return 1 if most < 10 else None
 
 
 def clipped(values: Sequence[float], name: str) -> str:
-    """Return a sentence on values that are drawn at the fence rather than beyond it; empty where none is."""
+    """Return a sentence on values that are drawn at the fence instead of beyond it; empty if there are none."""
     low, high = fence(values)
     number = sum(not low <= value <= high for value in values)
     return f" {counted(number, name)} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
-    """Return the unit in which a duration is best told: its seconds, and its name."""
+    """Return the most readable unit for a duration: its seconds, and its name."""
     units = ((3600.0, "hours"), (60.0, "minutes"))
     return next(((size, name) for size, name in units if seconds >= 2 * size), (1.0, "seconds"))

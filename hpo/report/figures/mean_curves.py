@@ -1,4 +1,4 @@
-"""The best so far of repeated searches: the mean of each strategy, and a band around it."""
+"""The best so far of repeated searches: the mean of each strategy, with a band."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,14 +7,14 @@ from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.facts.words import shown
 from hpo.report.figures.look import OKABE_ITO, pale, styled
 
-# A dash pattern tells curves apart in print, and beyond seven of them.
+# Dash patterns distinguish curves in print, and if there are more than seven.
 _COLOURS = tuple(OKABE_ITO.values())
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
 
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
-    """Return the curves of each strategy or study, with their bands; None where nothing is known of that unit.
+    """Return the curves of each strategy or study, with their bands; None without data in that unit.
 
     Args:
         result: the content of comparison.json.
@@ -29,7 +29,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
             continue
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
         mean, low, high = (_heights(curve[name], result) for name in ("mean", "low", "high"))
-        # The second end of a band is filled down to the first. The best so far is a step function.
+        # The upper end of a band is filled down to the lower. The best so far is a step function.
         for end, fill in ((high, None), (low, "tonexty")) if low else ():
             figure.add_scatter(
                 x=curve[unit],
@@ -69,7 +69,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _range(figure: Any) -> tuple[float, float] | None:
-    """Return the heights that curves and bands have after a tenth of the longest: the first trials dwarf the rest."""
+    """Return the heights of curves and bands after a tenth of the longest; the first trials would dwarf the rest."""
     start = max(trace.x[-1] for trace in figure.data) / 10
     heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]
     margin = 0.05 * (max(heights) - min(heights))
@@ -77,7 +77,7 @@ def _range(figure: Any) -> tuple[float, float] | None:
 
 
 def _heights(scores: Sequence[float], result: ComparisonJson) -> list[float]:
-    """Return the regrets of scores where the optimum is known, and else the scores."""
+    """Return the regrets of scores if the optimum is known, else the scores."""
     if result["optimum"] is None:
         return list(scores)
     sign = -1 if result["direction"] == "maximize" else 1

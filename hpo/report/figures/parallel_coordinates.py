@@ -11,11 +11,11 @@ from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 _MOST, _MOST_AXES = 150, 10
-_ROOM = 120  # signs that fit under the figure
+_ROOM = 120  # characters that fit under the figure
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
-    """Draw a line a trial, darker for better ones."""
+    """Draw one line per trial, darker for better ones."""
     if not subject.scored:
         return Absent("no trial is complete")
     from optuna.visualization import plot_parallel_coordinate
@@ -32,7 +32,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     *lines, scale = figure.data
     sign = 1 if subject.direction == "maximize" else -1
     figure.data = [*sorted(lines, key=lambda line: sign * line.y[0]), scale]
-    # Else the lines would strike the values out.
+    # Otherwise the lines would cross the values out.
     figure.update_annotations(bgcolor="rgba(255, 255, 255, 0.8)", borderpad=0)
     figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=shown)]))
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
@@ -48,6 +48,6 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
 
 
 def _names(keys: Sequence[str]) -> list[str]:
-    """Return what stands at the axes: names in full, or their last parts, where they would overlap."""
+    """Return the names of the axes, or their last parts if the full names would overlap."""
     room = _ROOM // len(keys)
     return [shown(key if len(key) <= room else short(key.rpartition(".")[2], room)) for key in keys]

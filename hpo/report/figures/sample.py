@@ -1,4 +1,4 @@
-"""Which trials are drawn where there are too many to be seen: the best, and an even sample of the others."""
+"""Which trials are drawn if there are too many to be visible: the best, and an even sample of the others."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -11,9 +11,9 @@ _BEST = 0.2  # of what is drawn
 
 
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """Return at most `most` of the trials, in their order: the best fifth of these, the others evenly by their places.
+    """Return at most `most` of the trials, in their order: a fifth of these are the best, the others evenly spaced.
 
-    No chance is in it, so that the same study has the same figures.
+    The sample is not random, so equal studies have equal figures.
     """
     if len(trials) <= most:
         return list(trials)
@@ -24,14 +24,14 @@ def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
 
 
 def evenly(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most `most` of the items at even distances, the first and the last among them."""
+    """Return at most `most` evenly spaced items, including the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
 def sampled(drawn: int, there: int) -> str:
-    """Return a sentence on what was left out; empty where nothing was."""
+    """Return a sentence on the trials that were left out; empty if there are none."""
     if drawn == there:
         return ""
     return f" {drawn:,} of {there:,} are drawn: the best {round(_BEST * drawn):,} and an even sample of the others."

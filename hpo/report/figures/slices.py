@@ -1,4 +1,4 @@
-"""The score against each hyperparameter by itself."""
+"""The score against each single hyperparameter."""
 
 import math
 from typing import Any
@@ -13,11 +13,11 @@ from hpo.report.figures.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
-_ROOM = 110  # signs that fit under the figure
+_ROOM = 110  # characters that fit under the figure
 
 
 def draw_slices(subject: Subject) -> Drawn | Absent:
-    """Draw a panel a hyperparameter, the most important first; the later a trial, the darker it is."""
+    """Draw one panel per hyperparameter, the most important first; later trials are darker."""
     if not subject.scored:
         return Absent("no trial is complete")
     from optuna.visualization import plot_slice
@@ -48,7 +48,7 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
 
 def _add(figure: Any, panel: Any, row: int, column: int) -> None:
     for trace in panel.data:
-        # One scale of colours for all panels would have to be as high as the page; the caption says what it means.
+        # A colour scale for all panels would be as high as the page; the caption explains the colours instead.
         trace.marker.showscale = False
         figure.add_trace(trace, row=row, col=column)
     axis = panel.layout.xaxis

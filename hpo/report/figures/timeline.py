@@ -1,4 +1,4 @@
-"""What each worker did when."""
+"""The timeline of each worker's tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ _KINDS = {"complete": SKY, "winner": ORANGE, "stopped early": YELLOW, "failed": 
 
 @dataclass(frozen=True)
 class Bar:
-    """One task, or several of one kind on one lane that a picture cannot tell apart.
+    """One task, or several of one kind on one lane that a picture cannot distinguish.
 
     Attributes:
         lane: its row, from 0.
-        kind: `complete`, `winner`, `stopped early` (of a trial that was) or `failed`.
+        kind: `complete`, `winner`, `stopped early` (its trial was stopped) or `failed`.
         start, end: seconds on the search's clock.
-        text: what it is.
-        count: how many tasks.
+        text: its label.
+        count: the number of tasks.
     """
 
     lane: int
@@ -38,7 +38,7 @@ class Bar:
 
 
 def draw_timeline(subject: Subject) -> Drawn | Absent:
-    """Draw a lane a worker, and on it a bar a task."""
+    """Draw one lane per worker with one bar per task."""
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
         return Absent("no task was run by a worker")
@@ -78,7 +78,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
 
 
 def _idle_text(subject: Subject) -> str:
-    # The same figure as report.json's. GPUs play no part in it.
+    # The same number as in report.json; it does not depend on GPUs.
     cost = describe_cost(subject.trials, subject.workers, 0.0)
     share, seen = cost["idle_share"], cost["workers_seen"]
     number = f"{subject.workers} asked for, {seen} seen" if subject.workers else f"{seen} seen"
@@ -96,7 +96,7 @@ def _kind(subject: Subject, number: int, state: str, outcome: Outcome) -> str:
 def _lanes(outcomes: Sequence[Outcome]) -> Mapping[int, int]:
     """Return the lane of each worker: one that is free from its first task to its last.
 
-    A resumed study has new processes; without lanes to share they would make a staircase.
+    A resumed study has new processes, which would make a staircase if workers did not share lanes.
     """
     spans: dict[int, tuple[float, float]] = {}
     for outcome in outcomes:
@@ -112,11 +112,11 @@ def _lanes(outcomes: Sequence[Outcome]) -> Mapping[int, int]:
 
 
 def _merged(bars: Sequence[Bar], end: float) -> tuple[list[Bar], float]:
-    """Return at most so many bars as can be drawn, and the longest gap between tasks that became one."""
+    """Return at most as many bars as can be drawn, and the longest gap between tasks that were merged."""
     gap = 0.0
     merged = list(bars)
     while len(merged) > _MOST:
-        # A bar less than the two-thousandth of the picture apart is not apart on a screen.
+        # A gap of less than 1/2000 of the picture is not visible on a screen.
         gap = 2 * gap or end / 2_000
         merged = _joined(bars, gap)
     return merged, gap

@@ -1,7 +1,7 @@
-"""Heat maps of attention: a picture, and a page that needs nothing beside itself.
+"""Heat maps of attention: a picture, and a self-contained page.
 
 A map has `name`, `rows` (the tokens that attend), `columns` (the tokens attended to) and `heads`, each a list of rows
-of weights that sum to 1. Dark = much; all maps share one scale from 0 to 1.
+of weights that sum to 1. Dark = high; all maps share one scale from 0 to 1.
 """
 
 import math
@@ -21,7 +21,7 @@ _MOST_PIXELS, _LONGEST_SIDE = 60e6, 60_000  # bounds memory; matplotlib refuses 
 
 def write_attention_png(path: Path, maps: Maps) -> None:
     """Write a picture with one row per layer and one column per head."""
-    from matplotlib.figure import Figure  # here: it takes a while to load, and only this needs it
+    from matplotlib.figure import Figure  # here, because it loads slowly and only this function needs it
 
     across = max(len(one["heads"]) for one in maps)
     wide, heights = max(_inches(one["columns"]) for one in maps), [_inches(one["rows"]) for one in maps]
@@ -36,18 +36,18 @@ def write_attention_png(path: Path, maps: Maps) -> None:
                 continue
             axis.imshow(one["heads"][place], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
             axis.set_title(f"{one['name']}, head {place}", fontsize=8)
-            # parse_math: a token such as $ is no formula.
+            # parse_math: a token such as $ is not a formula.
             style = {"fontsize": 7, "parse_math": False}
             axis.set_xticks(*_labels(one["columns"]), rotation=90, **style)
             axis.set_yticks(*_labels(one["rows"]), **style)
     with warnings.catch_warnings():
-        # A script that the font lacks is drawn as boxes; a warning for each sign says no more.
+        # Characters that the font lacks are drawn as boxes, so a warning for each adds nothing.
         warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
         figure.savefig(path, format="png")
 
 
 def attention_html(maps: Maps, text: str) -> str:
-    """Return a page with every map; pointing at a cell shows its tokens and its weight."""
+    """Return a page with every map; hovering over a cell shows its tokens and its weight."""
     rounded = [
         {**one, "heads": [[[round(w, 4) for w in row] for row in head] for head in one["heads"]]} for one in maps
     ]
@@ -59,11 +59,11 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return places and names: every token's, or every n-th where all would overlap."""
+    """Return the places and names of all tokens, or of every n-th if all would overlap."""
     places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
     return places, [_visible(tokens[place]) for place in places]
 
 
 def _visible(token: str) -> str:
-    """Return the token with white space that can be seen."""
+    """Return the token with its white space made visible."""
     return token.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣")

@@ -1,8 +1,8 @@
 """The reproducibility checklists of ACL and of machine learning, filled in from a report: for a paper's appendix.
 
 Source: "Reproducibility Criteria" of ACL 2021, after Dodge et al. 2019 (arXiv 1909.03004); "The Machine Learning
-Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are theirs; where both ask the same
-it is asked once.
+Reproducibility Checklist" v2.0, Pineau et al. 2021 (JMLR 22(164)). The questions are theirs; a question of both is
+listed once.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from hpo.report.facts.words import times
 
 
 def render_checklist(summary: ReportJson) -> str:
-    """Return the filled checklist as Markdown; what a report cannot know is left to the authors, in bold."""
+    """Return the filled checklist as Markdown; answers that only the authors know are left open, in bold."""
     lines = [f"# Reproducibility checklist: study {summary['study']['name']}", ""]
     for heading, questions in _QUESTIONS.items():
         lines += [f"## {heading}", ""]
@@ -139,8 +139,8 @@ def _labels(split: SplitPart) -> str:
     labels = {name: part.get("labels") or {} for name, part in split["parts"].items()}
     if not all(labels.values()):
         return "the examples have no classes"
-    told = (f"{name}: {', '.join(f'{label} ({n:,})' for label, n in found.items())}" for name, found in labels.items())
-    return f"labels: {'; '.join(told)}"
+    listed = (f"{name}: {', '.join(f'{label} ({n:,})' for label, n in of.items())}" for name, of in labels.items())
+    return f"labels: {'; '.join(listed)}"
 
 
 def _splits(summary: ReportJson) -> str:

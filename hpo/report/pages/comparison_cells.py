@@ -1,4 +1,4 @@
-"""The cells of a comparison's tables, which the text and the page share."""
+"""The cells of a comparison's tables, shared by the text and the page."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ FOLD_HEAD = ("A", "B", "winners: loss A − B on each fold", "mean")
 
 
 def headline(result: ComparisonJson) -> str:
-    """Return what was compared, in one sentence."""
+    """Return one sentence that says what was compared."""
     what = f"{result['metric']} ({result['direction']})"
     if result["kind"] == "studies":
         return f"{len(result['strategies'])} studies, one search each; {what}."
@@ -86,7 +86,7 @@ def standing_rows(result: ComparisonJson) -> list[list[str]]:
 def _number(value: float | None, interval: Sequence[float] | None, form: str) -> str:
     if value is None:
         return "–"
-    # Without the addition, -0.0 would be shown with its sign.
+    # The addition removes the sign of -0.0.
     low, high = interval or (0.0, 0.0)
     ends = "" if interval is None else f" [{format(low + 0.0, form)}, {format(high + 0.0, form)}]"
     return f"{format(value + 0.0, form)}{ends}"

@@ -1,4 +1,4 @@
-"""A comparison as a page of Markdown, which repositories show as it is."""
+"""A comparison as a Markdown page, which code hosts render."""
 
 from collections.abc import Iterator
 

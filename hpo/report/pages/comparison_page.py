@@ -1,4 +1,4 @@
-"""A comparison as one page that needs nothing beside itself: verdicts, standings, and curves to point at."""
+"""A comparison as one self-contained page: verdicts, standings, and interactive curves."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""HTML: the one place where templates are read, and where what a study holds becomes text that injects nothing."""
+"""HTML: the only place where templates are read and where a study's content is escaped."""
 
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +13,7 @@ from hpo.report.figures.look import PALETTE
 from hpo.report.pages.values import blocks, plain_text
 from hpo.report.part import part
 
-# The other buttons would send the figure elsewhere, or do nothing for lines.
+# The other buttons would upload the figure, or have no effect on lines.
 _PLOTLY_SETTINGS = {
     "displaylogo": False,
     "responsive": True,
@@ -24,14 +24,14 @@ _PLOTLY_SETTINGS = {
 def render(template: str, **values: Any) -> str:
     """Return a page: a template of the folder `templates`, filled with values.
 
-    A value is escaped wherever it stands; as data of a script (`tojson`) no text in it can end the script.
+    Every value is escaped; as data of a script (`tojson`) no text in it can end the script.
     """
     return templates().get_template(template).render(values)
 
 
 @cache
 def templates() -> Environment:
-    """Return the templates, with what all of them may call."""
+    """Return the templates, with the functions that they may call."""
     environment = Environment(
         loader=PackageLoader("hpo.report.pages"),
         autoescape=True,
@@ -55,11 +55,11 @@ def templates() -> Environment:
 
 
 def _part_or(instead: Callable[[str], str], caller: Callable[[], str]) -> str:
-    """Return what a template's `call` encloses; where that fails, what the macro `instead` makes of the reason."""
+    """Return the content of a template's `call`; if it fails, the result of the macro `instead` with the reason."""
     return part(caller, instead)
 
 
 def _plotly_library() -> str:
-    from plotly.offline import get_plotlyjs  # Half a second to load: only where a page is written.
+    from plotly.offline import get_plotlyjs  # Takes half a second to load, so only if a page is written.
 
     return str(get_plotlyjs())

@@ -18,7 +18,7 @@ _ESCAPED = {
 
 
 def render_latex(summary: ReportJson) -> str:
-    """Return both tables, to be taken in with `\\input{tables}`; needs `\\usepackage{booktabs}`."""
+    """Return both tables, for `\\input{tables}`; needs `\\usepackage{booktabs}`."""
     return "\n".join([*_ranges(summary), "", *_results(summary), ""])
 
 
@@ -67,7 +67,7 @@ def _spread(winner: Winner) -> str:
 
 
 def _label(summary: ReportJson) -> str:
-    # A label may hold what a caption may not, but no braces or commands; a study's name has none.
+    # A label, unlike a caption, needs no escapes, but must not hold braces or commands; a study's name has none.
     return f"tab:{summary['study']['name']}"
 
 
@@ -88,5 +88,5 @@ def _table(columns: str, head: Sequence[str], rows: Iterable[Sequence[str]], cap
 
 
 def escaped(text: str) -> str:
-    """Return the text with every sign that LaTeX reads as a command made harmless."""
+    """Return the text with all special characters of LaTeX escaped."""
     return "".join(_ESCAPED.get(sign, sign) for sign in text)

@@ -1,4 +1,4 @@
-"""The report as a page of Markdown."""
+"""The report as a Markdown page."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def render_report_markdown(summary: ReportJson) -> str:
 
 
 def _lines(section: Callable[[ReportJson], Iterable[str]], summary: ReportJson) -> list[str]:
-    """Return the lines of a section; where it breaks off, those before, and why."""
+    """Return the lines of a section; if it fails, the lines before that and the reason."""
     lines: list[str] = []
     part(lambda: lines.extend(section(summary)), lambda why: lines.append(f"This part {why}."))
     return lines
@@ -40,7 +40,7 @@ def _winner(summary: ReportJson) -> Iterable[str]:
     yield "## Winner"
     yield ""
     if is_missing(winner):
-        yield "No trial finished: every one failed. The reasons stand below."
+        yield "No trial finished: every one failed. The reasons are listed below."
         return
     spread = ""
     if winner["standard_deviation"] is not None:

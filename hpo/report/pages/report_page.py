@@ -1,4 +1,4 @@
-"""The report as one page that opens from disk: the verdict, then the 25 fields in order, with their figures."""
+"""The report as one page that opens from disk: the verdict, then the 25 fields in order with their figures."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 
 _MOST_TRIALS = 500
-# What figures show is folded away.
+# Fields whose values are collapsed, because figures show them.
 _DRAWN = {"best_so_far", "expected_performance", "curves", "importance"}
 
 
@@ -26,7 +26,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         drawings: the figures.
         trials: the table of all trials, as trials.csv holds it.
     """
-    # What may fail on a summary is called in the template: there the other parts go on without it.
+    # Functions that may fail on a summary are called in the template, where the other parts continue without them.
     return render(
         "report.html",
         summary=summary,
@@ -48,7 +48,7 @@ class _Value(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """The table of the trials: which they are, its cells, and the class of each row."""
+    """The table of the trials: its title, its cells, and the class of each row."""
 
     which: str
     columns: Sequence[str]
@@ -61,7 +61,7 @@ def _gaps(summary: ReportJson) -> list[Field]:
 
 
 def _values(summary: ReportJson, field: Field) -> list[tuple[str, _Value]]:
-    """Return the values of a field by their names; a field of one value has its name in the title."""
+    """Return the values of a field by name; the name of a single value is the field's title."""
     named = []
     for key in field.keys:
         value = _arranged(key, value_at(summary, key))
@@ -71,7 +71,7 @@ def _values(summary: ReportJson, field: Field) -> list[tuple[str, _Value]]:
 
 
 def _arranged(key: str, value: Any) -> Any:
-    """Return a value as it is best read: of a split, the labels in a table of their own, and the folds at field 6."""
+    """Return a value as it is best read; of a split, with labels in their own table and without folds (field 6)."""
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
@@ -80,7 +80,7 @@ def _arranged(key: str, value: Any) -> Any:
 
 
 def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
-    """Return the table of the trials, the best five hundred of more."""
+    """Return the table of the trials, at most the 500 best."""
     columns, rows = list(trials.columns), trials.to_dict("records")
     number = len(rows)
     if number > _MOST_TRIALS:

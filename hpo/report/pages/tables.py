@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    """Yield the lines of a table; a bar in a cell stays a bar."""
+    """Yield the lines of a table; a bar in a cell is escaped."""
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:

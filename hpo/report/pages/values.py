@@ -1,4 +1,4 @@
-"""Values of report.json as a page shows them: lists of values, tables, texts, and what is missing."""
+"""Values of report.json as a page shows them: lists of values, tables, texts, and missing values."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hpo.report.facts.fields import reason_missing
 
-# Longer tables are folded away, and the longest cut: report.json has them whole.
+# Longer tables are collapsed, and the longest are cut; report.json has all rows.
 _MOST_OPEN, _MOST_ROWS = 25, 200
 _HASH = re.compile(r"[0-9a-f]{32,}")
 
@@ -15,9 +15,9 @@ class Block(NamedTuple):
     """A piece of a page.
 
     Attributes:
-        kind: which one: `missing` holds a reason, `text` and `code` a text, `list` values, `pairs` names with their
-            values, `table` a ShownTable.
-        content: what it holds.
+        kind: `missing` holds a reason, `text` and `code` a text, `list` values, `pairs` names with their values,
+            `table` a ShownTable.
+        content: the content of this kind.
     """
 
     kind: str
@@ -28,9 +28,9 @@ class ShownTable(NamedTuple):
     """A table of texts.
 
     Attributes:
-        head: of the columns.
-        rows: those that are shown, a text a column.
-        num_rows: how many there are.
+        head: the names of the columns.
+        rows: the rows that are shown, one text per column.
+        num_rows: how many rows there are, including those not shown.
     """
 
     head: Sequence[str]
@@ -39,12 +39,12 @@ class ShownTable(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether it is folded away."""
+        """Whether the table is collapsed."""
         return self.num_rows > _MOST_OPEN
 
 
 def blocks(value: Any) -> list[Block]:
-    """Return the pieces in which a value of report.json is shown."""
+    """Return the pieces that show a value of report.json."""
     reason = reason_missing(value)
     if reason is not None:
         return [Block("missing", reason)]
@@ -58,7 +58,7 @@ def blocks(value: Any) -> list[Block]:
 
 
 def plain_text(value: Any) -> str:
-    """Return a value as the text of a cell: numbers with six digits, what does not exist as a dash."""
+    """Return a value as the text of a cell: numbers with six digits, None as a dash."""
     if reason_missing(value) is not None:
         return f"missing: {reason_missing(value)}"
     if value is None:
@@ -73,12 +73,12 @@ def plain_text(value: Any) -> str:
         return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items()) or "none"
     if is_list(value):
         return ", ".join(map(plain_text, value)) or "none"
-    # Whole it would push the other columns off the page; report.json has it.
+    # The whole text would push other columns off the page; report.json has it.
     return f"{value[:16]}…" if isinstance(value, str) and _HASH.fullmatch(value) else str(value)
 
 
 def is_list(value: Any) -> bool:
-    """Return whether the value is a list of others, and no text."""
+    """Return whether the value is a list and not a text."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
@@ -88,7 +88,7 @@ def _mapping(value: Mapping[str, Any]) -> list[Block]:
         return [_crossed(value)]
     columns = {key: item for key, item in value.items() if is_list(item) and len(item) > 2 and not _is_deep(item)}
     if len(columns) > 1 and len({len(item) for item in columns.values()}) == 1:
-        # Lists of one length are columns.
+        # Lists of equal length are columns.
         others = {key: item for key, item in value.items() if key not in columns}
         return [*([_pairs(others)] if others else ()), _table(columns, zip(*columns.values(), strict=True))]
     if len(value) > _MOST_OPEN and not _is_deep(value):
@@ -124,11 +124,11 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> Block:
 
 
 def _is_deep(value: Any) -> bool:
-    """Return whether there are values in the values of a value, so that they do not fit into cells."""
+    """Return whether the value holds mappings or long lists, which do not fit into cells."""
     inner = value.values() if isinstance(value, Mapping) else value
     return any(isinstance(item, Mapping) or (is_list(item) and len(item) > 8) for item in inner)
 
 
 def _name(key: str) -> str:
-    """Return a key as people write it; dotted ones are names of the study's own."""
+    """Return a key as words; dotted keys are names of the study and stay as they are."""
     return key if "." in key else key.replace("_", " ")

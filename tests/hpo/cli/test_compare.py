@@ -244,7 +244,7 @@ REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
     "one strategy": (["--strategies", "random"], "--strategies: must be two or more, given random"),
     "no strategy": (["--strategies", ","], "--strategies: must be two or more, given none"),
-    "a strategy twice": (["--strategies", "random,random"], "stands there twice", "LABEL=random"),
+    "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=random"),
     "no repeats": (["--repeats", "0"], "--repeats: must be 1 or more, given 0"),
     "repeats that are no number": (["--repeats", "many"], "--repeats: must be a whole number, given 'many'"),
     "a setting that is not there": (["--set", "random.size=3"], "strategy.size", "no such key"),
