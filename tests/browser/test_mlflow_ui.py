@@ -5,7 +5,6 @@ a picture of every page.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.chromium import BINARY, Chromium
+from tests.faults.mlflow_server import free_port
 from tests.studies import REPOSITORY
 from tests.tracked import new_store, run, runs_of, words_study
 
@@ -29,12 +29,6 @@ _NO_ASSISTANT = """
 localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
 localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Ui:

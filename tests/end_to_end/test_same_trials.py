@@ -42,9 +42,8 @@ def undisturbed(tmp_path_factory):
     return {name: run_toy(folder / name, toy_config(name, SPACE, trials=20)) for name in STRATEGIES}
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_on_ray_workers(undisturbed, tmp_path, workers):
-    dispatcher = RayDispatcher(dispatch_section(workers=workers), str(REPOSITORY))
+def test_on_ray_workers(undisturbed, tmp_path):
+    dispatcher = RayDispatcher(dispatch_section(workers=2), str(REPOSITORY))
     try:
         for name in STRATEGIES:
             assert run_toy(tmp_path / name, toy_config(name, SPACE, trials=20), dispatcher) == undisturbed[name]
@@ -53,18 +52,16 @@ def test_on_ray_workers(undisturbed, tmp_path, workers):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("seed", range(3))
-def test_finishing_in_any_order(undisturbed, tmp_path, name, seed):
-    trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), ShuffledDispatcher(seed))
+def test_finishing_in_any_order(undisturbed, tmp_path, name):
+    trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), ShuffledDispatcher(0))
     assert trials == undisturbed[name]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("first_budget", [1, 8, 19])
-def test_a_budget_raised_later(undisturbed, tmp_path, name, first_budget):
-    smaller = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=first_budget))
-    assert len(smaller) == first_budget
-    assert run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20)) == undisturbed[name]
+def test_a_budget_raised_later(undisturbed, tmp_path, name):
+    for budget in (1, 8, 19, 20):
+        trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=budget))
+        assert trials == undisturbed[name][:budget]
 
 
 def spawn(folder, name):
@@ -77,12 +74,9 @@ def spawn(folder, name):
     return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
 
 
-# One that learns from what it sees is killed in the default run, the others in the slow tests.
-KILLED = [n if n == "shifting_window" else pytest.param(n, marks=pytest.mark.slow) for n in STRATEGIES]
-
-
-@pytest.mark.parametrize("name", KILLED)
-def test_a_driver_killed_again_and_again(undisturbed, tmp_path, name):
+def test_a_driver_killed_again_and_again(undisturbed, tmp_path):
+    """A strategy that learns from what it sees; of the others test_killed_at_every_step.py kills every step."""
+    name = "shifting_window"
     rng = random.Random(name)
     for _ in range(3):
         driver = spawn(tmp_path / "study", name)

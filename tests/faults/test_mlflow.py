@@ -46,25 +46,6 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
     assert_shows_the_record(study)
 
 
-@pytest.mark.slow
-def test_a_server_that_recovers_before_the_end_needs_no_sync(server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
-    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="recovers")
-
-    def break_it():
-        shown(study, 1)
-        server.set_mode("error")
-
-    def wait_for_a_failure_and_mend_it():
-        time.sleep(2)
-        server.set_mode("pass")
-
-    result = run_with(study, {3: break_it, 8: wait_for_a_failure_and_mend_it})
-    assert result.is_tracked
-    assert warnings_in(capfd) == 1
-    assert_shows_the_record(study)
-
-
 class Lock:
     """Holds MLflow's database of a folder for itself, from another process."""
 
@@ -97,22 +78,6 @@ def lock(tmp_path):
     lock = Lock(tmp_path)
     yield lock
     lock.release()
-
-
-def test_a_locked_database_is_waited_for(tmp_path, lock, capfd):
-    new_store(tmp_path)
-    study = tracked_study(tmp_path, trials=12)
-
-    def lock_it():
-        shown(study, 2)
-        lock.hold(600)
-
-    result = run_with(study, {4: lock_it})
-    assert not result.is_tracked
-    assert warnings_in(capfd) <= 1
-    lock.release()
-    assert synchronise(study)
-    assert_shows_the_record(study)
 
 
 @pytest.mark.slow

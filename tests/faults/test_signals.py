@@ -41,7 +41,9 @@ def ended(driver, signalled):
     return code, err, seconds
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_the_first_signal_saves_and_says_how_to_go_on(undisturbed, number):
     Path("wait").touch()
     driver = start("search", "objective=tests.faults.objectives:waits", *LOCAL)

@@ -11,7 +11,7 @@ from hpo.study.opening import read_study
 from hpo.study.preparation import load_study
 from tests.hpo.cli.commands import QUICK, hpo
 
-NAMES = ["../out", "a/b", "/tmp/x", "..", ".hidden", "a b", "a\\b", "-rf", "", "a" * 101, "a..b", "a;b"]
+NAMES = ["../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "a" * 101]
 
 
 def modes(folder):

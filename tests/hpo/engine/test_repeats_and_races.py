@@ -65,14 +65,13 @@ def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winn
     assert report["counts"]["tasks_saved"] == 3 * len(stopped)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path, seed):
+def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path):
     reference = run_toy(tmp_path / "reference", folds_config(race_after=2))
-    shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Shuffled(seed))
+    shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Shuffled(0))
     assert shuffled == reference
     tree = folds_config(race_after=2)
-    run_toy(tmp_path / "raised", with_study(tree, trials=5), Shuffled(seed))
-    assert run_toy(tmp_path / "raised", tree, Shuffled(seed)) == reference
+    run_toy(tmp_path / "raised", with_study(tree, trials=5), Shuffled(0))
+    assert run_toy(tmp_path / "raised", tree, Shuffled(0)) == reference
 
 
 def test_a_race_needs_folds_to_save(tmp_path):
@@ -143,15 +142,6 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
         csv.writer(file).writerows([["state", "score"], ["complete", "1.0"]])
     with pytest.raises(HpoError, match="has no column 'toy"):
         prepared(tmp_path / "new", with_study(toy_config(), imports=str(table)))
-
-
-def test_a_budget_of_trials_counts_rungs_and_a_raised_one_goes_on_with_the_bracket(tmp_path):
-    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
-    once = run_toy(tmp_path / "once", toy_config(strategy, trials=14, objective="tests.toy:continued"))
-    assert [row["amount"] for row in once[:7]] == ["1", "1", "1", "1", "2", "2", "4"]
-    run_toy(tmp_path / "twice", toy_config(strategy, trials=5, objective="tests.toy:continued"))
-    twice = run_toy(tmp_path / "twice", toy_config(strategy, trials=14, objective="tests.toy:continued"))
-    assert twice == once
 
 
 def test_halving_repeats_folds_and_races_work_together(tmp_path):

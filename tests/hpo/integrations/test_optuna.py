@@ -10,7 +10,6 @@ import pytest
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.history import History
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
@@ -192,12 +191,6 @@ def test_ranges_are_compared_with_their_scale(log):
 def test_two_objectives_are_refused():
     with pytest.raises(ValueError, match="multi-objective"):
         optuna.create_study(directions=["minimize", "minimize"], sampler=as_sampler(make("random"))).ask()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_strategy_in_one_call_has_the_settings_of_its_file(name):
-    space = {"x": {"low": 0.0, "high": 1.0, "points": 5}, "y": [1, 2, 3]}
-    assert default_strategy(name, space).next_round(History())
 
 
 @pytest.mark.parametrize("name", BY_STEPS)
