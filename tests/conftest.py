@@ -1,6 +1,7 @@
 """What every test runs under: a working directory of its own, and no way out of this machine."""
 
 import contextlib
+import copy
 import functools
 import io
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from hpo.cli.config import compose
 from hpo.study.basis import source_code
 from tests.guard import sitecustomize
 
@@ -36,6 +38,19 @@ settings.load_profile("quick")
 _read_definitions = source_code._definitions
 _definitions_of = functools.cache(lambda path, _changed: _read_definitions(path))
 source_code._definitions = lambda path: _definitions_of(path, (path.stat().st_mtime_ns, path.stat().st_size))
+
+# Hydra takes a tenth of a second each time; three times a command, mostly for what it was asked before.
+_put_together = compose.compose
+_composed = functools.lru_cache(100)(lambda name, overrides: _put_together(name, overrides=list(overrides)))
+
+
+def _compose(name, overrides):
+    if any("searchpath" in text for text in overrides):
+        return _put_together(name, overrides=overrides)
+    return copy.deepcopy(_composed(name, tuple(overrides)))
+
+
+compose.compose = _compose
 
 
 @pytest.fixture(autouse=True)

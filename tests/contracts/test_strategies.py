@@ -18,13 +18,13 @@ from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import HpoError
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
-# A point of the Gaussian process takes a tenth of a second and more: on one kind of space in the default run.
+# A point of the Gaussian process takes a tenth of a second and more: the default run has it in tests/end_to_end.
 CASES = [
     pytest.param(
         name,
         space,
         id=f"{name}-{space}",
-        marks=[pytest.mark.slow] if name == "gp" and space not in ("mixed", "one point") else [],
+        marks=[pytest.mark.slow] if name == "gp" and space != "one point" else [],
     )
     for name in STRATEGIES
     for space in SPACES
@@ -82,11 +82,7 @@ def test_lives_with_failures_and_ties(name, space):
     assert len(distinct(some_fail)) == len(some_fail)
 
 
-# The Gaussian process takes ten seconds for the 180 points of the mixed one.
-@pytest.mark.parametrize(
-    ("name", "space"),
-    [pytest.param("gp", "mixed", marks=pytest.mark.slow) if case.id == "gp-mixed" else case for case in CASES],
-)
+@pytest.mark.parametrize(("name", "space"), CASES)
 def test_a_finite_space_comes_to_an_end(name, space):
     strategy = make(name, space)
     if any(not d.values for d in strategy.space.dimensions):

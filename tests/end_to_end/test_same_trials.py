@@ -10,9 +10,7 @@ import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray_pool import RayDispatcher
-from hpo.engine.loop import is_over
-from hpo.study.opening import read_study
-from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, prepared, run_toy, toy_config
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, run_toy, toy_config
 
 SPACE = SPACES["mixed"]
 
@@ -98,14 +96,3 @@ def test_a_finished_trial_is_never_trained_again(tmp_path):
             raise AssertionError(f"trial {task.trial} was submitted again")
 
     assert run_toy(tmp_path / "study", config, Refusing()) == first
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_a_round_that_was_cut_is_not_over(tmp_path, name):
-    """With a larger budget the rest of the round is still to run, whatever the strategy would say of half a round."""
-    study = prepared(tmp_path / "study", toy_config(name, SPACE, trials=4))
-    run_toy(tmp_path / "study", toy_config(name, SPACE, trials=4))
-    record = read_study(study)
-    assert is_over(study.strategy, record, 4)
-    assert not is_over(study.strategy, record, 20)
-    record.close()

@@ -71,7 +71,3 @@ def test_a_study_is_prepared_without_sqlalchemy_and_optuna():
 def test_help_loads_nothing_heavy():
     loaded = loaded_by("from hpo.cli.main import main\nmain(['--help'])")
     assert not loaded & {"torch", "ray", "mlflow", "hydra", "optuna", "pandas", "numpy", "pydantic"}
-
-
-def test_the_objective_module_loads_no_torch():
-    assert "torch" not in loaded_by("import model.objective")

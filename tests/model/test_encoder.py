@@ -6,6 +6,7 @@ from model.config.whole import parse
 from model.networks.classifier import Classifier
 from model.networks.transformer.stack import Stack
 from tests.model.conftest import small
+from tests.model.test_encoder_decoder import copy_attention
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
 
@@ -16,23 +17,12 @@ def model_config(**overrides):
 
 
 def copy_layer(ours, theirs):
-    pairs = {
-        theirs.self_attn.in_proj_weight: ours.attention.projection.weight,
-        theirs.self_attn.in_proj_bias: ours.attention.projection.bias,
-        theirs.self_attn.out_proj.weight: ours.attention.output.weight,
-        theirs.self_attn.out_proj.bias: ours.attention.output.bias,
-        theirs.linear1.weight: ours.feed_forward.inner.weight,
-        theirs.linear1.bias: ours.feed_forward.inner.bias,
-        theirs.linear2.weight: ours.feed_forward.outer.weight,
-        theirs.linear2.bias: ours.feed_forward.outer.bias,
-        theirs.norm1.weight: ours.attention_norm.weight,
-        theirs.norm1.bias: ours.attention_norm.bias,
-        theirs.norm2.weight: ours.feed_forward_norm.weight,
-        theirs.norm2.bias: ours.feed_forward_norm.bias,
-    }
     with torch.no_grad():
-        for target, source in pairs.items():
-            target.copy_(source)
+        copy_attention(ours.attention, theirs.self_attn)
+    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    theirs.norm1.load_state_dict(ours.attention_norm.state_dict())
+    theirs.norm2.load_state_dict(ours.feed_forward_norm.state_dict())
 
 
 @pytest.mark.parametrize("norm_order", ["first", "last"])

@@ -178,27 +178,6 @@ def test_a_name_and_its_subset_are_what_the_hub_is_asked_for(monkeypatch):
     assert (asked, file["path"]) == ([("owner/name", "small")], "owner/name:train")
 
 
-@pytest.mark.parametrize("place", ["./missing", "/missing/folder", "a/b/c"])
-def test_a_missing_folder_is_not_looked_for_on_the_hub(place):
-    with pytest.raises(DataError, match=f"{place}: not a folder"):
-        described("text_classification", format="hub", path=place)
-
-
-@pytest.mark.parametrize(
-    ("data", "model", "settings", "keys"),
-    [
-        ("text_classification", "encoder", {"subset": "sst2"}, ["data.subset", "data.format"]),
-        ("language_modelling", "decoder", {"text_column": "text"}, ["data.text_column", "data.format"]),
-        ("tagging", "encoder", {"word_column": "form"}, ["data.word_column", "data.format"]),
-        ("tagging", "encoder", {"format": "hub"}, ["data.word_column", "data.format"]),
-    ],
-)
-def test_settings_that_do_not_fit_the_format_are_refused(data, model, settings, keys):
-    with pytest.raises(ValueError, match=r"has no effect with|must be a n") as caught:
-        described(data, model, path="somewhere", **settings)
-    assert caught.value.errors()[0]["ctx"]["keys"] == keys
-
-
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r"pip install 'hpo-transformer\[hub\]'"):

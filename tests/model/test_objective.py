@@ -72,11 +72,6 @@ def test_without_validation_the_last_weights_are_kept(fold, tmp_path):
     assert load_checkpoint(str(tmp_path / "checkpoint")).task.classes == tuple("0123456789")
 
 
-def test_stopping_after_an_epoch_leaves_the_schedule_as_it_was(fold):
-    task = fold(small(training__epochs=3))
-    assert run(task | {"amount": 2})[0] == run(task)[0][:2]
-
-
 def test_divergence_names_its_step(fold):
     with pytest.raises(Diverged, match=r"diverged at step \d+: loss is (nan|inf)"):
         run(fold(small(training__optimizer="sgd", training__lr=1000.0, training__clip_norm=None, training__epochs=50)))

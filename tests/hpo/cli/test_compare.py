@@ -10,8 +10,6 @@ import pytest
 
 from hpo.cli.comparing.searches import show
 from hpo.cli.main import main
-from hpo.compare.curves import FinishedSearch
-from hpo.compare.searches import Searches
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
 from tests.studies import rows
 
@@ -211,16 +209,6 @@ def test_a_folder_that_holds_a_study_is_refused(capsys):
     code, _, err = hpo(capsys, *COMPARE, "--name", "table")
     assert (code, "holds a study" in err) == (2, True)
     assert not Path("runs/table/comparison.yaml").exists()
-
-
-def test_a_search_is_read_back_as_it_was_written():
-    path = Path("searches.csv")
-    found = FinishedSearch("a", 0, 3, (float("inf"), -0.1 - 0.2, -1 / 3), (0.1, 1 / 3, 2.0), is_partial=True)
-    Searches(path, "maximize").append(found)
-    again = Searches(path, "maximize")
-    again.append(FinishedSearch("b", 0, 3, (float("inf"),), (1.0,)))
-    assert [(0, "a") in again, (0, "b") in Searches(path, "maximize"), (1, "a") in again] == [True, True, False]
-    assert Searches(path, "maximize")._found[0, "a"] == found
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from hpo.track.mlflow.download import download_study
 from hpo.track.mlflow.pages import find_run
 from tests.hpo.cli.commands import hpo
 from tests.studies import rows, toy_config
+from tests.tracked import new_store
 
 STORE = "sqlite:///mlflow.db"
 # Of libraries that MLflow brings along.
@@ -68,7 +69,7 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        client = MlflowClient(f"sqlite:///{tmp_path / name / 'mlflow.db'}")
+        client = MlflowClient(new_store(tmp_path / name))
         run_id = client.create_run("0", tags={"hpo.study_id": name, "hpo.kind": "study"}).info.run_id
         _, run = find_run(STORE, name, "--uri")
         assert run is not None

@@ -86,9 +86,3 @@ def test_where_it_runs_may_be_chosen_and_nothing_that_decides_trials(capsys):
     for more in (["strategy=grid"], ["--config", "toy.yaml"]):
         code, _, err = hpo(capsys, "search", "--replay", "toy", *more)
         assert (code, err.count("\n")) == (2, 1)
-
-
-def test_a_study_that_is_not_there_is_refused(capsys):
-    code, _, err = hpo(capsys, "search", "--replay", "nobody")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "there is no 'nobody'" in err

@@ -145,27 +145,14 @@ def test_an_address_with_options_is_opened_again(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 
-def written(folder):
-    """Return what a record holds, and what Optuna reads of it, after a few steps and a reopening."""
-    record = make(folder, num_folds=2)
-    record.note("id", "its own")
-    for layers in (1, 2, 3):
-        record.open_trial(0, Proposal({**POINT, "layers": layers}))
-        record.add_outcome(layers - 1, 0, Outcome({"score": layers / 7}))
-    record.add_outcome(0, 1, Outcome({"score": 0.5}))
-    record.add_outcome(1, 1, Outcome(error="no luck"))
-    record.close()
-    record = reopened(folder, num_folds=2)
-    record.stop(2)
-    record.note("id", "another")
-    found = record.trials(), record.noted("id"), record._rows.mark()
-    record.close()
-    study = optuna.load_study(study_name="s", storage=sqlite_url(folder / "study.db"))
-    return found, [(t.number, t.state, t.value, t.params, t.distributions, t.user_attrs) for t in study.trials]
-
-
 def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
-    written(tmp_path)
+    record = make(tmp_path, num_folds=2)
+    record.note("id", "its own")
+    for number, layers in enumerate((1, 2)):
+        record.open_trial(0, Proposal({**POINT, "layers": layers}))
+        record.add_outcome(number, 0, Outcome({"score": layers / 7}))
+    record.add_outcome(0, 1, Outcome(error="no luck"))
+    record.close()
     copies = tmp_path / "copies"
     for form in ("known", "other"):
         (copies / form).mkdir(parents=True)

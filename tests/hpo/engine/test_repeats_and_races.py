@@ -129,14 +129,6 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
     elsewhere = with_study(toy_config(space={"toy": {"layers": [70], "width": [8], "lr": [0.1]}}), imports="old")
     with pytest.raises(HpoError, match="none of the 3 trials"):
         prepared(tmp_path / "new", elsewhere)
-    minimised = tmp_path / "elsewhere" / "trials.csv"
-    minimised.parent.mkdir()
-    minimised.write_text((tmp_path / "runs" / "old" / "trials.csv").read_text())
-    (minimised.parent / "import.json").write_text(json.dumps({"metric": "loss", "direction": "minimize"}))
-    with pytest.raises(HpoError, match="made for the direction minimize"):
-        prepared(tmp_path / "new", with_study(toy_config(), imports=str(minimised)))
-    with pytest.raises(HpoError, match=r"no study and no trials\.csv"):
-        prepared(tmp_path / "new", with_study(toy_config(), imports="older"))
     table = tmp_path / "few.csv"
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([["state", "score"], ["complete", "1.0"]])

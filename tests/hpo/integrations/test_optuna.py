@@ -175,19 +175,6 @@ def test_a_parameter_whose_condition_does_not_hold_is_refused():
         study.optimize(lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2), n_trials=4)
 
 
-@pytest.mark.parametrize("log", [False, True])
-def test_ranges_are_compared_with_their_scale(log):
-    space = {"x": {"low": 0.1, "high": 1.0, "log": True}, "n": {"low": 1, "high": 9, "integer": True}}
-    study = optuna.create_study(sampler=as_sampler(make("random", space)))
-    ask = study.ask()
-    assert ask.suggest_int("n", 1, 9) in range(1, 10)
-    if log:
-        assert 0.1 <= ask.suggest_float("x", 0.1, 1.0, log=True) <= 1.0
-    else:
-        with pytest.raises(SpaceError, match="log scale"):
-            ask.suggest_float("x", 0.1, 1.0)
-
-
 def test_two_objectives_are_refused():
     with pytest.raises(ValueError, match="multi-objective"):
         optuna.create_study(directions=["minimize", "minimize"], sampler=as_sampler(make("random"))).ask()

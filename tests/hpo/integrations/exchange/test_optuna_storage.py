@@ -64,7 +64,6 @@ def test_bad_exports_are_one_line(capsys, toy):
     for arguments, word in (
         (["toy", "--optuna", TARGET], "has a study 'toy' already"),
         (["tox", "--optuna", TARGET], "no 'tox'"),
-        (["toy", "--optuna", "other.db"], "cannot open other.db"),
         (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
         (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
     ):
@@ -135,15 +134,12 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
     for arguments, word in (
         (["x", "--optuna", "sqlite:///old.db"], "must name one of the 2 studies"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "odl"], "did you mean 'old'?"),
-        (["x", "--optuna", "sqlite:///missing.db"], "there is no file missing.db"),
         (["x", "--optuna", "sqlite:///text.db"], "cannot open"),
         (["x", "--optuna", "sqlite:///two.db"], "2 objectives"),
         (["x", "--optuna", "sqlite:///empty.db"], "no finished trial"),
         (["a/b", "--optuna", "sqlite:///old.db"], "NAME: must be"),
         (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "--metric: has no effect with --optuna"),
-        (["x", "--csv", "missing.csv"], "missing.csv"),
         (["x", "--ray", "missing"], "--metric: must name"),
-        (["x", "--ray", "missing", "--metric", "loss"], "there is no folder missing"),
     ):
         code, _, err = hpo(capsys, "import", *arguments)
         assert (code, err.count("\n")) == (2, 1), err
