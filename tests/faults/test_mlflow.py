@@ -145,34 +145,23 @@ def _deleted_runs(study):
 
 
 @pytest.mark.slow
-def test_a_server_that_answers_after_thirty_seconds(server, tmp_path, capfd):
-    study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="late")
-
-    def break_it():
-        shown(study, 3)
-        server.set_mode("late 30")
-
-    result = run_with(study, {5: break_it, 9: lambda: time.sleep(25)})
+def test_a_server_that_answers_after_thirty_seconds_costs_less_than_a_twentieth_of_the_training(
+    server, tmp_path, capfd
+):
+    """All that the driver does beside training counts: ten trials of a second, with ten points of a curve each."""
+    server.set_mode("late 30")
+    study = tracked_study(
+        tmp_path, uri=server.uri, experiment="late", trials=10, objective="tests.faults.objectives:trains_a_second"
+    )
+    dispatcher = Eventful({})
+    result = run(study, dispatcher)
     assert not result.is_tracked
     assert warnings_in(capfd) == 1
+    assert dispatcher.training_seconds > 9.0
+    assert dispatcher.driver_seconds < dispatcher.training_seconds / 20
     server.set_mode("pass")
     assert synchronise(study)
     # What was asked before is carried out by now, too.
     time.sleep(35)
     assert synchronise(study)
     assert_shows_the_record(study)
-
-
-@pytest.mark.slow
-def test_a_server_that_answers_late_costs_less_than_a_twentieth_of_the_training(server, tmp_path):
-    """All that the driver does beside training counts: ten trials of a second, with ten points of a curve each."""
-    server.set_mode("late 30")
-    study = tracked_study(
-        tmp_path, uri=server.uri, experiment="costs", trials=10, objective="tests.faults.objectives:trains_a_second"
-    )
-    dispatcher = Eventful({})
-    result = run(study, dispatcher)
-    server.set_mode("pass")
-    assert not result.is_tracked
-    assert dispatcher.training_seconds > 9.0
-    assert dispatcher.driver_seconds < dispatcher.training_seconds / 20
