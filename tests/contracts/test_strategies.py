@@ -21,10 +21,7 @@ from tests.studies import REPOSITORY, SPACES, STRATEGIES
 # A point of the Gaussian process takes a tenth of a second and more: the default run has it in tests/end_to_end.
 CASES = [
     pytest.param(
-        name,
-        space,
-        id=f"{name}-{space}",
-        marks=[pytest.mark.slow] if name == "gp" and space != "one point" else [],
+        name, space, id=f"{name}-{space}", marks=[pytest.mark.slow] if name == "gp" and space != "one point" else []
     )
     for name in STRATEGIES
     for space in SPACES

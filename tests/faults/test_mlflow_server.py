@@ -1,4 +1,4 @@
-"""The command `mlflow server` is away, is killed and comes back."""
+"""The command `mlflow server` is killed and comes back, or does not."""
 
 import sys
 import time
@@ -30,22 +30,6 @@ def real_server(tmp_path, monkeypatch):
     server = FaultyServer(folder, port, mlflow_command(port, folder))
     yield server
     server.kill()
-
-
-@pytest.mark.slow
-def test_the_real_server_is_away_at_the_start(real_server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
-
-    def mend_it():
-        # By now the first try has failed.
-        time.sleep(10)
-        real_server.start()
-
-    result = run_with(study, {6: mend_it})
-    assert result.is_tracked
-    assert warnings_in(capfd) == 1
-    assert_shows_the_record(study)
 
 
 @pytest.mark.slow

@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpo.compare.statistics import (
-    fewest_repeats,
-    holm,
-    mean_bands,
-    mean_interval,
-    sign_flip_p,
-    win_interval,
-    win_share,
-)
+from hpo.compare.statistics import fewest_repeats, holm, mean_bands, mean_interval, sign_flip_p, win_interval, win_share
 
 LOSSES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 PROBABILITIES = st.lists(st.floats(0, 1), max_size=8)

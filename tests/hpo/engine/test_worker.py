@@ -94,11 +94,7 @@ def payload(name, **config):
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     *points, last = run_task(payload("odd_points"))
-    assert points == [
-        {"point": {"epoch": 1, "3": 0.5}},
-        {"point": {"epoch": 2, "loss": 0.5}},
-        {"point": {}},
-    ]
+    assert points == [{"point": {"epoch": 1, "3": 0.5}}, {"point": {"epoch": 2, "loss": 0.5}}, {"point": {}}]
     json.dumps(points, allow_nan=False)
     assert [{"point": point} for point in last["outcome"]["curve"]] == points
 

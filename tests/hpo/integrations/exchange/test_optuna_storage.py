@@ -30,22 +30,16 @@ def original():
 
 def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
     assert {row["state"] for row in toy} == {"complete", "failed"}
+    original().ask()
     code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET)
-    assert (code, "48 trials: study 'toy'" in out) == (0, True)
+    assert (code, "48 trials (1 unfinished left out): study 'toy'" in out) == (0, True)
     here, there = original(), optuna.load_study(study_name="toy", storage=TARGET)
     assert there.user_attrs == here.user_attrs
     assert there.direction == here.direction
     assert there.best_params == here.best_params
-    for ours, theirs in zip(here.trials, there.trials, strict=True):
+    for ours, theirs in zip(here.trials[:-1], there.trials, strict=True):
         for name in ("number", "state", "values", "params", "distributions", "user_attrs", "datetime_complete"):
             assert getattr(ours, name) == getattr(theirs, name), name
-
-
-def test_an_interrupted_trial_is_left_out_and_said_so(capsys, toy):
-    original().ask()
-    code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET, "--name", "copy")
-    assert (code, "48 trials (1 unfinished left out): study 'copy'" in out) == (0, True)
-    assert len(optuna.load_study(study_name="copy", storage=TARGET).trials) == 48
 
 
 def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
