@@ -110,7 +110,8 @@ def test_a_fresh_process_proposes_the_same():
         "from tests.contracts.test_strategies import make\n"
         "for name, trials in json.load(sys.stdin).items():\n"
         "    history = History([\n"
-        "        Trial(n, r, p, state='complete', loss=l, amount=a, trained=t) for n, r, p, l, a, t in trials\n"
+        "        Trial(n, r, p, state='complete', score=l, loss=l, amount=a, trained=t)\n"
+        "        for n, r, p, l, a, t in trials\n"
         "    ])\n"
         "    print(json.dumps([vars(p) for p in propose(make(name, 'mixed'), history)]))\n"
     )
