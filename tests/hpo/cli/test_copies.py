@@ -96,6 +96,7 @@ def test_sync_counts_what_mlflow_has(capsys):
     assert (code, out) == (0, f"4 trials are in {STORE}\n")
     assert len(client.search_runs([experiment.experiment_id], "tags.`hpo.kind` = 'trial'")) == 4
     assert hpo(capsys, "resume", "copy", "study.trials=6")[0] == 0
+    assert hpo(capsys, "sync", "copy")[0] == 0
     code, out, _ = hpo(capsys, "sync", "toy")
     assert code == 1
     assert f"{STORE} has 6 trials of this study, its record 4" in out
