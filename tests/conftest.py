@@ -1,6 +1,8 @@
 """What every test runs under: a working directory of its own, and no way out of this machine."""
 
 import contextlib
+import copy
+import functools
 import io
 import os
 import shutil
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from hpo.cli.config import compose
+from hpo.study.basis import source_code
 from tests.guard import sitecustomize
 
 # Each process of the tests has its own; those that it starts write into it, too.
@@ -30,6 +34,24 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 settings.register_profile("quick", deadline=None)
 settings.load_profile("quick")
 
+# Every study hashes the whole package of its objective, which is tests/ here: a file that is as it was is parsed once.
+_read_definitions = source_code._definitions
+_definitions_of = functools.cache(lambda path, _changed: _read_definitions(path))
+source_code._definitions = lambda path: _definitions_of(path, (path.stat().st_mtime_ns, path.stat().st_size))
+
+# Hydra takes a tenth of a second each time; three times a command, mostly for what it was asked before.
+_put_together = compose.compose
+_composed = functools.lru_cache(100)(lambda name, overrides: _put_together(name, overrides=list(overrides)))
+
+
+def _compose(name, overrides):
+    if any("searchpath" in text for text in overrides):
+        return _put_together(name, overrides=overrides)
+    return copy.deepcopy(_composed(name, tuple(overrides)))
+
+
+compose.compose = _compose
+
 
 def pytest_collection_modifyitems(items):
     """Make every warning inside a test an error, unless the test says otherwise.
@@ -45,6 +67,14 @@ def pytest_collection_modifyitems(items):
 def own_directory(tmp_path, monkeypatch):
     """Run the test in an empty directory, so that `runs/` and `mlflow.db` are its own."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def without_figures(request, monkeypatch):
+    """Leave report.html empty, whose figures take half a second a report, where no test looks at them."""
+    if not {"model", "report", "browser"} & {*request.path.parts}:
+        monkeypatch.setattr("hpo.report.write.draw_figures", lambda *_: ())
+        monkeypatch.setattr("hpo.report.write.render_report_page", lambda *_: "")
 
 
 @pytest.fixture(autouse=True)

@@ -48,10 +48,6 @@ def constant(task):
     return 1.0
 
 
-def odd_names(task):
-    return {"score": 1.0, "acc@5(%)": 1.0}
-
-
 def no_score(task):
     return {"accuracy": 0.5}
 

@@ -10,6 +10,11 @@ CONTINUES = True
 score = toy.score
 
 
+def odd_names(task):
+    """As `score`, with a metric that MLflow would not take by its name."""
+    return (yield from toy.score(task)) | {"acc@5(%)": 1.0}
+
+
 def paced(task):
     """As `score`, in a time that can be told from nothing."""
     time.sleep(0.02)

@@ -3,6 +3,7 @@
 import functools
 import shutil
 import tempfile
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -29,7 +30,8 @@ from tests.studies import REPOSITORY, toy_config
 def _empty_store():
     """Return an MLflow database with its tables; making them takes seconds."""
     path = Path(tempfile.mkdtemp(prefix="hpo-store-")) / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").search_experiments()
+    with warnings.catch_warnings(action="ignore"):
+        MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
 
 

@@ -1,13 +1,11 @@
 """A headless Chromium, driven by its own protocol over two pipes: no driver program, no further package."""
 
-import base64
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 BINARY = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -98,14 +96,6 @@ class Chromium:
         )
         self.wait(lambda: self.evaluate(f"{found}.length > 0"), f"something to click: {text}")
         self.evaluate(f"{found}.at(-1).click()")
-
-    def screenshot(self, path, clip=None):
-        """Write a picture of the window as PNG; of a part of it: (x, y, width, height)."""
-        part = (
-            {} if clip is None else {"clip": dict(zip(("x", "y", "width", "height"), clip, strict=True)) | {"scale": 1}}
-        )
-        data = self._call("Page.captureScreenshot", format="png", **part)["data"]
-        Path(path).write_bytes(base64.b64decode(data))
 
     def _call(self, method, **params):
         self._count += 1

@@ -1,20 +1,18 @@
 """What a person sees of a study of 100 trials in MLflow's own UI, looked at with a real browser.
 
-Run with `python -m pytest -m slow tests/browser`; skipped where there is no Chromium. `HPO_SCREENSHOTS=folder` keeps
-a picture of every page.
+Run with `python -m pytest -m slow tests/browser`; skipped where there is no Chromium.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from tests.browser.chromium import BINARY, Chromium
+from tests.faults.mlflow_server import free_port
 from tests.studies import REPOSITORY
 from tests.tracked import new_store, run, runs_of, words_study
 
@@ -29,12 +27,6 @@ _NO_ASSISTANT = """
 localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
 localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Ui:
@@ -100,15 +92,6 @@ def ui(study, browser):
         yield ui
 
 
-@pytest.fixture
-def picture(browser, request):
-    """Keep a picture of the page that a test leaves behind, where someone wants them."""
-    yield
-    if folder := os.environ.get("HPO_SCREENSHOTS"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        browser.screenshot(Path(folder) / f"{request.node.name.removeprefix('test_')}.png")
-
-
 def table(ui, browser, study, mode=""):
     parent, _ = runs_of(study)
     experiment, key = parent.info.experiment_id, parent.data.tags["hpo.study_id"]
@@ -121,7 +104,7 @@ def tab(ui, browser, name):
     browser.open(ui.address.replace("?", f"/{name}?"))
 
 
-def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study, picture):
+def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study):
     _, result = study
     parent, _ = runs_of(study[0])
     browser.open(ui.address)
@@ -141,7 +124,7 @@ def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduc
     assert "*" not in text.partition("Winner")[2][:60], "Markdown is shown as what it means"
 
 
-def test_data_sets_model_and_statuses_stand_beside_the_note(ui, browser, study, picture):
+def test_data_sets_model_and_statuses_stand_beside_the_note(ui, browser, study):
     browser.open(ui.address)
     text = browser.wait_for("made-up reviews development", "Registered models", "Winner")
     assert "Finished" in text
@@ -149,7 +132,7 @@ def test_data_sets_model_and_statuses_stand_beside_the_note(ui, browser, study, 
     assert "models:/reviews/1" in text
 
 
-def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study, picture):
+def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study):
     _, result = study
     browser.open(ui.address)
     browser.wait_for("Winner: trial")
@@ -158,7 +141,7 @@ def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study
     browser.wait_for(f"{result.verdict.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
 
 
-def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, study, picture):
+def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, study):
     parent, children = runs_of(study[0])
     browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/runs?workflowType=machine_learning")
     text = browser.wait_for("reviews", "101 matching runs")
@@ -171,7 +154,7 @@ def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, 
     browser.wait_for(children[99].info.run_name[:12])
 
 
-def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study, picture):
+def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study):
     _, result = study
     table(ui, browser, study[0])
     browser.wait_for("100 matching runs", "score", "words.lr")
@@ -186,7 +169,7 @@ def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_t
     assert [scores[number] for number in numbers] == sorted(scores.values(), key=lambda s: -(s or 0))[:10]
 
 
-def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser, study, picture):
+def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser, study):
     table(ui, browser, study[0], "&compareRunsMode=CHART")
     text = browser.wait_for("trial vs. score", "Parallel Coordinates", "fold_0/accuracy")
     assert text.index("Study") < text.index("fold_0/final_accuracy"), "the study's own charts stand first"
@@ -196,7 +179,7 @@ def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser,
     browser.wait_for("best_score", "trial_score", "Step")
 
 
-def test_the_report_opens_from_the_artifacts(ui, browser, study, picture):
+def test_the_report_opens_from_the_artifacts(ui, browser, study):
     tab(ui, browser, "artifacts")
     browser.wait_for("report.html", "trials.csv", "best.yaml", "config.yaml")
     browser.click("report.html")
@@ -206,19 +189,19 @@ def test_the_report_opens_from_the_artifacts(ui, browser, study, picture):
     assert "Study reviews" in page
 
 
-def test_the_winner_is_the_champion_of_the_registry(ui, browser, study, picture):
+def test_the_winner_is_the_champion_of_the_registry(ui, browser, study):
     browser.open(f"{ui.base}/#/models/reviews")
     text = browser.wait_for("Version 1", "champion")
     assert f"hpo.trial : {study[1].verdict.winner.number}" in " ".join(text.split())
 
 
-def test_the_experiment_has_its_models(ui, browser, study, picture):
+def test_the_experiment_has_its_models(ui, browser, study):
     parent, _ = runs_of(study[0])
     browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/models?workflowType=machine_learning")
     browser.wait_for("Ready", "Source run", "reviews\nv1")
 
 
-def test_a_failed_trial_shows_its_error(ui, browser, study, picture):
+def test_a_failed_trial_shows_its_error(ui, browser, study):
     _, result = study
     failed = next(trial for trial in result.verdict.history if trial.state == "failed")
     _, children = runs_of(study[0])
@@ -237,7 +220,7 @@ def test_nobody_gets_in_under_another_name(ui):
     assert ui.status("10.0.0.1") == 403
 
 
-def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, study, picture):
+def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, study):
     pytest.importorskip("optuna_dashboard")
     with Ui(study[0].folder.path.parents[1], "--study", "reviews", "--optuna") as ui:
         browser.wait(lambda: ui.status(f"127.0.0.1:{ui.port}") is not None, "the server", seconds=60)

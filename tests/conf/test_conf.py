@@ -1,7 +1,6 @@
 """Every configuration file composes, every strategy and data set is accepted, and the public keys stay."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -71,10 +70,3 @@ def test_search_and_train_share_one_tree():
     assert search["model"] == train["model"]
     assert search["data"] == train["data"]
     assert {k: v for k, v in train["training"].items() if k != "seed"} == search["training"]
-
-
-def test_groups_of_a_users_own_folder():
-    Path("mine/space").mkdir(parents=True)
-    Path("mine/space/small.yaml").write_text("model: {num_layers: [1, 2]}\n")
-    tree = compose_config("search", ["space=small"], config_dir="mine")
-    assert tree["space"] == {"model": {"num_layers": [1, 2]}}

@@ -8,7 +8,7 @@ import yaml
 from mlflow import MlflowClient
 
 from tests.hpo.cli.commands import QUICK, hpo
-from tests.tracked import new_store, run, runs_of, tracked_study, words_study
+from tests.tracked import new_store, run, runs_of, words_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
@@ -90,20 +90,14 @@ def test_a_registered_model_holds_no_code_and_no_pickle(reviews, in_folder, tmp_
     assert folder
 
 
-def test_a_study_that_is_sent_twice_has_one_version(reviews, in_folder):
+def test_a_study_that_is_sent_twice_has_one_version_and_a_moved_alias_stays_where_it_is(reviews, in_folder):
     study, _, _ = reviews
     client = MlflowClient()
     before = versions(client)
+    client.delete_registered_model_alias("reviews", "champion")
     run(study)
     assert [v.version for v in versions(client)] == [v.version for v in before]
     assert len(client.search_logged_models(["1"])) == 1
-
-
-def test_an_alias_that_a_person_moved_stays_where_it_is(reviews, in_folder):
-    study, _, _ = reviews
-    client = MlflowClient()
-    client.delete_registered_model_alias("reviews", "champion")
-    run(study)
     assert client.get_registered_model("reviews").aliases == {}
     client.set_registered_model_alias("reviews", "champion", versions(client)[0].version)
 
@@ -118,16 +112,6 @@ def test_another_winner_becomes_the_next_version_and_the_champion(tmp_path, monk
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     assert [v.tags["hpo.trial"] for v in versions(client)] == [str(first.winner.number), str(second.winner.number)]
     assert client.get_registered_model("reviews").aliases == {"champion": 2}
-
-
-def test_an_objective_without_kept_models_says_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    new_store(tmp_path)
-    study = tracked_study(tmp_path, trials=1)
-    run(study)
-    parent, _ = runs_of(study)
-    assert parent.data.tags["hpo.model"] == "none: tests.toy keeps no models: it has no run_test"
-    assert MlflowClient(study.config.track.uri).search_registered_models() == []
 
 
 @pytest.mark.slow

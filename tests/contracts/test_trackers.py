@@ -27,7 +27,7 @@ def finished_run(tmp_path_factory):
     new_store(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        study = tracked_study(folder, trials=14)
+        study = tracked_study(folder, trials=14, objective="tests.toy_data:odd_names")
         return study, run(study, has_page=True)
 
 
@@ -44,16 +44,24 @@ def everything(study):
 
 
 def test_mlflow_shows_what_the_record_holds(finished_run):
-    study, _ = finished_run
-    assert_shows_the_record(study)
-
-
-def test_a_child_is_named_by_its_number_and_point(finished_run):
     study, result = finished_run
+    assert_shows_the_record(study)
     _, children = runs_of(study)
     for trial in result.verdict.history:
         assert children[trial.number].info.run_name.startswith(f"{trial.number:04d} ")
         assert children[trial.number].data.metrics["trial"] == trial.number
+        assert trial.state == "failed" or children[trial.number].data.metrics["fold_0/final_acc_5___"] == 1.0
+
+
+def test_datasets_are_listed_with_sizes_and_fingerprints(finished_run):
+    study, _ = finished_run
+    parent, _ = runs_of(study)
+    datasets = {i.tags[0].value: i.dataset for i in parent.inputs.dataset_inputs}
+    assert set(datasets) == {"development", "test"}
+    assert len(parent.inputs.dataset_inputs) == 2
+    profile = json.loads(datasets["test"].profile)
+    assert (profile["size"], profile["fraction"]) == (9, 0.1)
+    assert datasets["test"].digest == study.plan.parts["test"]["fingerprint"][:12]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +96,10 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert parent.data.tags["hpo.seed"] == "0"
     assert parent.data.params["strategy.population"] == "6"
     assert parent.data.metrics["best_score"] == result.verdict.winner.score
-    artifacts = {item.path for item in MlflowClient(study.config.track.uri).list_artifacts(parent.info.run_id)}
+    client = MlflowClient(study.config.track.uri)
+    assert parent.data.tags["hpo.model"] == "none: tests.toy_data keeps no models: it has no run_test"
+    assert client.search_registered_models() == []
+    artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
 
 
@@ -142,21 +153,6 @@ def test_sending_it_again_changes_nothing(finished_run, monkeypatch):
     assert everything(study) == before
 
 
-def test_a_second_run_and_a_larger_budget_continue_the_same_runs(folder):
-    study = tracked_study(folder, trials=4)
-    run(study)
-    first, before = runs_of(study)
-    run(study)
-    larger = tracked_study(folder, trials=8)
-    run(larger)
-    parent, children = runs_of(larger)
-    assert parent.info.run_id == first.info.run_id
-    assert_shows_the_record(larger)
-    for number, child in before.items():
-        assert children[number].info.run_id == child.info.run_id
-        assert children[number].data.metrics == child.data.metrics
-
-
 class Broken(LocalDispatcher):
     """Ends in an exception after some messages of its workers."""
 
@@ -171,73 +167,44 @@ class Broken(LocalDispatcher):
         return super().wait(timeout)
 
 
-def test_an_interrupted_study_leaves_no_run_running(folder):
+def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_the_same_runs(folder):
     study = tracked_study(folder)
+    client = MlflowClient(study.config.track.uri)
     with pytest.raises(KeyboardInterrupt):
         run(study, Broken(7, KeyboardInterrupt()))
-    parent, children = runs_of(study)
-    assert parent.info.status == "KILLED"
-    assert "hpo resume" not in parent.data.tags["mlflow.note.content"].splitlines()[0]
-    assert "RUNNING" not in {child.info.status for child in children.values()}
-    run(study)
-    assert_shows_the_record(study)
-
-
-def test_a_study_that_fails_says_why_and_no_longer_once_it_went_on(folder):
-    study = tracked_study(folder)
+    first, before = runs_of(study)
+    assert first.info.status == "KILLED"
+    assert "hpo resume" not in first.data.tags["mlflow.note.content"].splitlines()[0]
+    assert "RUNNING" not in {child.info.status for child in before.values()}
     with pytest.raises(OSError, match="no space"):
-        run(study, Broken(7, OSError("no space left")))
+        run(study, Broken(4, OSError("no space left")))
     parent, _ = runs_of(study)
-    client = MlflowClient(study.config.track.uri)
     assert parent.info.status == "FAILED"
     assert parent.data.tags["hpo.error"] == "OSError: no space left"
     assert "error.txt" in {item.path for item in client.list_artifacts(parent.info.run_id)}
-    run(study)
-    parent, _ = runs_of(study)
-    assert parent.info.status == "FINISHED"
+    run(tracked_study(folder, trials=8))
+    parent, children = runs_of(study)
+    assert (parent.info.run_id, parent.info.status) == (first.info.run_id, "FINISHED")
     assert "hpo.error" not in parent.data.tags
-
-
-def test_what_was_stopped_early_is_shown_as_killed(folder):
-    """By a race, which gives no more folds, and by halving, which trains others on."""
-    config = {"folds": 5, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
-    split = config | {"race_after": 2, "race_level": 0.3}
-    raced = tracked_study(folder, trials=14, objective="tests.toy_data:noisy", split=split)
-    result = run(raced)
-    assert any(trial.state == "stopped" for trial in result.verdict.history)
-    assert_shows_the_record(raced)
-
-
-def test_trials_that_halving_does_not_train_on_are_shown_as_killed(folder):
-    study = tracked_study(folder, trials=7, strategy="successive_halving", objective="tests.toy:continued")
-    result = run(study)
-    _, children = runs_of(study)
-    longest = {trial.number for trial in result.verdict.history if trial.amount == 4}
-    continued = {trial.continues for trial in result.verdict.history}
-    killed = {number for number, child in children.items() if child.info.status == "KILLED"}
-    assert killed == set(children) - longest - continued
-    assert len(killed) == 3
     assert_shows_the_record(study)
+    assert all(children[number].info.run_id == child.info.run_id for number, child in before.items())
 
 
-def test_datasets_are_listed_with_sizes_and_fingerprints(folder):
-    study = tracked_study(folder, objective="tests.toy_data:score", trials=1)
-    run(study)
-    run(study)
-    parent, _ = runs_of(study)
-    datasets = {i.tags[0].value: i.dataset for i in parent.inputs.dataset_inputs}
-    assert set(datasets) == {"development", "test"}
-    assert len(parent.inputs.dataset_inputs) == 2
-    profile = json.loads(datasets["test"].profile)
-    assert (profile["size"], profile["fraction"]) == (9, 0.1)
-    assert datasets["test"].digest == study.plan.parts["test"]["fingerprint"][:12]
-
-
-def test_names_that_mlflow_refuses_are_written_with_underscores(folder):
-    study = tracked_study(folder, objective="tests.toy:odd_names", trials=1)
-    assert run(study).is_tracked
+def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
+    split = {"folds": 5, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
+    split |= {"race_after": 3, "race_level": 0.3}
+    changes = {"strategy": "successive_halving", "objective": "tests.toy_data:noisy_continued", "split": split}
+    study = tracked_study(folder, trials=14, **changes)
+    history = run(study).verdict.history
     _, children = runs_of(study)
-    assert children[0].data.metrics["fold_0/final_acc_5___"] == 1.0
+    stopped = {trial.number for trial in history if trial.state == "stopped"}
+    longest = {trial.number for trial in history if trial.amount == 4}
+    continued = {trial.continues for trial in history}
+    killed = {number for number, child in children.items() if child.info.status == "KILLED"}
+    assert stopped
+    assert killed == stopped | (set(children) - longest - continued)
+    assert killed > stopped
+    assert_shows_the_record(study)
 
 
 @pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])

@@ -10,7 +10,6 @@ from tests.hpo.cli.commands import hpo
 from tests.studies import rows
 
 KEPT = Path(__file__).parent / "kept"
-studies = pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
 
 
 @pytest.fixture
@@ -25,36 +24,26 @@ def kept(tmp_path, monkeypatch):
     return put
 
 
-@studies
-def test_it_is_reported(kept, capsys, name):
+@pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
+def test_it_is_reported_its_winner_reproduced_and_it_is_resumed(kept, capsys, name):
     folder = kept(name)
     code, out, err = hpo(capsys, "report", name)
     assert code == 0, out + err
     before, now = (json.loads((place / "report.json").read_text()) for place in (KEPT / name, folder))
     assert now["winner"] == before["winner"]
-    assert rows(folder / "trials.csv") == rows(KEPT / name / "trials.csv")
-
-
-@studies
-def test_it_is_resumed(kept, capsys, name):
-    folder = kept(name)
     before = rows(folder / "trials.csv")
-    code, out, err = hpo(capsys, "resume", name, f"study.trials={len(before) + 2}")
-    assert code == 0, out + err
-    now = rows(folder / "trials.csv")
-    assert (now[: len(before)], len(now)) == (before, len(before) + 2)
-    assert all(row["state"] == "complete" for row in now)
-
-
-@studies
-def test_its_winner_is_reproduced(kept, capsys, name):
-    kept(name)
+    assert before == rows(KEPT / name / "trials.csv")
     code, out, err = hpo(capsys, "reproduce", name)
     if "demanded: the same to the last bit" in out:
         assert (code, "reproduced: all" in out) == (0, True), out + err
     else:
         # Another processor or version: small networks may take another way.
         assert (code in (0, 1), "reproduced: " in out) == (True, True), out + err
+    code, out, err = hpo(capsys, "resume", name, f"study.trials={len(before) + 2}")
+    assert code == 0, out + err
+    now = rows(folder / "trials.csv")
+    assert (now[: len(before)], len(now)) == (before, len(before) + 2)
+    assert all(row["state"] == "complete" for row in now)
 
 
 def test_its_test_part_is_opened(kept, capsys):

@@ -10,29 +10,30 @@ import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray_pool import RayDispatcher
-from hpo.engine.loop import is_over
-from hpo.study.opening import read_study
-from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, prepared, run_toy, toy_config
+from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, run_toy, toy_config
 
 SPACE = SPACES["mixed"]
 
 
-class ShuffledDispatcher(LocalDispatcher):
-    """Holds back reports and gives them out in a random order, as workers of very different speed would."""
+class Replaying(LocalDispatcher):
+    """Gives reports out in any order, again while their task runs, and again when it is long over."""
 
     slots = 4
 
     def __init__(self, seed):
         super().__init__(str(REPOSITORY))
         self._rng = random.Random(seed)
-        self._held = []
+        self._held, self._told = [], []
 
     def wait(self, timeout=None):
         while reports := super().wait(timeout):
             self._held += reports
         if not self._held:
             return []
-        return [self._held.pop(self._rng.randrange(len(self._held)))]
+        report = self._held.pop(self._rng.randrange(len(self._held)))
+        again = [self._rng.choice(self._told) for _ in range(3) if self._told]
+        self._told.append(report)
+        return self._rng.sample([report, report, *again], k=2 + len(again))
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,8 @@ def undisturbed(tmp_path_factory):
     return {name: run_toy(folder / name, toy_config(name, SPACE, trials=20)) for name in STRATEGIES}
 
 
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_on_ray_workers(undisturbed, tmp_path, workers):
-    dispatcher = RayDispatcher(dispatch_section(workers=workers), str(REPOSITORY))
+def test_on_ray_workers(undisturbed, tmp_path):
+    dispatcher = RayDispatcher(dispatch_section(workers=2), str(REPOSITORY))
     try:
         for name in STRATEGIES:
             assert run_toy(tmp_path / name, toy_config(name, SPACE, trials=20), dispatcher) == undisturbed[name]
@@ -53,18 +53,15 @@ def test_on_ray_workers(undisturbed, tmp_path, workers):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("seed", range(3))
-def test_finishing_in_any_order(undisturbed, tmp_path, name, seed):
-    trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), ShuffledDispatcher(seed))
-    assert trials == undisturbed[name]
+def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tmp_path, name):
+    assert run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), Replaying(0)) == undisturbed[name]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("first_budget", [1, 8, 19])
-def test_a_budget_raised_later(undisturbed, tmp_path, name, first_budget):
-    smaller = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=first_budget))
-    assert len(smaller) == first_budget
-    assert run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20)) == undisturbed[name]
+def test_a_budget_raised_later(undisturbed, tmp_path, name):
+    for budget in (1, 8, 19, 20):
+        trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=budget))
+        assert trials == undisturbed[name][:budget]
 
 
 def spawn(folder, name):
@@ -77,12 +74,9 @@ def spawn(folder, name):
     return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
 
 
-# One that learns from what it sees is killed in the default run, the others in the slow tests.
-KILLED = [n if n == "shifting_window" else pytest.param(n, marks=pytest.mark.slow) for n in STRATEGIES]
-
-
-@pytest.mark.parametrize("name", KILLED)
-def test_a_driver_killed_again_and_again(undisturbed, tmp_path, name):
+def test_a_driver_killed_again_and_again(undisturbed, tmp_path):
+    """A strategy that learns from what it sees; of the others test_killed_at_every_step.py kills every step."""
+    name = "shifting_window"
     rng = random.Random(name)
     for _ in range(3):
         driver = spawn(tmp_path / "study", name)
@@ -104,14 +98,3 @@ def test_a_finished_trial_is_never_trained_again(tmp_path):
             raise AssertionError(f"trial {task.trial} was submitted again")
 
     assert run_toy(tmp_path / "study", config, Refusing()) == first
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_a_round_that_was_cut_is_not_over(tmp_path, name):
-    """With a larger budget the rest of the round is still to run, whatever the strategy would say of half a round."""
-    study = prepared(tmp_path / "study", toy_config(name, SPACE, trials=4))
-    run_toy(tmp_path / "study", toy_config(name, SPACE, trials=4))
-    record = read_study(study)
-    assert is_over(study.strategy, record, 4)
-    assert not is_over(study.strategy, record, 20)
-    record.close()

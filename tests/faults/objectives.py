@@ -230,7 +230,7 @@ def trains_a_second(task):
     for epoch in range(1, 11):
         time.sleep(0.1)
         yield {"epoch": epoch, "score": epoch / 10}
-    return (yield from toy.score(task))
+    return {"score": 1.0 + task["trial"]}
 
 
 def napping(task):

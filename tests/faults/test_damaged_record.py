@@ -9,7 +9,7 @@ import pytest
 from hpo.engine.record.guard import DamagedRecordError, backup_path, mark_path
 from hpo.errors import StudyError
 from hpo.study.opening import read_study
-from tests.studies import prepared, rows, run_toy, toy_config
+from tests.studies import prepared, run_toy, toy_config
 
 FEW, ALL = 7, 15
 
@@ -97,32 +97,25 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_it_is_made_good_from_its_backup(undisturbed, begun, damage, caplog):
+def test_it_is_made_good_from_its_backup_and_refused_by_name_to_readers_or_without_one(
+    undisturbed, begun, damage, caplog
+):
     damage(begun)
+    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` puts its backup in its place"):
+        read_study(prepared(begun.parent, config(FEW)))
+    assert not begun.with_name("study.db.damaged-1").exists()
+    there = begun.read_bytes() if begun.exists() else None
+    backup_path(begun).rename(begun.parent / "aside")
+    with pytest.raises(StudyError, match=r"study\.db.*there is no sound backup"):
+        run_toy(begun.parent, config(ALL))
+    assert (begun.read_bytes() if begun.exists() else None) == there
+    (begun.parent / "aside").rename(backup_path(begun))
     assert run_toy(begun.parent, config(ALL)) == undisturbed
     warning = caplog.text
     assert str(begun) in warning
     assert "its backup has replaced it" in warning
     # What was there is kept, for whoever wants to look into it.
     assert damage is deleted or begun.with_name("study.db.damaged-1").exists()
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_without_a_backup_it_is_refused_by_name_and_left_as_it_is(begun, damage):
-    damage(begun)
-    backup_path(begun).unlink()
-    there = begun.read_bytes() if begun.exists() else None
-    with pytest.raises(StudyError, match=r"study\.db.*there is no sound backup"):
-        run_toy(begun.parent, config(ALL))
-    assert (begun.read_bytes() if begun.exists() else None) == there
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_who_only_reads_is_refused_and_repairs_nothing(begun, damage):
-    damage(begun)
-    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces it by its backup"):
-        read_study(prepared(begun.parent, config(FEW)))
-    assert not begun.with_name("study.db.damaged-1").exists()
 
 
 def test_who_only_reads_notices_that_the_last_trial_is_gone(begun):
@@ -186,16 +179,12 @@ def test_another_studys_record_is_refused_even_under_the_same_name(begun, half_w
     assert begun.read_bytes() == before
 
 
-def test_a_backup_of_another_study_is_not_taken(begun, half_way):
-    shutil.copyfile(backup_path(half_way / "other" / "study.db"), backup_path(begun))
+def test_a_backup_that_is_damaged_or_of_another_study_is_not_taken(begun, half_way):
     truncated(begun)
+    truncated(backup_path(begun))
     with pytest.raises(StudyError, match="there is no sound backup"):
         run_toy(begun.parent, config(ALL))
-
-
-def test_a_damaged_backup_is_not_taken(begun):
-    truncated(backup_path(begun))
-    truncated(begun)
+    shutil.copyfile(backup_path(half_way / "other" / "study.db"), backup_path(begun))
     with pytest.raises(StudyError, match="there is no sound backup"):
         run_toy(begun.parent, config(ALL))
 
@@ -209,10 +198,3 @@ def test_a_sound_record_is_left_alone_and_one_without_a_mark_too(undisturbed, be
         "study.db.backup",
         "study.db.mark",
     ]
-
-
-def test_the_backup_is_a_whole_record(begun):
-    """Put alone into the folder of the study, it tells the same trials."""
-    expected = rows(begun.parent / "trials.csv")
-    shutil.copyfile(backup_path(begun), begun)
-    assert run_toy(begun.parent, config(FEW)) == expected

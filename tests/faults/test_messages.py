@@ -1,52 +1,24 @@
 """Reports that come twice, late, or in any order, and clocks that jump: the record holds each result once."""
 
 import datetime
-import random
 from collections import deque
 from types import SimpleNamespace
 
 import optuna
 import pytest
 
-from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray_pool import RayDispatcher, _Run
 from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.training.payload import Task
-from tests.studies import REPOSITORY, dispatch_section, run_toy, toy_config
+from tests.studies import dispatch_section, run_toy, toy_config
 
 TREE = toy_config("evolutionary", trials=15)
-
-
-class Replaying(LocalDispatcher):
-    """Gives reports out in any order, again while their task runs, and again when it is long over."""
-
-    slots = 4
-
-    def __init__(self, seed):
-        super().__init__(str(REPOSITORY))
-        self._rng = random.Random(seed)
-        self._held, self._told = [], []
-
-    def wait(self, timeout=None):
-        while reports := super().wait(timeout):
-            self._held += reports
-        if not self._held:
-            return []
-        report = self._held.pop(self._rng.randrange(len(self._held)))
-        again = [self._rng.choice(self._told) for _ in range(3) if self._told]
-        self._told.append(report)
-        return self._rng.sample([report, report, *again], k=2 + len(again))
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     return run_toy(tmp_path_factory.mktemp("undisturbed"), TREE)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_replayed_reports_change_nothing(undisturbed, tmp_path, seed):
-    assert run_toy(tmp_path / "replayed", TREE, Replaying(seed)) == undisturbed
 
 
 def test_a_worker_that_was_given_up_is_not_listened_to():

@@ -1,17 +1,13 @@
-"""The command `mlflow server` is away, is killed and comes back; and drivers are killed while it is told of them."""
+"""The command `mlflow server` is killed and comes back, or does not."""
 
-import os
-import signal
 import sys
 import time
 
 import pytest
 
-from hpo.study.opening import open_study
-from tests.faults.driver import start, wait_for_line
 from tests.faults.eventful import run_with, shown, warnings_in
 from tests.faults.mlflow_server import FaultyServer, free_port
-from tests.tracked import assert_shows_the_record, new_store, runs_of, synchronise, tracked_study
+from tests.tracked import assert_shows_the_record, synchronise, tracked_study
 
 pytestmark = [
     pytest.mark.usefixtures("short_waits"),
@@ -34,22 +30,6 @@ def real_server(tmp_path, monkeypatch):
     server = FaultyServer(folder, port, mlflow_command(port, folder))
     yield server
     server.kill()
-
-
-@pytest.mark.slow
-def test_the_real_server_is_away_at_the_start(real_server, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
-    study = tracked_study(tmp_path, trials=12, uri=real_server.uri)
-
-    def mend_it():
-        # By now the first try has failed.
-        time.sleep(10)
-        real_server.start()
-
-    result = run_with(study, {6: mend_it})
-    assert result.is_tracked
-    assert warnings_in(capfd) == 1
-    assert_shows_the_record(study)
 
 
 @pytest.mark.slow
@@ -89,23 +69,3 @@ def test_the_real_server_is_killed_at_the_end_and_a_sync_sends_the_rest(real_ser
     assert_shows_the_record(study)
     assert synchronise(study), "again"
     assert_shows_the_record(study)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trial", [1, 4, 9])
-def test_a_driver_killed_while_it_is_shown_leaves_no_run_running_after_its_resumption(trial, tmp_path):
-    new_store(tmp_path)
-    study = tracked_study(tmp_path, trials=14, objective="tests.toy:slow_score")
-    record = open_study(study)
-    record.close()
-    process = start("resume", str(study.folder.path), cwd=tmp_path)
-    wait_for_line(process, f"trial {trial} ")
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    resumed = start("resume", str(study.folder.path), cwd=tmp_path)
-    out, err = resumed.communicate(timeout=240)
-    assert resumed.returncode == 0, out + err
-    assert "MLflow does not have everything" not in out
-    assert_shows_the_record(study)
-    parent, children = runs_of(study)
-    assert "RUNNING" not in {run_.info.status for run_ in (parent, *children.values())}

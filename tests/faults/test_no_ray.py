@@ -13,7 +13,6 @@ import pytest
 
 from hpo.engine.dispatch import ray_address, ray_cluster
 from hpo.engine.dispatch.ray_address import refuse_dead_address
-from hpo.engine.dispatch.ray_cluster import RayCluster
 from hpo.errors import DispatchError
 from tests.faults.driver import TOY, outliving, start, wait_for_file
 from tests.faults.mlflow_server import free_port
@@ -55,15 +54,6 @@ def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():
         living.rmdir()
 
 
-@pytest.mark.slow
-def test_a_stale_address_in_the_environment_is_not_followed(listener, monkeypatch):
-    """Ray would join whatever RAY_ADDRESS names."""
-    monkeypatch.setenv("RAY_ADDRESS", listener)
-    cluster = RayCluster(None, 0, 1)
-    assert cluster.cpus >= 1
-    cluster.close()
-
-
 def refused(driver):
     """Assert that the driver refuses with one line within a minute and leaves nothing behind; return the line."""
     _, err = driver.communicate(timeout=MOST_SECONDS)
@@ -71,14 +61,6 @@ def refused(driver):
     assert driver.returncode == 2
     assert not Path("runs/toy").exists()
     return line
-
-
-@pytest.mark.slow
-def test_a_search_on_a_cluster_that_is_not_there_is_refused_with_the_address(listener):
-    for address in (f"127.0.0.1:{free_port()}", listener):
-        line = refused(start(*SEARCH, f"dispatch.address={address}"))
-        assert line.startswith("error: dispatch.address: ")
-        assert address in line
 
 
 @pytest.mark.slow

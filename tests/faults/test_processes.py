@@ -52,14 +52,10 @@ def is_there(number):
     ],
 )
 def test_how_a_process_died_is_told_and_the_next_task_has_another(child, objective, number, code):
-    *_, last = messages(child, objective, signal=number)
+    *sent, last = messages(child, objective, signal=number)
+    assert [message["point"]["epoch"] for message in sent] == ([1] if objective == "killed" else [])
     assert last["died"] == {"signal": number, "exit_code": code, "memory": None, "out_of_step": False}
     assert still_works(child)
-
-
-def test_what_it_sent_before_its_death_arrives(child):
-    first, _ = messages(child, "killed", signal=signal.SIGKILL)
-    assert first["point"]["epoch"] == 1
 
 
 def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch):
@@ -118,15 +114,6 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
         assert len(outliving(started, 0)) == len(started) > 1
         worker.kill()
     assert outliving(started, 5.0) == []
-
-
-def test_want_of_memory_is_a_failure_with_the_figures(child):
-    (last,) = messages(child, "greedy")
-    error = last["outcome"]["error"]
-    assert error.startswith("MemoryError")
-    assert "it held" in error
-    assert "GiB were free" in error
-    assert still_works(child)
 
 
 def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figures_are_told(monkeypatch):

@@ -46,18 +46,13 @@ def are_unaffected(outcomes):
     return all(outcomes[number].error is None for number in (7, 8, 9))
 
 
-@pytest.mark.parametrize(
-    ("objective", "number", "how"),
-    [
-        ("killed", signal.SIGKILL, "signal 9"),
-        ("crashes", None, "signal 11"),
-        ("leaves", None, "exit code 3"),
-    ],
-)
-def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool, objective, number, how):
-    outcomes, _ = run(pool, [task(0, objective, config={"signal": number}), *others()])
-    assert outcomes[0].error == f"worker died ({how}), attempt 3 of 3"
-    assert outcomes[0].attempt == 3
+def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
+    deadly = {"killed": "signal 9", "crashes": "signal 11", "leaves": "exit code 3"}
+    tasks = [task(number, objective, config={"signal": signal.SIGKILL}) for number, objective in enumerate(deadly)]
+    outcomes, _ = run(pool, [*tasks, *others()])
+    for number, how in enumerate(deadly.values()):
+        assert outcomes[number].error == f"worker died ({how}), attempt 3 of 3"
+        assert outcomes[number].attempt == 3
     assert are_unaffected(outcomes)
 
 

@@ -12,11 +12,6 @@ def fault(config):
     return ".".join(map(str, error["loc"])), error
 
 
-@pytest.mark.parametrize(("data", "source"), [("digits", {}), ("text_classification", {"data__path": "texts.csv"})])
-def test_the_published_configurations_are_valid(data, source):
-    objective.check(compose(data, **source))
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

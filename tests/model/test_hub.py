@@ -1,13 +1,12 @@
 """Data sets as Hugging Face's library keeps them give the same examples as files do; no network is used."""
 
-import subprocess
 import sys
 
 import pytest
 
 from model import objective
 from model.errors import DataError
-from tests.model.conftest import CONF, run, small
+from tests.model.conftest import run, small
 
 datasets = pytest.importorskip("datasets", reason="the extra [hub] is not installed")
 
@@ -159,12 +158,6 @@ def test_a_class_that_is_kept_secret_is_refused(save):
         described("text_classification", format="hub", path=folder)
 
 
-def test_as_many_tags_as_words_are_asked_for(save):
-    folder = save(train={"tokens": [["a", "b"]], "tags": [["X"]]})
-    with pytest.raises(DataError, match="row 0: 2 words, but 1 tags"):
-        described("tagging", format="hub", path=folder, word_column="tokens", tag_column="tags")
-
-
 @pytest.mark.parametrize("place", ["owner/name", "name", "owner/name:train"])
 def test_a_name_that_cannot_be_reached_is_said_in_one_line(place):
     with pytest.raises(DataError, match="a name on the hub needs a network") as caught:
@@ -185,42 +178,7 @@ def test_a_name_and_its_subset_are_what_the_hub_is_asked_for(monkeypatch):
     assert (asked, file["path"]) == ([("owner/name", "small")], "owner/name:train")
 
 
-@pytest.mark.parametrize("place", ["./missing", "/missing/folder", "a/b/c"])
-def test_a_missing_folder_is_not_looked_for_on_the_hub(place):
-    with pytest.raises(DataError, match=f"{place}: not a folder"):
-        described("text_classification", format="hub", path=place)
-
-
-def test_another_folder_is_refused(tmp_path):
-    with pytest.raises(DataError, match="not a folder that `save_to_disk` wrote"):
-        described("text_classification", format="hub", path=str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("data", "model", "settings", "keys"),
-    [
-        ("text_classification", "encoder", {"subset": "sst2"}, ["data.subset", "data.format"]),
-        ("language_modelling", "decoder", {"text_column": "text"}, ["data.text_column", "data.format"]),
-        ("tagging", "encoder", {"word_column": "form"}, ["data.word_column", "data.format"]),
-        ("tagging", "encoder", {"format": "hub"}, ["data.word_column", "data.format"]),
-    ],
-)
-def test_settings_that_do_not_fit_the_format_are_refused(data, model, settings, keys):
-    with pytest.raises(ValueError, match=r"has no effect with|must be a n") as caught:
-        described(data, model, path="somewhere", **settings)
-    assert caught.value.errors()[0]["ctx"]["keys"] == keys
-
-
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r"pip install 'hpo-transformer\[hub\]'"):
         described("text_classification", format="hub", path="owner/name")
-
-
-def test_reading_from_files_does_not_import_the_library(reviews):
-    config = small("text_classification", data__path=str(reviews))
-    code = (
-        f"import sys; from model import objective; objective.describe_data({config!r}); "
-        "assert 'datasets' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=CONF.parent)

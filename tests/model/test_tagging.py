@@ -3,7 +3,6 @@ import torch
 
 from model import objective
 from model.config.whole import parse
-from model.errors import DataError
 from model.tasks.tagging import Tagging
 from tests.model.conftest import compose, run, small
 
@@ -22,22 +21,6 @@ def test_sentences_are_divided_by_blank_lines_and_comments_left_out(tagged):
     assert described["size"] == 60
     assert described["labels"] is None
     assert len(set(described["digests"])) == 2
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("The\tDET\ndog\n", r"a.tsv:2: 1 column between tabs; must be at least 2"),
-        ("The\tDET\ndog\t \n", r"a.tsv:2: the tag is empty"),
-        ("The\tDET\n \tNOUN\n", r"a.tsv:2: the word is empty"),
-        ("The\tX\ndog\tX\n", r"every tag is 'X'; is data.tag_column right"),
-        ("# nothing\n", r"no sentence"),
-    ],
-)
-def test_a_bad_column_file_names_the_line(tmp_path, content, message):
-    (tmp_path / "a.tsv").write_text(content)
-    with pytest.raises(DataError, match=message):
-        objective.describe_data(compose("tagging", data__path=str(tmp_path / "a.tsv")))
 
 
 def test_tags_are_learned_and_scored_again_from_the_checkpoint(fold, tagged, tmp_path):
@@ -66,25 +49,3 @@ def test_long_sentences_are_taken_in_pieces_without_losing_a_word():
     data = task.encode(items)
     assert data.lengths.tolist() == [2, 1, 1]
     assert task.count(task.batch(data, torch.arange(3), torch.device("cpu"))) == 4
-
-
-def test_a_masked_label_changes_no_gradient():
-    config, items, task = learned()
-    torch.manual_seed(0)
-    network, gradients = task.build(config), []
-    for padding_target in (0, 2):
-        batch = task.batch(task.encode(items), torch.arange(2), torch.device("cpu"))
-        batch.inputs[1, 1:] = padding_target  # what stands at padding must not matter either
-        network.zero_grad()
-        task.loss(network, batch, 0.1).backward()
-        gradients.append([parameter.grad.clone() for parameter in network.encoder.parameters()])
-    torch.testing.assert_close(*gradients)
-
-
-def test_a_tag_that_training_did_not_know_counts_as_wrong():
-    config, items, task = learned()
-    torch.manual_seed(0)
-    unknown = task.encode([items[0] | {"tags": ["Q"] * 3}])
-    with torch.no_grad():
-        metrics = task.evaluate(task.build(config).eval(), unknown, 8, torch.device("cpu"))
-    assert metrics["accuracy"] == 0

@@ -1,18 +1,14 @@
-import copy
 from pathlib import Path
 
 import pytest
 import torch
 
 from model import objective
-from model.config.whole import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.errors import CheckpointError
 from model.tasks.classification import Classification
-from model.training.optimise import build_optimizers
 from model.training.progress import Resumable
 from model.training.train import choose_device
-from model.training.update import Update
 from tests.model.conftest import run, small
 
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
@@ -41,18 +37,6 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     assert weights[0] == weights[1]
 
 
-def test_a_training_that_is_killed_between_evaluations_goes_on_from_the_last_one(fold, tmp_path):
-    task = fold(small(**HARD))
-    points, result = run(task)
-    task["resume_dir"] = str(tmp_path / "state")
-    killed = objective.run_fold(task)
-    assert [next(killed), next(killed)] == points[:2]
-    killed.close()
-    again, resumed = run(task)
-    assert again == points
-    assert resumed == result
-
-
 def cut_in_half(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -63,8 +47,14 @@ def change_a_bit(path):
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("damage", [cut_in_half, change_a_bit, Path.unlink])
-@pytest.mark.parametrize("name", ["training.safetensors", "training.json", "sha256.json"])
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        *((damage, "training.safetensors") for damage in (cut_in_half, change_a_bit, Path.unlink)),
+        (change_a_bit, "training.json"),
+        (Path.unlink, "sha256.json"),
+    ],
+)
 @pytest.mark.parametrize("damaged", [["last"], ["before"], ["last", "before"]])
 def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     fold, tmp_path, monkeypatch, damage, name, damaged
@@ -107,25 +97,6 @@ def test_a_state_of_other_settings_is_not_continued(fold, tmp_path):
     run(task)
     with pytest.raises(CheckpointError, match="other settings"):
         run(task | {"seed": 8})
-
-
-def updated(accumulation_of, **overrides):
-    """The weights after one update on eight examples, in batches of the given sizes."""
-    torch.manual_seed(0)
-    config = parse(small(model__dropout=0.0, training__optimizer="sgd", **overrides))
-    items = [{"rows": torch.randint(17, (8, 8)).tolist(), "label": str(number % 3)} for number in range(8)]
-    task = Classification.learn(config, items, range(8))
-    network, data = task.build(config), task.encode(items)
-    optimizers = build_optimizers(network, config.training)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    update = Update(task, network, config.training, data, torch.device("cpu"), optimizers, scaler)
-    update(list(torch.arange(8).split(accumulation_of)), lr=1.0)
-    return network.state_dict()
-
-
-@pytest.mark.parametrize("sizes", [[4, 4], [5, 3], [1] * 8])
-def test_accumulation_equals_the_big_batch(sizes):
-    torch.testing.assert_close(updated(sizes), updated([8]), rtol=1e-5, atol=1e-6)
 
 
 def test_label_smoothing_mixes_the_target_with_the_uniform_distribution():
@@ -202,12 +173,6 @@ def test_gathering_gives_each_sequence_padded_at_its_end():
     assert tokens.tolist() == [[9, 10, 0], [5, 6, 7], [8, 0, 0]]
     assert real.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
     assert Ragged.of(sequences).gather(torch.tensor([1, 1]))[1] is None
-
-
-def test_a_state_survives_a_copy_of_the_task(fold, tmp_path):
-    task = fold(small(), resume_dir=str(tmp_path / "state"))
-    run(task)
-    assert run(copy.deepcopy(task) | {"trained": task["config"]["training"]["epochs"]})[0] == []
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

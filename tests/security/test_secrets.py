@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.config.sealing import hidden, looks_secret, opened, seal, values_of
+from hpo.config.sealing import hidden, looks_secret, opened, seal
 from hpo.errors import ConfigError
 from hpo.study.opening import open_study
 from tests.hpo.cli.commands import hpo
@@ -114,35 +114,13 @@ def test_what_decides_a_study_is_not_taken_from_the_environment(capsys, planted,
     assert "PLANTED-TOKEN" not in err
 
 
-@pytest.mark.parametrize(
-    ("key", "is_secret"),
-    [
-        ("my.api_key", True),
-        ("my.apiKey", True),
-        ("hub.token", True),
-        ("token", True),
-        ("db.password", True),
-        ("secrets.first", True),
-        ("aws_secret_access_key", True),
-        ("my.credentials.user", True),
-        ("data.tokens", False),
-        ("data.target_tokens", False),
-        ("training.batch_tokens", False),
-        ("model.key_width", False),
-        ("my.github_token", True),
-        ("my.openai_key", True),
-        ("db_auth", True),
-        ("wandbKey", True),
-        ("data.text_key", False),
-        ("data.sortKey", False),
-        ("data.pad_token", False),
-        ("monkey", False),
-        ("keys", False),
-        ("study.name", False),
-    ],
-)
-def test_which_keys_look_like_secrets(key, is_secret):
-    assert looks_secret(key) == is_secret
+def test_which_keys_look_like_secrets():
+    secret = "my.api_key my.apiKey hub.token token db.password secrets.first aws_secret_access_key my.credentials.user"
+    secret += " my.github_token my.openai_key db_auth wandbKey"
+    plain = "data.tokens data.target_tokens training.batch_tokens model.key_width data.text_key data.sortKey"
+    plain += " data.pad_token monkey keys study.name"
+    assert [key for key in secret.split() if not looks_secret(key)] == []
+    assert [key for key in plain.split() if looks_secret(key)] == []
 
 
 def test_no_shipped_key_looks_like_a_secret():
@@ -152,16 +130,6 @@ def test_no_shipped_key_looks_like_a_secret():
 
     files = sorted((REPOSITORY / "conf").rglob("*.yaml"))
     assert not [key for path in files for key in flatten(yaml.safe_load(path.read_text())) if looks_secret(key)]
-
-
-def test_sealing_and_opening_are_each_others_inverse():
-    tree = {"a": {"password": "abcd", "n": 1}, "url": "http://me:pass@host/x", "list": [{"token": "efgh"}, None]}
-    sealed, secrets = seal(tree)
-    assert "abcd" not in str(sealed)
-    assert "pass@" not in str(sealed)
-    assert "efgh" not in str(sealed)
-    assert opened(sealed, values_of(sealed, secrets)) == tree
-    assert seal(sealed) == (sealed, {})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +159,8 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
         "a": {"api_key": 98765432, "pwd": "PLANTED", "key": 64},
         "headers": {"Authorization": "Bearer PLANTED"},
         "urls": "http://a:PLANTED1@h http://b:PLANTED2@h/x?v=1&access_token=PLANTED3",
-        "half": "http://a:${oc.env:THERE}@h http://b:PLANTED@h",
+        "half": "http://a:${oc.env:THERE}@h,http://b:PLANTED@h",
+        "list": [{"token": "PLANTED"}, None],
     }
     sealed, secrets = seal(tree)
     assert "PLANTED" not in str(sealed)
@@ -214,17 +183,6 @@ def test_secrets_of_keys_that_look_alike_stay_apart():
     sealed, secrets = seal(tree)
     assert sorted(secrets.values()) == ["first", "fourth", "second", "third"]
     assert opened(sealed, secrets) == tree
-
-
-def test_several_addresses_in_one_value_lose_every_password():
-    sealed, secrets = seal({"urls": "http://a:PLANTED1@h,http://b:${oc.env:THERE}@h,http://c:PLANTED2@h"})
-    assert "PLANTED" not in str(sealed)
-    assert sorted(secrets.values()) == ["PLANTED1", "PLANTED2"]
-
-
-def test_a_missing_variable_is_named():
-    with pytest.raises(ConfigError, match=r"a\.b: the environment variable NOT_THERE_X is not set"):
-        values_of({"a": {"b": "x${oc.env:NOT_THERE_X}"}}, {})
 
 
 def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatch, tmp_path):

@@ -113,24 +113,6 @@ def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):
     assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["made", "--trial", "9"], "--trial: must be best, all, or the number"),
-        (["made", "--folds", "7"], "--folds: the study has folds 0 to 2"),
-        (["made", "--folds", "0,9"], "--folds: the study has folds 0 to 2, given [0, 9]"),
-        (["made", "--folds", "one"], "--folds: must be numbers"),
-        (["made", "--tolerance", "2"], "--tolerance"),
-        (["maed"], "there is no 'maed'"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(capsys, study, arguments, words):
-    code, _, err = hpo(capsys, "reproduce", *arguments)
-    assert code == 2
-    assert words in err
-    assert err.count("\n") == 1
-
-
 def test_data_that_lie_elsewhere_are_found_and_other_data_are_told(capsys):
     """Those of a table, which no split knows."""
     shutil.copy(TABLE, "table.csv")

@@ -120,9 +120,11 @@ def test_a_store_s_password_is_no_argument(capsys, served):
     assert served.environment["MLFLOW_BACKEND_STORE_URI"].endswith("@127.0.0.1/runs")
 
 
-@pytest.fixture
-def toy(store, tmp_path):
-    study = tracked_study(tmp_path, trials=1)
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("toy")
+    new_store(folder)
+    study = tracked_study(folder, trials=1)
     run(study)
     return study
 

@@ -4,19 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpo.compare.statistics import (
-    fewest_repeats,
-    holm,
-    mean_bands,
-    mean_interval,
-    sign_flip_p,
-    win_interval,
-    win_share,
-)
+from hpo.compare.statistics import fewest_repeats, holm, mean_bands, mean_interval, sign_flip_p, win_interval, win_share
 
 LOSSES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 PROBABILITIES = st.lists(st.floats(0, 1), max_size=8)
@@ -43,13 +35,6 @@ def test_the_random_test_is_near_scipys_and_never_zero():
     reference = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=9_999, rng=1)
     assert sign_flip_p(differences, 0) == pytest.approx(reference.pvalue, abs=0.01)
     assert 0 < sign_flip_p([1.0] * 40, 0) < 1e-4
-
-
-def test_without_a_difference_the_test_seldom_says_that_there_is_one():
-    rng = np.random.default_rng(0)
-    significant = [sign_flip_p(rng.normal(0, 1, 8).tolist(), 0) < 0.05 for _ in range(400)]
-    # The test is exact: 5 % at most; 35 of 400 would be four standard deviations above.
-    assert sum(significant) < 35
 
 
 @pytest.mark.parametrize("comparisons", [1, 3, 10, 45])
@@ -102,14 +87,6 @@ def test_the_interval_of_a_mean_at_its_ends():
     assert mean_interval([0.5], 0) is None
     assert mean_interval([0.5] * 9, 0) == (0.5, 0.5)
     assert mean_interval(normal(9), 3) == mean_interval(normal(9), 3)
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6))
-def test_the_interval_of_a_mean_lies_within_the_values(values):
-    interval = mean_interval(values, 0)
-    slack = 1e-9 * max(1.0, *(abs(v) for v in values))
-    assert interval is None or min(values) - slack <= interval[0] <= interval[1] <= max(values) + slack
 
 
 def test_the_band_of_a_curve_is_scipys_percentile_bootstrap():

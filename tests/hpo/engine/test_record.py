@@ -6,7 +6,6 @@ import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
-from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.recovery import continue_record
 from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, copy_record, create_record, open_record
@@ -95,12 +94,6 @@ def test_one_failed_fold_fails_the_trial(tmp_path):
     )
 
 
-def test_notes_are_kept(tmp_path):
-    make(tmp_path).note("final", {"trial": 3})
-    assert reopened(tmp_path).noted("final") == {"trial": 3}
-    assert reopened(tmp_path).noted("nothing") is None
-
-
 def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
     make(tmp_path)
     with pytest.raises(StudyError, match="no study 'other'"):
@@ -152,53 +145,14 @@ def test_an_address_with_options_is_opened_again(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 
-def test_the_checksums_of_an_earlier_version_are_not_looked_at(tmp_path):
-    record = make(tmp_path, num_folds=2)
-    old = Outcome({"score": 1.0}).to_dict() | {"checksum": "0123456789abcdef"}
-    record.note("checksums", {"imports": "0123456789abcdef"})
-    record._rows.open(0, POINT, {"round": 0, "checksum": "0123456789abcdef"})
-    record._rows.add(0, {"fold_0": old})
-    record.close()
-    record = reopened(tmp_path, num_folds=2)
-    record.add_outcome(0, 1, Outcome({"score": 2.0}))
-    record.close()
-    (trial,) = reopened(tmp_path, num_folds=2).trials()
-    assert (trial.score, trial.outcomes[0].metrics) == (1.5, {"score": 1.0})
-
-
-def written(folder):
-    """Return what a record holds, and what Optuna reads of it, after a few steps and a reopening."""
-    record = make(folder, num_folds=2)
-    record.note("id", "its own")
-    for layers in (1, 2, 3):
-        record.open_trial(0, Proposal({**POINT, "layers": layers}))
-        record.add_outcome(layers - 1, 0, Outcome({"score": layers / 7}))
-    record.add_outcome(0, 1, Outcome({"score": 0.5}))
-    record.add_outcome(1, 1, Outcome(error="no luck"))
-    record.close()
-    record = reopened(folder, num_folds=2)
-    record.stop(2)
-    record.note("id", "another")
-    found = record.trials(), record.noted("id"), record._rows.mark()
-    record.close()
-    study = optuna.load_study(study_name="s", storage=sqlite_url(folder / "study.db"))
-    return found, [(t.number, t.state, t.value, t.params, t.distributions, t.user_attrs) for t in study.trials]
-
-
-def test_without_optunas_tables_its_public_calls_write_the_same(tmp_path, monkeypatch):
-    for name in ("tables", "calls"):
-        (tmp_path / name).mkdir()
-    by_tables = written(tmp_path / "tables")
-    monkeypatch.setitem(optuna_tables._COLUMNS, "trials", {"a column of another version"})
-    assert written(tmp_path / "calls") == by_tables
-    monkeypatch.setitem(optuna_tables._COLUMNS, "a table of another version", set())
-    record = reopened(tmp_path / "calls", num_folds=2)
-    assert type(record._rows._calls).__name__ == "_PublicCalls"
-    record.close()
-
-
 def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
-    written(tmp_path)
+    record = make(tmp_path, num_folds=2)
+    record.note("id", "its own")
+    for number, layers in enumerate((1, 2)):
+        record.open_trial(0, Proposal({**POINT, "layers": layers}))
+        record.add_outcome(number, 0, Outcome({"score": layers / 7}))
+    record.add_outcome(0, 1, Outcome(error="no luck"))
+    record.close()
     copies = tmp_path / "copies"
     for form in ("known", "other"):
         (copies / form).mkdir(parents=True)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import random
 import statistics
 
 import pytest
@@ -13,6 +12,7 @@ from hpo.errors import HpoError
 from hpo.run import run_study
 from hpo.study.opening import open_study, read_study
 from hpo.study.winner.verdict import read_verdict
+from tests.end_to_end.test_same_trials import Replaying
 from tests.studies import ORDERED, REPOSITORY, prepared, rows, run_toy, toy_config
 
 
@@ -24,21 +24,6 @@ def folds_config(race_after=None):
     """Return a study with five folds."""
     tree = toy_config("random", ORDERED, 12, "tests.toy_data:noisy")
     return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
-
-
-class Shuffled(LocalDispatcher):
-    """Twenty slots whose tasks finish in a random order."""
-
-    slots = 20
-
-    def __init__(self, seed):
-        super().__init__(str(REPOSITORY))
-        self._rng = random.Random(seed)
-
-    def wait(self, timeout=None):
-        if self._running is None and self._waiting:
-            self._waiting.rotate(self._rng.randrange(len(self._waiting)))
-        return super().wait(timeout)
 
 
 def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean(tmp_path):
@@ -65,19 +50,13 @@ def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winn
     assert report["counts"]["tasks_saved"] == 3 * len(stopped)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path, seed):
+def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path):
     reference = run_toy(tmp_path / "reference", folds_config(race_after=2))
-    shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Shuffled(seed))
+    shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Replaying(0))
     assert shuffled == reference
     tree = folds_config(race_after=2)
-    run_toy(tmp_path / "raised", with_study(tree, trials=5), Shuffled(seed))
-    assert run_toy(tmp_path / "raised", tree, Shuffled(seed)) == reference
-
-
-def test_a_race_needs_folds_to_save(tmp_path):
-    with pytest.raises(HpoError, match="race_after"):
-        prepared(tmp_path, folds_config(race_after=5))
+    run_toy(tmp_path / "raised", with_study(tree, trials=5), Replaying(0))
+    assert run_toy(tmp_path / "raised", tree, Replaying(0)) == reference
 
 
 def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
@@ -130,28 +109,11 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
     elsewhere = with_study(toy_config(space={"toy": {"layers": [70], "width": [8], "lr": [0.1]}}), imports="old")
     with pytest.raises(HpoError, match="none of the 3 trials"):
         prepared(tmp_path / "new", elsewhere)
-    minimised = tmp_path / "elsewhere" / "trials.csv"
-    minimised.parent.mkdir()
-    minimised.write_text((tmp_path / "runs" / "old" / "trials.csv").read_text())
-    (minimised.parent / "import.json").write_text(json.dumps({"metric": "loss", "direction": "minimize"}))
-    with pytest.raises(HpoError, match="made for the direction minimize"):
-        prepared(tmp_path / "new", with_study(toy_config(), imports=str(minimised)))
-    with pytest.raises(HpoError, match=r"no study and no trials\.csv"):
-        prepared(tmp_path / "new", with_study(toy_config(), imports="older"))
     table = tmp_path / "few.csv"
     with table.open("w", newline="") as file:
         csv.writer(file).writerows([["state", "score"], ["complete", "1.0"]])
     with pytest.raises(HpoError, match="has no column 'toy"):
         prepared(tmp_path / "new", with_study(toy_config(), imports=str(table)))
-
-
-def test_a_budget_of_trials_counts_rungs_and_a_raised_one_goes_on_with_the_bracket(tmp_path):
-    strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
-    once = run_toy(tmp_path / "once", toy_config(strategy, trials=14, objective="tests.toy:continued"))
-    assert [row["amount"] for row in once[:7]] == ["1", "1", "1", "1", "2", "2", "4"]
-    run_toy(tmp_path / "twice", toy_config(strategy, trials=5, objective="tests.toy:continued"))
-    twice = run_toy(tmp_path / "twice", toy_config(strategy, trials=14, objective="tests.toy:continued"))
-    assert twice == once
 
 
 def test_halving_repeats_folds_and_races_work_together(tmp_path):
@@ -167,7 +129,7 @@ def test_halving_repeats_folds_and_races_work_together(tmp_path):
     assert any(len(rungs) > 1 for rungs in amounts.values())
     # Nothing goes on after it was stopped.
     assert all(row["state"] == "complete" for rungs in amounts.values() for row in rungs[:-1])
-    assert run_toy(tmp_path / "b", tree, Shuffled(1)) == reference
+    assert run_toy(tmp_path / "b", tree, Replaying(1)) == reference
 
 
 def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):

@@ -37,11 +37,6 @@ def test_an_endless_statement_ends_by_itself(cursor, monkeypatch):
         cursor.execute(f"{ENDLESS} x FROM n").fetchall()
 
 
-def test_what_is_no_interruption_is_told_as_it_is(cursor):
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        cursor.execute("SELECT * FROM no_such")
-
-
 def test_more_trials_than_can_be_read_are_refused(monkeypatch):
     monkeypatch.setattr(optuna_storage, "_MOST_TRIALS", 2)
     study = optuna.create_study(storage="sqlite:///many.db", study_name="s")

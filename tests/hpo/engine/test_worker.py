@@ -88,22 +88,13 @@ def full_disk(task):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def warns(task):
-    yield {"warning": "hello"}
-    return 1.0
-
-
 def payload(name, **config):
     return Payload(f"{__name__}:{name}", config, "score")
 
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     *points, last = run_task(payload("odd_points"))
-    assert points == [
-        {"point": {"epoch": 1, "3": 0.5}},
-        {"point": {"epoch": 2, "loss": 0.5}},
-        {"point": {}},
-    ]
+    assert points == [{"point": {"epoch": 1, "3": 0.5}}, {"point": {"epoch": 2, "loss": 0.5}}, {"point": {}}]
     json.dumps(points, allow_nan=False)
     assert [{"point": point} for point in last["outcome"]["curve"]] == points
 
@@ -168,12 +159,6 @@ def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):
     assert [point["was_there"] for point in messages[-1]["outcome"]["curve"]] == [1.0, 1.0]
     assert list(run_task(payload("removes_its_folder")))[-1]["outcome"]["error"] is None
     assert Path.cwd() == here
-
-
-def test_an_outcome_comes_after_points_and_warnings():
-    shown = []
-    assert outcome_of(run_task(payload("warns")), shown.append).metrics == {"score": 1.0}
-    assert shown == [{"warning": "hello"}]
 
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():

@@ -10,7 +10,6 @@ import pytest
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.history import History
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
@@ -176,28 +175,9 @@ def test_a_parameter_whose_condition_does_not_hold_is_refused():
         study.optimize(lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2), n_trials=4)
 
 
-@pytest.mark.parametrize("log", [False, True])
-def test_ranges_are_compared_with_their_scale(log):
-    space = {"x": {"low": 0.1, "high": 1.0, "log": True}, "n": {"low": 1, "high": 9, "integer": True}}
-    study = optuna.create_study(sampler=as_sampler(make("random", space)))
-    ask = study.ask()
-    assert ask.suggest_int("n", 1, 9) in range(1, 10)
-    if log:
-        assert 0.1 <= ask.suggest_float("x", 0.1, 1.0, log=True) <= 1.0
-    else:
-        with pytest.raises(SpaceError, match="log scale"):
-            ask.suggest_float("x", 0.1, 1.0)
-
-
 def test_two_objectives_are_refused():
     with pytest.raises(ValueError, match="multi-objective"):
         optuna.create_study(directions=["minimize", "minimize"], sampler=as_sampler(make("random"))).ask()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_strategy_in_one_call_has_the_settings_of_its_file(name):
-    space = {"x": {"low": 0.0, "high": 1.0, "points": 5}, "y": [1, 2, 3]}
-    assert default_strategy(name, space).next_round(History())
 
 
 @pytest.mark.parametrize("name", BY_STEPS)

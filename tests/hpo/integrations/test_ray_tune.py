@@ -183,9 +183,7 @@ def test_a_real_tuner(cluster, tmp_path, scheduler):
         "none": None,
         "asha": ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2),
         "pbt": PopulationBasedTraining(
-            time_attr="training_iteration",
-            perturbation_interval=2,
-            hyperparam_mutations={"x": tune.uniform(0, 1)},
+            time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"x": tune.uniform(0, 1)}
         ),
     }
     strategy = make("evolutionary", SPACE, population=4, surviving=0.5)

@@ -1,11 +1,8 @@
 """What the Ray pool promises beyond the contract: shared GPUs, refusals, a lock. Dying workers: tests/faults."""
 
-import os
 import shutil
-import stat
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -49,7 +46,6 @@ def test_each_whole_gpu_worker_has_its_own(pool, tmp_path):
             {"workers": 3, "cpus_per_worker": 0.1, "gpus": 2, "gpus_per_worker": 1.0},
             "3 worker.* GPU need 3, there are 2",
         ),
-        ({"workers": 1000}, "1000 worker.* CPU need 1000"),
         ({"gpus": 0, "gpus_per_worker": 1}, "GPU need 1, there are 0"),
     ],
 )
@@ -90,25 +86,3 @@ def test_it_starts_behind_its_lock_where_ray_was_imported_before():
         "    cluster.close()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=REPOSITORY)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pool", [{"workers": 1}], indirect=True)
-def test_a_stranger_cannot_join(pool):
-    """The session's folder and token are this user's alone, and without the token Ray refuses."""
-    token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    assert stat.S_IMODE(token.parent.stat().st_mode) == 0o700
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
-    code = f"import ray; ray.init(address={address!r}); print('joined')"
-    for wrong in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | wrong
-        # Else it would look for the cluster at this machine's own address, where nothing listens.
-        environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode != 0
-        assert "joined" not in done.stdout

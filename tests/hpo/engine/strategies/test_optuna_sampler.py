@@ -108,44 +108,11 @@ def test_the_gaussian_process_finds_the_bottom_of_a_bowl():
     assert regret("gp", 0, 31) < min(regret("random", seed, 31) for seed in range(5))
 
 
-def test_generations_of_cma_es_move_to_the_bottom_and_narrow():
-    trials = played(make("cma_es", population=8), 160)
-    first, last = (np.array([list(t.point.values()) for t in part]) for part in (trials[:8], trials[-8:]))
-    assert np.all(last.std(axis=0) < first.std(axis=0) / 2)
-    assert np.linalg.norm(last.mean(axis=0) - 0.8) < np.linalg.norm(first.mean(axis=0) - 0.8)
-
-
 def test_cma_es_has_the_population_of_the_tutorial():
     assert len(make("cma_es").next_round(History())) == 4 + math.floor(3 * math.log(3))
     assert len(make("cma_es", SPACES["mixed"]).next_round(History())) == 4 + math.floor(3 * math.log(3))
     with pytest.raises(ValueError, match="population"):
         make("cma_es", population=3)
-
-
-@pytest.mark.parametrize("name", ["tpe", "cma_es"])
-def test_learns_from_trials_of_another_study(name):
-    """Points that it did not propose stand before its own, as imported trials do."""
-    rng = np.random.default_rng(5)
-    foreign = closed([dict(zip("xyz", rng.random(3).tolist(), strict=True)) for _ in range(17)], 0, -1, bowl)
-    trials = played(make(name), 40, start=foreign)
-    assert make(name).next_round(History(trials)) == make(name).next_round(History(trials))
-    assert min(t.loss for t in trials[17:]) < min(t.loss for t in foreign)
-
-
-def test_tpe_keeps_away_from_what_failed():
-    trials = played(make("tpe"), 60, loss_of=lambda point: None if point["x"] > 0.5 else 1.0 + point["y"])
-    later = [trial.point["x"] for trial in trials[20:]]
-    assert sum(x > 0.5 for x in later) < len(later) / 4
-
-
-def test_proposals_keep_the_rules_of_the_space():
-    space = space_from_dict({"x": list(range(10)), "y": list(range(10)), "require": "x + y <= 4"})
-    for name in ("tpe", "cma_es", "qmc"):
-        strategy = make_strategy(STRATEGIES[name], space, 0)
-        trials = played(strategy, 15, loss_of=lambda point: point["x"] - point["y"])
-        assert len({trial.key for trial in trials}) == len(trials) == space.size == 15
-        assert all(trial.point["x"] + trial.point["y"] <= 4 for trial in trials)
-        assert not strategy.next_round(History(trials))
 
 
 @pytest.mark.parametrize(("sequence", "engine"), [("sobol", qmc.Sobol), ("halton", qmc.Halton)])
@@ -157,11 +124,3 @@ def test_the_sequence_is_the_one_of_scipy(sequence, engine):
 def test_the_sequence_goes_on_where_it_stopped_whatever_the_rounds():
     short, long = (played(make("qmc", round_size=size), 24) for size in (4, 24))
     assert [trial.key for trial in short] == [trial.key for trial in long]
-
-
-def test_the_sequence_is_even():
-    """Of 64 points every eighth of every axis gets eight, which independent draws would not do."""
-    points = make("qmc", round_size=64).next_round(History())
-    for key in CUBE:
-        counts = np.histogram([point[key] for point in points], bins=8, range=(0, 1))[0]
-        assert counts.tolist() == [8] * 8
