@@ -11,6 +11,8 @@ import pytest
 
 from hpo.cli.comparing.searches import show
 from hpo.cli.main import main
+from hpo.errors import StudyError
+from hpo.report.publish import publish_comparison
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo
 from tests.studies import rows
 
