@@ -262,7 +262,7 @@ def test_a_search_is_read_back_as_it_was_written():
     again = Searches(path, "maximize")
     again.append(FinishedSearch("b", 0, 3, (float("inf"),), (1.0,)))
     assert [(0, "a") in again, (0, "b") in Searches(path, "maximize"), (1, "a") in again] == [True, True, False]
-    assert Searches(path, "maximize")._found[0, "a"] == found
+    assert Searches(path, "maximize")._finished[0, "a"] == found
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_a_changed_configuration_is_refused_with_its_keys(capsys, study):
 
 def test_a_smaller_budget_is_refused(capsys, study):
     code, _, err = hpo(capsys, "search", *QUICK, "study.trials=1")
-    assert (code, "has 2 trials already" in err) == (2, True)
+    assert (code, "already has 2 trials" in err) == (2, True)
 
 
 def test_another_driver_is_refused_with_its_process(capsys, study):

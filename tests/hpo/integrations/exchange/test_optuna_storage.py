@@ -62,7 +62,7 @@ def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
 def test_bad_exports_are_one_line(capsys, toy):
     assert hpo(capsys, "export", "toy", "--optuna", TARGET)[0] == 0
     for arguments, word in (
-        (["toy", "--optuna", TARGET], "has a study 'toy' already"),
+        (["toy", "--optuna", TARGET], "already has a study 'toy'"),
         (["tox", "--optuna", TARGET], "no 'tox'"),
         (["toy", "--optuna", "other.db"], "cannot open other.db"),
         (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
