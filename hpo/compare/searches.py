@@ -33,19 +33,19 @@ class Searches:
     def __init__(self, path: Path, direction: Direction) -> None:
         self._path = path
         self._sign = -1.0 if direction == "maximize" else 1.0
-        self._found: dict[tuple[int, str], FinishedSearch] = {}
+        self._finished: dict[tuple[int, str], FinishedSearch] = {}
         if path.exists():
             self._read()
 
     def __contains__(self, search_of: tuple[int, str]) -> bool:
-        return search_of in self._found
+        return search_of in self._finished
 
     def of(self, comparison: Comparison) -> dict[str, list[FinishedSearch]]:
         """Return the finished searches of a comparison by label, in the order of repeats."""
         by_label: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
         for repeat, label in comparison.searches():
-            if (repeat, label) in self._found:
-                by_label[label].append(self._found[repeat, label])
+            if (repeat, label) in self._finished:
+                by_label[label].append(self._finished[repeat, label])
         return by_label
 
     def append(self, found: FinishedSearch) -> None:
@@ -60,7 +60,7 @@ class Searches:
             file.write(text.getvalue().encode())
             file.flush()
             os.fsync(file.fileno())
-        self._found[found.repeat, found.label] = found
+        self._finished[found.repeat, found.label] = found
 
     def _read(self) -> None:
         written = self._path.read_bytes()
@@ -81,7 +81,7 @@ class Searches:
                 raise StudyError(
                     f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
                 ) from error
-            self._found[finished.repeat, finished.label] = finished
+            self._finished[finished.repeat, finished.label] = finished
 
 
 class Watcher(Observer):

@@ -155,5 +155,5 @@ def _refuse_programs(path: Path) -> None:
             raise StudyError(f"{path}: holds a {what} '{name}', which Optuna's storages do not have; give another file")
     if computed is not None:
         raise StudyError(
-            f"{path}: computes the column '{'.'.join(computed)}', which Optuna's storages do not; give another file"
+            f"{path}: computes the column '{'.'.join(computed)}', which Optuna's storages never do; give another file"
         )

@@ -56,7 +56,7 @@ def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
 def test_bad_exports_are_one_line(capsys, toy):
     assert hpo(capsys, "export", "toy", "--optuna", TARGET)[0] == 0
     for arguments, word in (
-        (["toy", "--optuna", TARGET], "has a study 'toy' already"),
+        (["toy", "--optuna", TARGET], "already has a study 'toy'"),
         (["tox", "--optuna", TARGET], "no 'tox'"),
         (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
         (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
