@@ -238,19 +238,6 @@ def test_a_folder_that_holds_a_study_is_refused(capsys):
     assert not Path("runs/table/comparison.yaml").exists()
 
 
-<<<<<<< HEAD
-=======
-def test_a_search_is_read_back_as_it_was_written():
-    path = Path("searches.csv")
-    found = FinishedSearch("a", 0, 3, (float("inf"), -0.1 - 0.2, -1 / 3), (0.1, 1 / 3, 2.0), is_partial=True)
-    Searches(path, "maximize").append(found)
-    again = Searches(path, "maximize")
-    again.append(FinishedSearch("b", 0, 3, (float("inf"),), (1.0,)))
-    assert [(0, "a") in again, (0, "b") in Searches(path, "maximize"), (1, "a") in again] == [True, True, False]
-    assert Searches(path, "maximize")._finished[0, "a"] == found
-
-
->>>>>>> 9782bcb67ccd062f19d43534799faaf2a73976b7
 @pytest.mark.slow
 def test_real_trainings_on_workers_that_all_searches_share(capsys):
     """The same scores from two Ray workers as from this process; nothing of the trainings is left."""

@@ -67,7 +67,6 @@ def test_the_report_tells_what_was_done(study):
         assert text in page
 
 
-<<<<<<< HEAD
 def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
     frozen = yaml.safe_load((study / "config.yaml").read_text())
     frozen["track"]["uri"] = "sqlite:///elsewhere.db"
@@ -86,51 +85,6 @@ def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
     assert (code, err.count("\n")) == (2, 1)
     assert "strategy: cannot be chosen anew" in err
     assert "only dispatch, track, report can be" in err
-=======
-def test_typed_again_it_trains_nothing(capsys, study):
-    before = (study / "trials.csv").read_text()
-    started = time.time()
-    code, out, _ = hpo(capsys, "search", *QUICK)
-    assert code == 0
-    assert "winner" in out
-    assert (study / "trials.csv").read_text() == before
-    assert all(path.stat().st_mtime < started for path in (study / "checkpoints").rglob("*") if path.is_file())
-
-
-def test_a_changed_configuration_is_refused_with_its_keys(capsys, study):
-    code, _, err = hpo(capsys, "search", *QUICK, "model.nonlinearity=relu", "training.epochs=3")
-    assert code == 2
-    assert "model.nonlinearity was 'gelu' and is now 'relu'" in err
-    assert "training.epochs was 2 and is now 3" in err
-
-
-def test_a_smaller_budget_is_refused(capsys, study):
-    code, _, err = hpo(capsys, "search", *QUICK, "study.trials=1")
-    assert (code, "already has 2 trials" in err) == (2, True)
-
-
-def test_another_driver_is_refused_with_its_process(capsys, study):
-    with (study / "driver.lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write("process 4711 on there")
-        lock.flush()
-        code, _, err = hpo(capsys, "search", *QUICK)
-    assert (code, "process 4711 on there" in err) == (2, True)
-
-
-def test_resume_with_a_larger_budget_goes_on(capsys, study):
-    first = rows(study / "trials.csv")
-    # Two values of the learning rate are the whole space, so there is nothing more to try.
-    code, _, _ = hpo(capsys, "resume", "digits", "study.trials=5")
-    assert code == 0
-    assert rows(study / "trials.csv") == first
-
-
-def test_resume_refuses_what_would_change_trials(capsys, study):
-    code, _, err = hpo(capsys, "resume", "digits", "study.seed=1")
-    assert (code, "study.seed was 0 and is now 1" in err) == (2, True)
->>>>>>> 9782bcb67ccd062f19d43534799faaf2a73976b7
 
 
 def test_the_test_part_is_opened_once_and_counted(capsys, study):
