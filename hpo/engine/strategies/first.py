@@ -25,8 +25,8 @@ class FirstPoints:
 
     @property
     def announcement(self) -> str:
-        """The strategy's own line, with the number of first points."""
-        return f"{self.strategy.announcement}; before them {len(self.space.first)} given"
+        """The strategy's own line, and how many given points are tried first."""
+        return f"{self.strategy.announcement}; {len(self.space.first)} given first"
 
     def next_round(self, history: History) -> Sequence[Point | Proposal]:
         """Return the strategy's next round; the first one starts with the first points."""
