@@ -108,6 +108,12 @@ def test_the_gaussian_process_finds_the_bottom_of_a_bowl():
     assert regret("gp", 0, 31) < min(regret("random", seed, 31) for seed in range(5))
 
 
+def test_tpe_keeps_away_from_what_failed():
+    trials = played(make("tpe"), 60, loss_of=lambda point: None if point["x"] > 0.5 else 1.0 + point["y"])
+    later = [trial.point["x"] for trial in trials[20:]]
+    assert sum(x > 0.5 for x in later) < len(later) / 4
+
+
 def test_cma_es_has_the_population_of_the_tutorial():
     assert len(make("cma_es").next_round(History())) == 4 + math.floor(3 * math.log(3))
     assert len(make("cma_es", SPACES["mixed"]).next_round(History())) == 4 + math.floor(3 * math.log(3))
