@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Trial
-from hpo.report.facts.schema import AtEnd, ReportJson, is_missing
+from hpo.report.facts.missing import is_missing
+from hpo.report.facts.schema import ReportJson
+from hpo.report.facts.schema_results import AtEnd
 
 # Rules of thumb of the tuning playbook and the checklists.
 _FEW_TRIALS_PER_DIMENSION = 5

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from hpo.report.facts.fields import missing
-from hpo.report.facts.schema import Missing
+from hpo.report.facts.missing import Missing, missing
 from hpo.report.facts.search import comparison_command
 from hpo.study.study import Study
 

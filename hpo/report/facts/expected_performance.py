@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpo.engine.trials.trial import Direction
-from hpo.report.facts.schema import Expected, ExpectedPart, Missing
+from hpo.report.facts.missing import Missing
+from hpo.report.facts.schema_results import Expected, ExpectedPart
 
 Estimator = Literal["biased", "unbiased"]
 

@@ -9,11 +9,9 @@ Schneider et al. 2025 (2506.19540), put together.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from hpo.report.facts.schema import Missing, is_missing
-
-Value = TypeVar("Value")
+from hpo.report.facts.missing import reason_missing
 
 
 @dataclass(frozen=True)
@@ -89,27 +87,6 @@ FIELDS = (
     Field(24, "Cost", "Hardware, time, idle and overhead share", ("cost", "environment.processor", "environment.gpus")),
     Field(25, "Cost", "Failures, limits, and the command that runs it again", ("cautions", "study.rerun")),
 )
-
-
-def missing(reason: str) -> Missing:
-    """Return the entry of report.json for a value that cannot be filled."""
-    return {"missing": reason}
-
-
-def reason_missing(value: Any) -> str | None:
-    """Return why a value of report.json is missing; None if it is present."""
-    return value["missing"] if is_missing(value) else None
-
-
-class UnknownValueError(LookupError):
-    """A missing value was requested; the text is the reason."""
-
-
-def known(value: Value | Missing) -> Value:
-    """Return a value that is present; raises UnknownValueError if it is missing."""
-    if is_missing(value):
-        raise UnknownValueError(value["missing"])
-    return value
 
 
 def value_at(summary: Mapping[str, Any], key: str) -> Any:

@@ -3,45 +3,32 @@
 Scores are in the metric's own unit, times in seconds. A value that could not be filled is `{"missing": "the reason"}`.
 """
 
-from collections.abc import Mapping
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,  # pydantic reads no others under Python 3.11
-)
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, with_config
-from typing_extensions import TypedDict, TypeIs
+from pydantic import Field, TypeAdapter, with_config
+from typing_extensions import TypedDict
 
 from hpo.engine.trials.trial import State
-
-Point = dict[str, int | float | str | bool | None]
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(ge=0)]
-# _EXACT allows only the keys that are described here; _OPEN also keys that only earlier versions wrote.
-_EXACT = ConfigDict(extra="forbid", strict=True)
-_OPEN = ConfigDict(extra="allow", strict=True)
-
-
-@with_config(_EXACT)
-class Missing(TypedDict):
-    """Stands for a value that could not be filled."""
-
-    missing: Annotated[str, Field(min_length=1, description="why, and what would fill it")]
-
-
-Text = str | Missing
+from hpo.report.facts.missing import EXACT, OPEN, Missing, Text
+from hpo.report.facts.schema_results import (
+    AtEnd,
+    BestSoFar,
+    Cost,
+    Count,
+    Curves,
+    ExpectedPart,
+    FinalistPart,
+    Importance,
+    Overtuning,
+    Point,
+    Positive,
+    Short,
+    TestPart,
+    Winner,
+)
 
 
-def is_missing(value: object) -> TypeIs[Missing]:
-    """Return whether a value of report.json could not be filled."""
-    return isinstance(value, Mapping) and list(value) == ["missing"]
-
-
-@with_config(_EXACT)
+@with_config(EXACT)
 class Budget(TypedDict):
     """What was fixed before the search."""
 
@@ -50,7 +37,7 @@ class Budget(TypedDict):
     hours: str
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class StudyPart(TypedDict):
     """Fields 1, 2 and 25: what the study is."""
 
@@ -69,7 +56,7 @@ class StudyPart(TypedDict):
     rerun: Annotated[str, Field(description="the command that runs the search again")]
 
 
-@with_config(_OPEN)
+@with_config(OPEN)
 class EnvironmentPart(TypedDict):
     """Fields 1 and 24: versions, machine and code at the study's start. Earlier versions wrote fewer keys."""
 
@@ -99,7 +86,7 @@ class SplitPart(TypedDict):
     duplicates: Annotated[dict[str, int], Field(description="examples that are in two parts")]
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class DataPart(TypedDict):
     """Fields 3 to 6."""
 
@@ -113,7 +100,7 @@ class DataPart(TypedDict):
     split: SplitPart | Missing
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class MethodPart(TypedDict):
     """Fields 1, 4 and 8: what the objective says of every training."""
 
@@ -124,7 +111,7 @@ class MethodPart(TypedDict):
     metrics: dict[str, str]
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class MetricPart(TypedDict):
     """Field 8."""
 
@@ -135,7 +122,7 @@ class MetricPart(TypedDict):
     checkpoint: Text
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class Sizes(TypedDict):
     """Field 7; the number of each trial is in trials.csv."""
 
@@ -145,7 +132,7 @@ class Sizes(TypedDict):
     largest: Count
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class Counts(TypedDict):
     """Field 11."""
 
@@ -168,7 +155,7 @@ class DefaultTrial(TypedDict):
     state: State
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class Baselines(TypedDict):
     """Field 13."""
 
@@ -176,136 +163,7 @@ class Baselines(TypedDict):
     random: dict[str, Any] | Missing
 
 
-@with_config(_EXACT)
-class Winner(TypedDict):
-    """Fields 14 and 15."""
-
-    number: Count
-    round: Count
-    point: Point
-    amount: Annotated[int | None, Field(description="how far it was trained; null = all of its training")]
-    score: Annotated[float, Field(description="mean of `values`")]
-    values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
-    n: Positive
-    standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
-    interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
-    num_parameters: int | None
-    config: str
-    model: dict[str, Any] | None
-    run: Annotated[dict[str, Any], Field(description="how its run is found in the tracker")]
-
-
-@with_config(_EXACT)
-class Short(TypedDict):
-    """One trial of the best."""
-
-    number: Count
-    score: float
-    point: Point
-
-
-@with_config(_OPEN)
-class TestPart(TypedDict):
-    """Field 16: what `hpo test` wrote down; earlier versions wrote fewer keys."""
-
-    time: str
-    trial: int
-    metrics: dict[str, float]
-    size: int
-    validation_score: float
-    openings_of_these_data: int
-    default: NotRequired[dict[str, Any] | None]
-
-
-@with_config(_EXACT)
-class BestSoFar(TypedDict):
-    """Field 17: every improvement, in the order of proposal and in the order of time."""
-
-    trials: list[dict[str, float]]
-    seconds: list[dict[str, float]]
-
-
-class Expected(TypedDict):
-    """One estimate of the expected best score: mean and standard deviation over searches of n trials."""
-
-    estimator: str
-    budgets: list[int]
-    means: list[float]
-    spreads: list[float]
-
-
-class ExpectedPart(TypedDict):
-    """Field 17: both estimates."""
-
-    biased: Expected
-    unbiased: Expected
-
-
-class Curves(TypedDict):
-    """Field 19: the winner's learning curve of each task."""
-
-    trial: int
-    tasks: dict[str, list[dict[str, float]]]
-
-
-class Importance(TypedDict):
-    """Field 20: shares that sum to 1."""
-
-    evaluator: str
-    values: dict[str, float]
-
-
-class AtEnd(TypedDict):
-    """Field 21: a best value at an end of its range."""
-
-    key: str
-    value: int | float | str | bool | None
-    end: str
-
-
-class OnTest(TypedDict):
-    """Default and winner on the test part; a gain above 0 = the winner is better."""
-
-    default: float
-    winner: float
-    gain: float
-
-
-@with_config(_EXACT)
-class Overtuning(TypedDict):
-    """Field 22."""
-
-    gap: Annotated[float | Missing, Field(description="validation less test, above 0 = validation was too good")]
-    default_on_test: OnTest | Missing
-
-
-class FinalistPart(TypedDict):
-    """A trial that was trained again on fresh seeds."""
-
-    number: int
-    search_score: float | None
-    fresh_score: float | None
-    fresh_standard_deviation: float | None
-    fresh_values: list[float]
-    error: str | None
-
-
-@with_config(_EXACT)
-class Cost(TypedDict):
-    """Field 24."""
-
-    training_seconds: Seconds
-    seconds_per_trial_mean: float | None
-    seconds_per_trial_median: float | None
-    wall_seconds: Annotated[float | None, Field(description="first start to last end")]
-    workers_seen: Count
-    device: str
-    device_hours: Seconds
-    idle_share: Share | None
-    overhead_share: Share | None
-
-
-@with_config(_EXACT)
+@with_config(EXACT)
 class FieldStatus(TypedDict):
     """One of the 25 fields: where its values are, and what of them is missing."""
 
@@ -332,7 +190,7 @@ class SearchPart(TypedDict):
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
 
-@with_config(_EXACT)
+@with_config(EXACT)
 class ReportJson(SearchPart):
     """The whole of report.json."""
 

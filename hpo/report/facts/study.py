@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.fields import missing
+from hpo.report.facts.missing import missing
 from hpo.report.facts.schema import EnvironmentPart, StudyPart
 from hpo.study.folder import shown
 from hpo.study.notes import Notes

@@ -10,7 +10,8 @@ from hpo.report.facts.cost import describe_cost
 from hpo.report.facts.course import best_so_far
 from hpo.report.facts.data import describe_data, describe_method, describe_metric, no_method
 from hpo.report.facts.expected_performance import describe_expected
-from hpo.report.facts.fields import FIELDS, missing, missing_values
+from hpo.report.facts.fields import FIELDS, missing_values
+from hpo.report.facts.missing import Missing, missing
 from hpo.report.facts.results import (
     NO_WINNER,
     describe_curves,
@@ -19,7 +20,8 @@ from hpo.report.facts.results import (
     describe_test,
     describe_winner,
 )
-from hpo.report.facts.schema import Importance, Missing, ReportJson, Short
+from hpo.report.facts.schema import ReportJson
+from hpo.report.facts.schema_results import Importance, Short
 from hpo.report.facts.search import describe_baselines, describe_search, no_search
 from hpo.report.facts.study import describe_environment, describe_study
 from hpo.report.facts.subject import Subject, score_of

@@ -1,7 +1,7 @@
 """The score that a random search of fewer trials would have reached."""
 
 from hpo.report.facts.expected_performance import describe_expected
-from hpo.report.facts.schema import is_missing
+from hpo.report.facts.missing import is_missing
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.drawn import Drawn

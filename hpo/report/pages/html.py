@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hpo.report.facts.fields import reason_missing
+from hpo.report.facts.missing import reason_missing
 from hpo.report.facts.words import times
 from hpo.report.figures.content import figure_content
 from hpo.report.figures.look import PALETTE

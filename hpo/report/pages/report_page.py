@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from hpo.report.facts.fields import FIELDS, Field, missing_values, reason_missing, value_at
+from hpo.report.facts.fields import FIELDS, Field, missing_values, value_at
+from hpo.report.facts.missing import reason_missing
 from hpo.report.facts.schema import ReportJson
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render

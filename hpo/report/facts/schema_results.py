@@ -1,0 +1,143 @@
+"""What report.json holds of results and cost, key by key."""
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.report.facts.missing import EXACT, OPEN, Missing
+
+Point = dict[str, int | float | str | bool | None]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+@with_config(EXACT)
+class Winner(TypedDict):
+    """Fields 14 and 15."""
+
+    number: Count
+    round: Count
+    point: Point
+    amount: Annotated[int | None, Field(description="how far it was trained; null = all of its training")]
+    score: Annotated[float, Field(description="mean of `values`")]
+    values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
+    n: Positive
+    standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
+    interval: Annotated[list[float] | Missing, Field(description="95 % interval of the mean by Student's t")]
+    num_parameters: int | None
+    config: str
+    model: dict[str, Any] | None
+    run: Annotated[dict[str, Any], Field(description="how its run is found in the tracker")]
+
+
+@with_config(EXACT)
+class Short(TypedDict):
+    """One trial of the best."""
+
+    number: Count
+    score: float
+    point: Point
+
+
+@with_config(OPEN)
+class TestPart(TypedDict):
+    """Field 16: what `hpo test` wrote down; earlier versions wrote fewer keys."""
+
+    time: str
+    trial: int
+    metrics: dict[str, float]
+    size: int
+    validation_score: float
+    openings_of_these_data: int
+    default: NotRequired[dict[str, Any] | None]
+
+
+@with_config(EXACT)
+class BestSoFar(TypedDict):
+    """Field 17: every improvement, in the order of proposal and in the order of time."""
+
+    trials: list[dict[str, float]]
+    seconds: list[dict[str, float]]
+
+
+class Expected(TypedDict):
+    """One estimate of the expected best score: mean and standard deviation over searches of n trials."""
+
+    estimator: str
+    budgets: list[int]
+    means: list[float]
+    spreads: list[float]
+
+
+class ExpectedPart(TypedDict):
+    """Field 17: both estimates."""
+
+    biased: Expected
+    unbiased: Expected
+
+
+class Curves(TypedDict):
+    """Field 19: the winner's learning curve of each task."""
+
+    trial: int
+    tasks: dict[str, list[dict[str, float]]]
+
+
+class Importance(TypedDict):
+    """Field 20: shares that sum to 1."""
+
+    evaluator: str
+    values: dict[str, float]
+
+
+class AtEnd(TypedDict):
+    """Field 21: a best value at an end of its range."""
+
+    key: str
+    value: int | float | str | bool | None
+    end: str
+
+
+class OnTest(TypedDict):
+    """Default and winner on the test part; a gain above 0 = the winner is better."""
+
+    default: float
+    winner: float
+    gain: float
+
+
+@with_config(EXACT)
+class Overtuning(TypedDict):
+    """Field 22."""
+
+    gap: Annotated[float | Missing, Field(description="validation less test, above 0 = validation was too good")]
+    default_on_test: OnTest | Missing
+
+
+class FinalistPart(TypedDict):
+    """A trial that was trained again on fresh seeds."""
+
+    number: int
+    search_score: float | None
+    fresh_score: float | None
+    fresh_standard_deviation: float | None
+    fresh_values: list[float]
+    error: str | None
+
+
+@with_config(EXACT)
+class Cost(TypedDict):
+    """Field 24."""
+
+    training_seconds: Seconds
+    seconds_per_trial_mean: float | None
+    seconds_per_trial_median: float | None
+    wall_seconds: Annotated[float | None, Field(description="first start to last end")]
+    workers_seen: Count
+    device: str
+    device_hours: Seconds
+    idle_share: Share | None
+    overhead_share: Share | None
