@@ -13,7 +13,7 @@ from hpo.config.keys import differences, replaced
 from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.environment import describe_environment
 from hpo.study.folder import shown
@@ -79,7 +79,7 @@ class Comparison:
             scores.append(sum(fold_scores) / len(fold_scores))
         if not scores:
             return None
-        return max(scores) if study.config.study.direction == "maximize" else min(scores)
+        return min(scores, key=lambda score: loss_of(score, study.config.study.direction))
 
     def open(self) -> None:
         """Freeze the configuration, or raise StudyError where the folder holds a study or another comparison."""

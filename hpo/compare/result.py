@@ -19,7 +19,7 @@ from hpo.compare.statistics import (
     win_interval,
     win_share,
 )
-from hpo.engine.trials.trial import Direction
+from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.report.facts.comparison_schema import ComparisonJson, Curves, Pair, Standing
 
 FORMAT = 1
@@ -61,7 +61,7 @@ class Measure:
     @property
     def sign(self) -> float:
         """The factor that turns a loss into a score, and a score into a loss."""
-        return -1.0 if self.direction == "maximize" else 1.0
+        return loss_sign(self.direction)
 
     def regret(self, loss: float) -> float | None:
         """Return the distance of a loss to the optimum; None where that is not known."""

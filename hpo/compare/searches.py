@@ -16,7 +16,7 @@ from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import memory_record
-from hpo.engine.trials.trial import Direction
+from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import StudyError
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
@@ -32,7 +32,7 @@ class Searches:
 
     def __init__(self, path: Path, direction: Direction) -> None:
         self._path = path
-        self._sign = -1.0 if direction == "maximize" else 1.0
+        self._sign = loss_sign(direction)
         self._finished: dict[tuple[int, str], FinishedSearch] = {}
         if path.exists():
             self._read()

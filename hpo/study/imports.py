@@ -9,7 +9,7 @@ from hpo.config.documents import read_json, read_yaml
 from hpo.config.files import write_atomically
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.trials.table import csv_text, point_of, read_rows
-from hpo.engine.trials.trial import Direction, Trial
+from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.errors import ConfigError
 from hpo.study.folder import RUNS
 
@@ -104,7 +104,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, direction: Directio
         score = float(row["score"])
     except ValueError as error:
         raise ConfigError(f"study.imports: {where}: score must be a number, given {row['score']!r}") from error
-    return _made(point, "complete", score, -score if direction == "maximize" else score)
+    return _made(point, "complete", score, loss_of(score, direction))
 
 
 def _made(point: Point, state: Any, score: float | None, loss: float | None) -> Trial:

@@ -47,6 +47,12 @@ def imported(path):
     return {name.partition(".")[0] for name in names}
 
 
+def test_no_module_has_a_name_that_people_call():
+    """`from hpo import search` is to give a function."""
+    names = {path.stem for path in (REPOSITORY / "hpo").iterdir()}
+    assert not names & {"search", "load", "log", "test", "resume", "reproduce", "best", "trials"}
+
+
 def loaded_by(code):
     script = f"import sys, json\n{code}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY)

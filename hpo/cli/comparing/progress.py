@@ -12,7 +12,7 @@ from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Watcher
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, loss_sign
 
 
 class ComparingProgress(Watcher):
@@ -26,7 +26,7 @@ class ComparingProgress(Watcher):
     def __init__(self, comparison: Comparison, num_done: int) -> None:
         study = comparison.study.config.study
         self._metric = study.metric
-        self._sign = -1.0 if study.direction == "maximize" else 1.0
+        self._sign = loss_sign(study.direction)
         self._total = len(list(comparison.searches()))
         self._num_done = num_done
         self._console = Console(file=sys.stdout)

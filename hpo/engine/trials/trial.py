@@ -174,9 +174,14 @@ def finished(
     return replace(done, state="complete", score=score, loss=loss_of(score, direction))
 
 
+def loss_sign(direction: Direction) -> float:
+    """Return what turns a score into a loss, and a loss into a score: -1 where a higher score is better, else 1."""
+    return -1.0 if direction == "maximize" else 1.0
+
+
 def loss_of(score: float, direction: Direction) -> float:
     """Return the score with its sign turned so that lower is better."""
-    return -score if direction == "maximize" else score
+    return loss_sign(direction) * score
 
 
 def rank(amount: int | None, loss: float, number: int) -> tuple[int, float, int]:

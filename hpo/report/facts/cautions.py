@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
-from hpo.engine.trials.trial import Direction, Trial
+from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.missing import is_missing
 from hpo.report.facts.schema import ReportJson
 from hpo.report.facts.schema_results import AtEnd
@@ -110,7 +110,7 @@ def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterat
     for outcome in winner.outcomes.values():
         curve = [point[metric] for point in outcome.curve if metric in point]
         if len(curve) > 1:
-            best = max(curve) if direction == "maximize" else min(curve)
+            best = min(curve, key=lambda score: loss_of(score, direction))
             best_at_end.append(curve[-1] == best and best not in curve[:-1])
     if best_at_end and all(best_at_end):
         yield "the winner's learning curves were best at their last evaluation: it may want longer training"

@@ -6,6 +6,8 @@ and null where a single search says nothing of spread.
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from hpo.engine.trials.trial import Direction
+
 Unit = Literal["trials", "seconds"]
 Ends = list[float] | tuple[float, float]
 
@@ -91,7 +93,7 @@ class ComparisonJson(TypedDict):
     kind: Literal["strategies", "studies"]
     name: str
     metric: str
-    direction: str
+    direction: Direction
     repeats: int
     optimum: float | None
     strategies: dict[str, dict[str, Any]]

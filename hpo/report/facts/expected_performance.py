@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hpo.engine.trials.trial import Direction
+from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.report.facts.missing import Missing
 from hpo.report.facts.schema_results import Expected, ExpectedPart
 
@@ -50,7 +50,7 @@ def expected_performance(scores: Sequence[float], direction: Direction, estimato
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.
     """
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = -loss_sign(direction)
     values = np.sort(sign * np.asarray(scores, dtype=float))
     budgets = sorted({round(n) for n in np.geomspace(1, max(1, len(values) // 2), _POINTS).tolist()})
     means: list[float] = []

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.comparison_schema import ComparisonJson
 from hpo.report.facts.words import shown
 from hpo.report.figures.look import OKABE_ITO, pale, styled
@@ -80,5 +81,4 @@ def _heights(scores: Sequence[float], result: ComparisonJson) -> list[float]:
     """Return the regrets of scores if the optimum is known, else the scores."""
     if result["optimum"] is None:
         return list(scores)
-    sign = -1 if result["direction"] == "maximize" else 1
-    return [sign * (score - result["optimum"]) for score in scores]
+    return [loss_of(score - result["optimum"], result["direction"]) for score in scores]

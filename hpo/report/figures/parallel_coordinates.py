@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
@@ -30,8 +31,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
         )
     # Good ones on top; Optuna draws them in the order of some hyperparameters.
     *lines, scale = figure.data
-    sign = 1 if subject.direction == "maximize" else -1
-    figure.data = [*sorted(lines, key=lambda line: sign * line.y[0]), scale]
+    figure.data = [*sorted(lines, key=lambda line: -loss_of(line.y[0], subject.direction)), scale]
     # Otherwise the lines would cross the values out.
     figure.update_annotations(bgcolor="rgba(255, 255, 255, 0.8)", borderpad=0)
     figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=shown)]))

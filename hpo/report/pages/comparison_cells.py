@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.comparison_schema import ComparisonJson, Pair
 
 READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
@@ -62,13 +63,12 @@ def standing_head(result: ComparisonJson) -> tuple[str, ...]:
 def standing_rows(result: ComparisonJson) -> list[list[str]]:
     """Return the cells of the table of standings, the best of each budget first."""
     has_regret = result["optimum"] is not None
-    sign = -1 if result["direction"] == "maximize" else 1
     budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
     ordered = sorted(
         result["standings"],
         key=lambda s: (
             budgets.index((s["budget"], s["unit"])),
-            math.inf if s["mean_score"] is None else sign * s["mean_score"],
+            math.inf if s["mean_score"] is None else loss_of(s["mean_score"], result["direction"]),
         ),
     )
     return [

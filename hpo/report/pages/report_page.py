@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.fields import FIELDS, Field, missing_values, value_at
 from hpo.report.facts.missing import reason_missing
 from hpo.report.facts.schema import ReportJson
@@ -85,8 +86,9 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
     columns, rows = list(trials.columns), trials.to_dict("records")
     number = len(rows)
     if number > _MOST_TRIALS:
-        sign = -1 if summary["metric"]["direction"] == "maximize" else 1
-        rows.sort(key=lambda row: (math.inf if row["state"] != "complete" else sign * row["score"], row["number"]))
+        direction = summary["metric"]["direction"]
+        losses = {r["number"]: loss_of(r["score"], direction) for r in rows if r["state"] == "complete"}
+        rows.sort(key=lambda row: (losses.get(row["number"], math.inf), row["number"]))
     rows = rows[:_MOST_TRIALS]
     winner = summary["winner"].get("number")
     marks = ["winner" if row["number"] == winner else row["state"] for row in rows]
