@@ -108,9 +108,10 @@ def test_another_winner_becomes_the_next_version_and_the_champion(tmp_path, monk
     new_store(tmp_path)
     first = run(words_study(tmp_path, trials=1))
     second = run(words_study(tmp_path, trials=24))
-    assert second.winner.number != first.winner.number
+    winners = [str(result.verdict.winner.number) for result in (first, second)]
+    assert winners[0] != winners[1]
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    assert [v.tags["hpo.trial"] for v in versions(client)] == [str(first.winner.number), str(second.winner.number)]
+    assert [v.tags["hpo.trial"] for v in versions(client)] == winners
     assert client.get_registered_model("reviews").aliases == {"champion": 2}
 
 
