@@ -101,7 +101,7 @@ def test_it_is_made_good_from_its_backup_and_refused_by_name_to_readers_or_witho
     undisturbed, begun, damage, caplog
 ):
     damage(begun)
-    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` puts its backup in its place"):
+    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces it by its backup"):
         read_study(prepared(begun.parent, config(FEW)))
     assert not begun.with_name("study.db.damaged-1").exists()
     there = begun.read_bytes() if begun.exists() else None

@@ -40,9 +40,9 @@ def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_not
     code, out, _ = replayed(capsys)
     assert (code, f"replayed: all 9 trials are those of {path}" in out) == (0, True)
     assert Path("runs/toy-replay/trials.csv").exists()
-    assert "is there already" not in out
+    assert "exists: only missing trials" not in out
     code, out, _ = replayed(capsys)
-    assert (code, "runs/toy-replay is there already" in out) == (0, True)
+    assert (code, "runs/toy-replay exists: only missing trials" in out) == (0, True)
 
 
 def test_what_a_published_search_learned_from_goes_with_it(capsys):
