@@ -89,6 +89,7 @@ def test_no_other_user_sees_a_password_among_the_processes(folder):
     tracker.close(0.1)
 
 
+@pytest.mark.slow
 def test_a_driver_that_died_leaves_no_run_running(folder):
     """Killed without a word: its process marks what ran, and ends."""
     script = f"""
@@ -115,6 +116,7 @@ os.kill(os.getpid(), 9)
     assert {parent.info.status, children[0].info.status} == {"KILLED"}
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_writes_a_study(folder):
     """The second waits for the first; both make trial 0, and there is one."""
     study = tracked_study(folder)

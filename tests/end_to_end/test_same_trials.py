@@ -43,6 +43,7 @@ def undisturbed(tmp_path_factory):
     return {name: run_toy(folder / name, toy_config(name, SPACE, trials=20)) for name in STRATEGIES}
 
 
+@pytest.mark.slow
 def test_on_ray_workers(undisturbed, tmp_path):
     dispatcher = RayDispatcher(dispatch_section(workers=2), str(REPOSITORY))
     try:
@@ -74,6 +75,7 @@ def spawn(folder, name):
     return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
 
 
+@pytest.mark.slow
 def test_a_driver_killed_again_and_again(undisturbed, tmp_path):
     """A strategy that learns from what it sees; of the others test_killed_at_every_step.py kills every step."""
     name = "shifting_window"

@@ -19,6 +19,7 @@ def modes(folder):
     return [str(path) for path in folder.rglob("*") if stat.S_IMODE(path.lstat().st_mode) & 0o077]
 
 
+@pytest.mark.slow
 def test_state_is_for_this_user_alone(capsys):
     """Also where files are made readable for all, as most systems have it."""
     before = os.umask(0o022)

@@ -60,6 +60,7 @@ def test_the_guard_sees_this_process_and_those_it_starts():
     NETWORK_LOG.unlink()
 
 
+@pytest.mark.slow
 def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     """With MLflow beside it, whose process only writes to a file."""
     Path("my/study").mkdir(parents=True)
