@@ -190,6 +190,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
     assert all(children[number].info.run_id == child.info.run_id for number, child in before.items())
 
 
+@pytest.mark.slow
 def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
     split = {"folds": 5, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
     split |= {"race_after": 3, "race_level": 0.3}

@@ -69,7 +69,7 @@ STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 2 for name in ST
 
 
 @pytest.mark.parametrize("space", ["mixed", "conditional"])
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
 def test_killed_at_every_step(tmp_path, name, space):
     study = prepared(tmp_path, toy_config(name, SPACES[space], TRIALS))
     whole = SurvivingRows()
