@@ -35,9 +35,9 @@ settings.register_profile("quick", deadline=None)
 settings.load_profile("quick")
 
 # Every study hashes the whole package of its objective, which is tests/ here: a file that is as it was is parsed once.
-_read_definitions = source_code._definitions
-_definitions_of = functools.cache(lambda path, _changed: _read_definitions(path))
-source_code._definitions = lambda path: _definitions_of(path, (path.stat().st_mtime_ns, path.stat().st_size))
+_read_program = source_code._program
+_program_of = functools.cache(lambda path, _changed: _read_program(path))
+source_code._program = lambda path: _program_of(path, (path.stat().st_mtime_ns, path.stat().st_size))
 
 # Hydra takes a tenth of a second each time; three times a command, mostly for what it was asked before.
 _put_together = compose.compose

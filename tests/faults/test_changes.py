@@ -229,7 +229,7 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     """A package beside it counts; a link that leads nowhere and a module of another Python do no harm."""
     folder = tmp_path / "own"
     (folder / "helpers").mkdir(parents=True)
-    (folder / "helpers" / "inner.py").write_text("A = 1\n")
+    (folder / "helpers" / "inner.py").write_text("from math import pi as A\n")
     (folder / "helpers" / ".#inner.py").symlink_to("nobody@nowhere.1")
     (folder / "old.py").write_text("print 'hello'\n")
     (folder / "trainer.py").write_text(
@@ -240,7 +240,7 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     importlib.import_module("trainer")
     before = describe_code("trainer:run_fold", RandomSearch).pieces
     assert {"trainer.py", "old.py", "helpers/inner.py", "strategy", "training"} == before.keys()
-    (folder / "helpers" / "inner.py").write_text("A = 2\n")
+    (folder / "helpers" / "inner.py").write_text("from math import e as A\n")
     after = describe_code("trainer:run_fold", RandomSearch).pieces
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
 

@@ -80,7 +80,7 @@ class RayDispatcher:
             max_restarts=0,
             runtime_env=environment,
         )(ray_worker.RayWorker)
-        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]
+        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
         self._waiting: deque[_Run] = deque()
         self._idle: deque[Any] = deque()
         self._runs: dict[Any, _Run] = {}

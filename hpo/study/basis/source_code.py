@@ -28,9 +28,9 @@ class Code:
 
     Attributes:
         pieces: a hash by name: each source file of a user's objective by its path, `strategy`, `training`, and
-            `objective` where that comes with the toolkit. Docstrings, comments, imports and the order of definitions
-            do not count, so that a file that moved or got better comments is the same. None in a study of an earlier
-            version.
+            `objective` where that comes with the toolkit. Docstrings and comments do not count; of the toolkit's own
+            code neither do imports and the order of definitions, so that its files may move. None in a study of an
+            earlier version.
         versions: of Python, `major.minor`, and of each installed library, by name.
     """
 
@@ -62,7 +62,7 @@ def describe_code(objective: str, strategy: type) -> Code:
     if ours is not None:
         pieces["objective"] = _hash(_sources(ours))
     else:
-        pieces |= {name: _hash([path]) for name, path in sorted(_objective_files(module).items())}
+        pieces |= {name: _digest(_program(path)) for name, path in sorted(_objective_files(module).items())}
     return Code(pieces, _versions())
 
 
@@ -78,20 +78,37 @@ def _versions() -> dict[str, str]:
 
 def _hash(paths: Iterable[Path]) -> str:
     """Return a hash of the files' definitions in any order, without docstrings, comments and imports."""
-    definitions = sorted(definition for path in paths for definition in _definitions(path))
-    return hashlib.sha256("\n".join(definitions).encode(errors="replace")).hexdigest()[:_DIGITS]
+    return _digest("\n".join(sorted(definition for path in paths for definition in _definitions(path))))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+def _program(path: Path) -> str:
+    """Return a user's file without docstrings and comments; what it imports, and in which order, decides what it does.
+
+    A file that cannot be parsed gives its hash.
+    """
+    tree = _tree(path)
+    if tree is None:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    for node in _bodies(tree):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return (node for node in ast.walk(tree) if isinstance(node, kinds))
 
 
 def _definitions(path: Path) -> list[str]:
-    """Return the text of every statement of a file; a hash of the file where it cannot be parsed."""
-    tree = _tree(path)
-    if tree is None:
-        return [hashlib.sha256(path.read_bytes()).hexdigest()]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-            node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
+    """Return the text of every statement of a file of the toolkit, less its imports: its modules may move."""
+    tree = ast.parse(_program(path))
+    for node in _bodies(tree):
+        node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
     return [ast.unparse(node) for node in tree.body]
 
 
