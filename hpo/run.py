@@ -42,7 +42,7 @@ def run_study(
     watching: list[Observer] = [StateKeeper(), *observers]
     if study.keeps_models and study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)
-        keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, list(record.history()))
+        keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, record.history())
         watching.insert(0, keeper)
     if tracker is not None:
         watching.append(tracker)

@@ -64,9 +64,6 @@ class Progress(Observer):
         """How many trials are finished, including earlier sessions."""
         return self._num_done
 
-    def trial_opened(self, trial: Trial) -> None:
-        """Do nothing: a trial is shown from its first report on."""
-
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)

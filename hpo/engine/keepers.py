@@ -6,6 +6,7 @@ from pathlib import Path
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.training.task_builder import checkpoint_name
+from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 
@@ -22,10 +23,10 @@ class StateKeeper(Observer):
 class CheckpointKeeper(Observer):
     """Keeps the models of the best trials and deletes the others."""
 
-    def __init__(self, checkpoints_dir: Path, keep: int, finished: list[Trial]) -> None:
+    def __init__(self, checkpoints_dir: Path, keep: int, finished: History) -> None:
         self._dir = checkpoints_dir
         self._keep = keep
-        self._best = sorted((t for t in finished if t.state == "complete"), key=lambda t: t.rank)[:keep]
+        self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
         """Delete the model that is no longer among the best: this one, or the one it displaces."""

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpo.config.sealing import opened, values_of
 from hpo.config.study_config import StudyConfig
@@ -11,7 +11,7 @@ from hpo.engine.record.guard import DamagedRecordError, backup_path
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import STRATEGIES
-from hpo.engine.trials.trial import Direction, TaskLayout
+from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
 from hpo.study.basis.changes import (
     Basis,
@@ -28,6 +28,9 @@ from hpo.study.folder import StudyFolder, shown
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
 from hpo.study.study import Study
+
+if TYPE_CHECKING:
+    from hpo.engine.record.storage import Stored
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +65,7 @@ def read_study(study: Study) -> Record:
     from hpo.engine.record.recovery import read_record
 
     try:
-        record = read_record(*_record_arguments(study), is_own=study.config.study.storage is None)
+        record = read_record(_stored(study))
     except DamagedRecordError as error:
         path = study.folder.database_path
         if study.config.study.storage is None and not path.exists() and not backup_path(path).exists():
@@ -91,7 +94,7 @@ def _create(study: Study) -> Record:
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.engine.record.storage import LAST_NOTE, create_record
 
-    record = create_record(*_record_arguments(study), is_own=study.config.study.storage is None)
+    record = create_record(_stored(study))
     Notes(record).write_imports(study.imports)
     Notes(record).write_basis(basis)
     study.folder.write_json(study.folder.environment_path, environment)
@@ -106,7 +109,7 @@ def _continue(study: Study) -> Record:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.engine.record.recovery import continue_record
 
-    record = continue_record(*_record_arguments(study), is_own=study.config.study.storage is None)
+    record = continue_record(_stored(study))
     _refuse_smaller_budget(study, record)
     before, now = Notes(record).basis(frozen), _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
@@ -132,10 +135,8 @@ def _basis(study: Study) -> Basis:
     return Basis(study.config.to_dict(), _data(study), describe_code(study.config.objective, strategy))
 
 
-def _record_arguments(study: Study) -> tuple[str, str, Space, str, Direction, TaskLayout]:
-    section = study.config.study
-    url = storage_url(study.config, study.folder)
-    return url, section.name, study.space, section.metric, section.direction, study.layout
+def _stored(study: Study) -> "Stored":
+    return stored(study.config, study.folder, study.space, study.layout)
 
 
 def _data(study: Study) -> dict[str, Any] | None:
@@ -168,3 +169,11 @@ def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
 
     values = values_of(config.study.storage, config.secrets, "study.storage")
     return opened(config.study.storage, values) or sqlite_url(folder.database_path)
+
+
+def stored(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
+    """Return where the record of a study is, and what must be known to read it."""
+    from hpo.engine.record.storage import Stored
+
+    section, url = config.study, storage_url(config, folder)
+    return Stored(url, section.name, space, section.metric, section.direction, layout, section.storage is None)

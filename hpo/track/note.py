@@ -84,9 +84,7 @@ def _data(study: Study) -> str:
 
 
 def _best(study: Study, history: History, links: Links) -> Iterator[str]:
-    # As in `History.best`: the longest trained first.
-    complete = [trial for trial in history if trial.state == "complete"]
-    best = sorted(complete, key=lambda trial: (-(trial.amount or 0), trial.loss, trial.number))[:_TOP]
+    best = history.leaders(_TOP)
     if not best:
         return
     keys = study.space.keys[:_COLUMNS]

@@ -21,18 +21,19 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.config.sealing import hidden
     from hpo.engine.record.recovery import refuse_broken_record
     from hpo.engine.space.reader import space_from_dict
+    from hpo.engine.trials.trial import TaskLayout
     from hpo.integrations.exchange.optuna_storage import export_study
     from hpo.study.folder import find_study
-    from hpo.study.opening import storage_url
+    from hpo.study.opening import stored
 
     folder = find_study(given.study)
     config = folder.config()
     name = given.name or config.study.name
-    source, is_own = storage_url(config, folder), config.study.storage is None
-    # A copy of a record that has lost trials would silently lack them.
     space = space_from_dict(config.space, flatten(config.objective_config))
-    refuse_broken_record(source, config.study.name, space, is_own)
-    copied, left_out = export_study(source, config.study.name, given.optuna, name)
+    source = stored(config, folder, space, TaskLayout())
+    # A copy of a record that has lost trials would silently lack them.
+    refuse_broken_record(source)
+    copied, left_out = export_study(source.url, source.name, given.optuna, name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
     return 0

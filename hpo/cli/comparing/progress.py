@@ -11,7 +11,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.searches import Watcher
-from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import Trial, loss_sign
 
 
@@ -67,12 +66,6 @@ class ComparingProgress(Watcher):
         head = f"{self._num_done:>{width}}/{self._total}  repeat {search.repeat}  {search.label}"
         line = f"{head}  {result} after {len(search.losses)} trials, {math.fsum(search.seconds):.1f} s of training"
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def trial_opened(self, trial: Trial) -> None:
-        """Do nothing: only finished trials are counted."""
-
-    def reported(self, trial: Trial, report: Report) -> None:
-        """Do nothing: many short searches leave no time to read curves."""
 
     def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Count the trial."""

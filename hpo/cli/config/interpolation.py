@@ -12,9 +12,6 @@ from omegaconf.resolvers import oc
 
 from hpo.errors import ConfigError
 
-# Limit on the text that all references expand to; the longest line of a real configuration has 100 characters.
-_MAX_WRITTEN = 1_000_000
-_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
 # Placeholders until everything is resolved, because OmegaConf would resolve the name itself again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
 _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
@@ -24,12 +21,9 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     """Return the whole configuration as a plain tree.
 
     Raises:
-        ConfigError: with the key: references form a cycle, refer to nothing, or expand without bound; an environment
-            variable is not set; a value is missing.
+        ConfigError: with the key: references form a cycle or refer to nothing; an environment variable is not set; a
+            value is missing.
     """
-    raw = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(raw, dict)
-    _refuse_circles({str(key): branch for key, branch in raw.items()})
     with _environment_by_name():
         try:
             tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -81,53 +75,6 @@ def _named(value: Any) -> Any:
 
 def _written(marked: re.Match[str]) -> str:
     return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
-
-
-def _refuse_circles(tree: Mapping[str, Any]) -> None:
-    """Refuse values that refer to themselves or expand beyond the limit."""
-    sizes: dict[tuple[str, ...], int] = {}
-
-    def size(path: tuple[str, ...], passed: tuple[tuple[str, ...], ...]) -> int:
-        if path in passed:
-            circle = " -> ".join(".".join(each) for each in (*passed[passed.index(path) :], path))
-            raise ConfigError(f"{'.'.join(path)}: its references form a cycle: {circle}; write one of the values out")
-        if path not in sizes:
-            sizes[path] = measured(_at(tree, path), path, (*passed, path))
-        if sizes[path] > _MAX_WRITTEN:
-            raise ConfigError(
-                f"{'.'.join(path)}: its references write out more than {_MAX_WRITTEN:,} characters; write less"
-            )
-        return sizes[path]
-
-    def measured(value: Any, path: tuple[str, ...], passed: tuple[tuple[str, ...], ...]) -> int:
-        if isinstance(value, Mapping):
-            return sum(size((*path, str(name)), passed) for name in value)
-        if isinstance(value, list):
-            return sum(size((*path, str(place)), passed) for place in range(len(value)))
-        if not isinstance(value, str):
-            return 1
-        targets = [_target(reference, path) for reference in _REFERENCE.findall(value)]
-        return len(value) + sum(size(target, passed) for target in targets if _at(tree, target) is not None)
-
-    size((), ())
-
-
-def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of a reference; one leading dot means a sibling, two one level further up."""
-    dots = len(reference) - len(reference.lstrip("."))
-    parts = tuple(part for part in re.split(r"[.\[\]]+", reference) if part)
-    return parts if dots == 0 else (*path[: len(path) - dots], *parts)
-
-
-def _at(tree: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        if isinstance(tree, Mapping) and name in tree:
-            tree = tree[name]
-        elif isinstance(tree, list) and name.isdigit() and int(name) < len(tree):
-            tree = tree[int(name)]
-        else:
-            return None
-    return tree
 
 
 def _reason(error: OmegaConfBaseException) -> str:

@@ -1,10 +1,10 @@
 """Opens a record to continue it; one that is damaged, missing or an older copy is replaced by its backup."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpo.engine.record.address import sqlite_path, sqlite_url
+from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.guard import (
     DamagedRecordError,
     Guard,
@@ -16,43 +16,37 @@ from hpo.engine.record.guard import (
 )
 from hpo.engine.record.record import Record
 from hpo.engine.record.rows import OptunaRows
-from hpo.engine.record.storage import damage_named, open_record, open_rows, read_rows
-from hpo.engine.space.space import Space
-from hpo.engine.trials.trial import Direction, TaskLayout
+from hpo.engine.record.storage import Stored, damage_named, open_record, open_rows, read_rows
 from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
-_Description = tuple[str, Space, str, Direction, TaskLayout]
 
 
-def read_record(
-    url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool
-) -> Record:
+def read_record(study: Stored) -> Record:
     """Open the record of an existing study for reading; a search may be writing it.
 
     Raises:
         StudyError: there is no such study in the storage, or its record is not whole.
     """
     # Before the rows, since a search may write more of them: a record is never behind its mark.
-    mark = _mark(url, is_own)
-    opened = _open(url, (name, space, metric, direction, layout))
+    mark = _mark(study)
+    opened = _open(study)
     _refuse_short(opened.rows, mark)
     return opened.record
 
 
-def refuse_broken_record(url: str, name: str, space: Space, is_own: bool) -> None:
+def refuse_broken_record(study: Stored) -> None:
     """Raise as `read_record` does, and keep nothing open."""
-    mark = _mark(url, is_own)
-    rows = open_rows(url, name, space)
+    mark = _mark(study)
+    rows = open_rows(study.url, study.name, study.space)
     with damage_named(rows):
         rows.read()
     _refuse_short(rows, mark)
     rows.dispose()
 
 
-def _mark(url: str, is_own: bool) -> Mark | None:
-    path = sqlite_path(url)
-    return read_mark(path) if is_own and path is not None else None
+def _mark(study: Stored) -> Mark | None:
+    return None if study.own_file is None else read_mark(study.own_file)
 
 
 def _refuse_short(rows: OptunaRows, mark: Mark | None) -> None:
@@ -73,24 +67,20 @@ class _Opened:
     mark: Mark
 
 
-def continue_record(
-    url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool
-) -> Record:
+def continue_record(study: Stored) -> Record:
     """Open the record of an existing study to continue it; the caller holds the study's lock.
 
-    What a backup lacks is trained again, to the same results. Only a study's own file has a backup: see
-    `hpo.engine.record.storage.create_record`.
+    What a backup lacks is trained again, to the same results. Only a study's own file has a backup.
 
     Raises:
         StudyError: there is no such study in the storage, or it is damaged and there is no sound backup.
     """
-    path = sqlite_path(url)
-    if path is None or not is_own:
-        return open_record(url, name, space, metric, direction, layout)
-    study: _Description = (name, space, metric, direction, layout)
+    path = study.own_file
+    if path is None:
+        return open_record(study)
     mark = read_mark(path)
     try:
-        opened = _open(sqlite_url(path), study)
+        opened = _open(study)
     except DamagedRecordError as error:
         opened = _recovered(path, study, mark, None, str(error))
     else:
@@ -101,10 +91,9 @@ def continue_record(
     return opened.record
 
 
-def _open(url: str, study: _Description) -> _Opened:
-    name, space, metric, direction, layout = study
-    rows = open_rows(url, name, space)
-    record = read_rows(rows, metric, direction, layout)
+def _open(study: Stored) -> _Opened:
+    rows = open_rows(study.url, study.name, study.space)
+    record = read_rows(rows, study)
     return _Opened(record, rows, rows.mark())
 
 
@@ -116,7 +105,7 @@ def _refuse_another(path: Path, actual: Mark, expected: Mark | None) -> None:
         )
 
 
-def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
+def _recovered(path: Path, study: Stored, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
     """Return the record with more rows of the backup and the opened one; raise where there is neither."""
     backup = _backup(path, study, mark)
     if backup is None or (opened is not None and backup.mark.rows <= opened.mark.rows):
@@ -133,16 +122,16 @@ def _recovered(path: Path, study: _Description, mark: Mark | None, opened: _Open
     aside = put_in_place(path, Path(backup.rows.address))
     kept = f", which is kept as {aside.name}" if aside.exists() else ""
     _log.warning("record: %s%s; its backup has replaced it, and what that lacks is trained again", reason, kept)
-    return _open(sqlite_url(path), study)
+    return _open(study)
 
 
-def _backup(path: Path, study: _Description, mark: Mark | None) -> _Opened | None:
+def _backup(path: Path, study: Stored, mark: Mark | None) -> _Opened | None:
     """Return an opened copy of the backup; None where it is missing, damaged, or of another study."""
     copy = copy_of_backup(path)
     if copy is None:
         return None
     try:
-        backup = _open(sqlite_url(copy), study)
+        backup = _open(replace(study, url=sqlite_url(copy)))
         _refuse_another(copy, backup.mark, mark)
     except StudyError:
         return None

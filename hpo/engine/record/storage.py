@@ -3,11 +3,13 @@
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
 from sqlalchemy import event
 
 from hpo.config.sealing import hidden
@@ -33,43 +35,53 @@ from hpo.machine import machine_faults
 FIRST_NOTE, LAST_NOTE = "imports", "id"
 
 
-def create_record(
-    url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout, is_own: bool = False
-) -> Record:
-    """Create an empty record for a new study.
+@dataclass(frozen=True)
+class Stored:
+    """Where the record of a study is, and what must be known to read it.
 
-    Args:
+    Attributes:
         url: the storage's address.
         name: the study's name.
-        space: the study's space.
-        metric: name of its score.
-        direction: which scores are better.
-        layout: the tasks of a trial.
+        space, metric, direction, layout: the study's.
         is_own: whether the storage holds this study only: such a file is marked and backed up. A shared one is not,
             since a mark or a backup for one study would be wrong for the others.
-
-    Raises:
-        StudyError: the storage holds a study of that name, or cannot be opened.
     """
-    storage = _open_with_write_ahead(url)
-    sign = optuna.study.StudyDirection.MAXIMIZE if direction == "maximize" else optuna.study.StudyDirection.MINIMIZE
+
+    url: str
+    name: str
+    space: Space
+    metric: str
+    direction: Direction
+    layout: TaskLayout
+    is_own: bool = False
+
+    @property
+    def own_file(self) -> Path | None:
+        """The file of SQLite that holds this study only; None for other storages."""
+        return sqlite_path(self.url) if self.is_own else None
+
+
+def create_record(study: Stored) -> Record:
+    """Create an empty record for a new study; StudyError where the storage holds that name, or cannot be opened."""
+    storage, name = _open_with_write_ahead(study.url), study.name
+    direction = StudyDirection.MAXIMIZE if study.direction == "maximize" else StudyDirection.MINIMIZE
     try:
         if name in optuna.get_all_study_names(storage) and _is_half_made(storage, name):
             optuna.delete_study(study_name=name, storage=storage)
-        study_id = storage.create_new_study([sign], name)
+        study_id = storage.create_new_study([direction], name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
-    rows = OptunaRows(storage, study_id, space)
-    if is_own and (path := sqlite_path(url)) is not None:
+    rows = OptunaRows(storage, study_id, study.space)
+    if (path := study.own_file) is not None:
         for left_over in (mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
         rows.guard = Guard(path, Mark("", 0))
-    return Record(rows, metric, direction, layout)
+    return Record(rows, study.metric, study.direction, study.layout)
 
 
-def open_record(url: str, name: str, space: Space, metric: str, direction: Direction, layout: TaskLayout) -> Record:
+def open_record(study: Stored) -> Record:
     """Open the record of an existing study; StudyError where it is not in the storage, or damaged."""
-    return read_rows(open_rows(url, name, space), metric, direction, layout)
+    return read_rows(open_rows(study.url, study.name, study.space), study)
 
 
 def open_rows(url: str, name: str, space: Space) -> OptunaRows:
@@ -78,10 +90,10 @@ def open_rows(url: str, name: str, space: Space) -> OptunaRows:
     return OptunaRows(storage, study_id, space)
 
 
-def read_rows(rows: OptunaRows, metric: str, direction: Direction, layout: TaskLayout) -> Record:
+def read_rows(rows: OptunaRows, study: Stored) -> Record:
     """Return the record that these rows hold; DamagedRecordError where they are not those that were written."""
     with damage_named(rows):
-        return Record(rows, metric, direction, layout)
+        return Record(rows, study.metric, study.direction, study.layout)
 
 
 @contextmanager

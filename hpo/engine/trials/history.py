@@ -1,6 +1,7 @@
 """The history that a strategy sees: every trial of every earlier round, ranked, and the points tried."""
 
 import bisect
+import heapq
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -54,10 +55,14 @@ class History(Sequence[Trial]):
         """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial."""
         return list(itertools.islice(self._from_best(), count))
 
+    def leaders(self, count: int) -> list[Trial]:
+        """Return the `count` best complete trials by their rank, the best first; fewer where there are not so many."""
+        complete = (trial for trial in self if trial.state == "complete")
+        return heapq.nsmallest(count, complete, key=lambda trial: trial.rank)
+
     def best(self) -> Trial | None:
         """Return the best complete trial by its rank, or None."""
-        complete = (trial for trial in self if trial.state == "complete")
-        return min(complete, key=lambda trial: trial.rank, default=None)
+        return next(iter(self.leaders(1)), None)
 
     def _from_best(self) -> Iterator[Trial]:
         for _, place in self._log.ranked:

@@ -63,7 +63,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
         **part(lambda: describe_search(study, trials, len(notes.imports)), no_search),
         "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
         "winner": described,
-        "top": [_short(trial) for trial in verdict.history.ranked(5) if trial.state == "complete"],
+        "top": [_short(trial) for trial in verdict.history.leaders(5)],
         "test": test,
         "best_so_far": part(lambda: best_so_far(trials, winner.amount if winner else None), missing),
         "expected_performance": part(

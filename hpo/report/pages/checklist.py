@@ -208,7 +208,7 @@ _QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[ReportJson], str]], ...]] = 
         ("The bounds for each hyperparameter", _bounds),
         ("The hyperparameter configurations for best-performing models", _best),
         ("The method of choosing hyperparameter values and the criterion used to select among them", _choice),
-        ("ReportJson statistics of the results (e.g. mean, variance, error bars)", _statistics),
+        ("Summary statistics of the results (e.g. mean, variance, error bars)", _statistics),
     ),
     "All datasets used": (
         ("Relevant statistics, such as number of examples and label distributions", _data),

@@ -61,10 +61,9 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
 
 
 def _candidates(history: History, count: int) -> Sequence[Trial]:
-    best = history.best()
-    if best is None or count == 0:
-        return []
-    return [t for t in history.ranked() if t.state == "complete" and t.amount == best.amount][:count]
+    """Return the best trials that were trained as far as the best one."""
+    leaders = history.leaders(count)
+    return [trial for trial in leaders if trial.amount == leaders[0].amount]
 
 
 def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:

@@ -43,3 +43,4 @@ def test_trials_that_were_trained_for_less_do_not_compete():
     short = Trial(0, 0, {"x": 0}, state="complete", loss=0.0, amount=1)
     long = Trial(1, 1, {"x": 0}, state="complete", loss=1.0, amount=3)
     assert History([short, long]).best() is long
+    assert History([short, long]).leaders(5) == [long, short]

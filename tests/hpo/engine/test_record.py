@@ -8,7 +8,7 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.recovery import continue_record
-from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, copy_record, create_record, open_record
+from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, Stored, copy_record, create_record, open_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
@@ -24,12 +24,16 @@ SPACE = space_from_dict(
 POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
 
 
+def stored(url, name="one", num_folds=1):
+    return Stored(url, name, SPACE, "score", "maximize", TaskLayout(num_folds))
+
+
 def make(folder, num_folds=1, name="s"):
-    return create_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", TaskLayout(num_folds))
+    return create_record(stored(sqlite_url(folder / "study.db"), name, num_folds))
 
 
 def reopened(folder, num_folds=1, name="s"):
-    return open_record(sqlite_url(folder / "study.db"), name, SPACE, "score", "maximize", TaskLayout(num_folds))
+    return open_record(stored(sqlite_url(folder / "study.db"), name, num_folds))
 
 
 def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
@@ -111,10 +115,10 @@ def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
 def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file):
     url = sqlite_url(tmp_path / file)
     for name in ("one", "two"):
-        record = create_record(url, name, SPACE, "score", "maximize", TaskLayout(1))
+        record = create_record(stored(url, name))
         record.note("id", name)
         record.close()
-    record = continue_record(url, "one", SPACE, "score", "maximize", TaskLayout(1), is_own=False)
+    record = continue_record(stored(url))
     assert record.noted("id") == "one"
     record.close()
     assert [path.name for path in tmp_path.iterdir()] == [file]
@@ -123,11 +127,10 @@ def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, f
 def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does(tmp_path):
     """In a storage of several studies, where a folder cannot tell."""
     url = sqlite_url(tmp_path / "team.db")
-    arguments = (url, "one", SPACE, "score", "maximize", TaskLayout(1))
-    record = create_record(*arguments)
+    record = create_record(stored(url))
     record.note(FIRST_NOTE, [])
     record.close()
-    record = create_record(*arguments)
+    record = create_record(stored(url))
     assert record.noted(FIRST_NOTE) is None
     record.note(FIRST_NOTE, [])
     record.note(LAST_NOTE, "its own")
@@ -135,13 +138,13 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
     optuna.create_study(storage=url, study_name="somebody's")
     for name in ("one", "somebody's"):
         with pytest.raises(StudyError, match="holds a study"):
-            create_record(url, name, *arguments[2:])
+            create_record(stored(url, name))
 
 
 def test_an_address_with_options_is_opened_again(tmp_path):
     url = f"{sqlite_url(tmp_path / 'team.db')}?timeout=5"
-    create_record(url, "one", SPACE, "score", "maximize", TaskLayout(1)).close()
-    open_record(url, "one", SPACE, "score", "maximize", TaskLayout(1)).close()
+    create_record(stored(url)).close()
+    open_record(stored(url)).close()
     assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
 
 

@@ -51,7 +51,7 @@ def test_hyperbands_brackets_take_turns_whatever_the_largest_amount(max_amount, 
 
 
 def test_the_model_that_is_kept_is_that_of_the_longest_training(tmp_path):
-    keeper = CheckpointKeeper(tmp_path, 1, [])
+    keeper = CheckpointKeeper(tmp_path, 1, History())
     for number, amount in ((0, 1), (1, 3)):
         (tmp_path / f"trial_{number:04d}").mkdir()
         trial = Trial(number, number, {"x": 0.5}, amount=amount)
