@@ -182,7 +182,7 @@ def _run(given: list[str]) -> int:
             raise
         # Faults without a message of their own, such as a folder instead of a file, or one that cannot be entered.
         place, is_input = error.filename2 or error.filename, isinstance(error, FileNotFoundError | NotADirectoryError)
-        return _fault(f"{place}: {error.strerror}; see what lies there (--debug shows where)", 2 if is_input else 1)
+        return _fault(f"{place}: {error.strerror}; check what is there (--debug shows where)", 2 if is_input else 1)
     except SystemExit as leaving:
         # After `--help`.
         return int(leaving.code or 0)

@@ -93,7 +93,7 @@ def _has_work(study: Study, record: Record) -> bool:
 def _last_words(study: Study, progress: Progress) -> str:
     return (
         f"\nstopped: {progress.num_done} of {study.config.study.trials} trials are saved in {study.folder}\n"
-        f"go on with: hpo resume {study.reference}\n"
+        f"continue with: hpo resume {study.reference}\n"
     )
 
 

@@ -148,7 +148,7 @@ class StoppableDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
-        """Return what the dispatcher returns; after a signal the outcomes at hand, and then raise Stopped."""
+        """Return what the dispatcher returns; after a signal the outcomes that have arrived, and then raise Stopped."""
         if self.runs_here:
             # A task that is interrupted here has reported nothing yet.
             with self._stopping.raising():

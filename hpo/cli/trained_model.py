@@ -62,7 +62,7 @@ def find_model(name: str) -> TrainedModel:
         # A folder of `hpo train`: one training, with the configuration that names its objective.
         objective = read_yaml(Path(name) / "config.yaml", "MODEL").get("objective")
         if not isinstance(objective, str):
-            raise StudyError(f"MODEL: {name}/config.yaml names no objective; put back what `hpo train` wrote")
+            raise StudyError(f"MODEL: {name}/config.yaml names no objective; restore what `hpo train` wrote")
         return TrainedModel(resolve(objective, str(Path.cwd())), str(trained.absolute()))
     try:
         find_study(name)

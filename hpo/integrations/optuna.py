@@ -16,17 +16,17 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.distributions import distribution as own_distribution
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.draws import draw_untried
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import SpaceError, nearest
 from hpo.integrations.points import next_points
 
-# System attributes of a trial: its point, and its round.
-_POINT = "hpo:point"
-_ROUND = "hpo:round"
+# Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
+_ROUND = "hpo:round:"
 
 
 def as_sampler(strategy: Strategy) -> BaseSampler:
@@ -43,16 +43,11 @@ def as_sampler(strategy: Strategy) -> BaseSampler:
 
 @dataclass(frozen=True)
 class _Round:
-    """A round that is being handed out.
-
-    Attributes:
-        first: number of the Optuna trial that gets its first point; the others follow in order.
-        left_out: numbers of the trials that were still running when the round was proposed.
-    """
+    """A round of a strategy: its points go to consecutive trials, the first to trial `first`."""
 
     number: int
     first: int
-    left_out: tuple[int, ...]
+    points: Sequence[Point]
 
 
 class StrategySampler(BaseSampler):
@@ -61,9 +56,8 @@ class StrategySampler(BaseSampler):
     One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy.
     Optuna cannot make a trial wait. So with several at once (`n_jobs`), when a round has been handed out and some
     of its trials still run, the next round is proposed from the finished trials only, and running points are removed
-    from it. The omitted trials are stored with the round: a study that is loaded again, also in another process,
-    continues with the same points. Points depend on the numbers and results of trials, never on the order in which an
-    objective asks for its parameters.
+    from it. Rounds are stored as user attributes of the Optuna study: one that is loaded again, also in another
+    process, continues with the same points, in whatever order an objective asks for its parameters.
 
     The objective must suggest every hyperparameter with the range of the space (for a list of values
     `suggest_categorical` of the same ones, or `suggest_int` where it has the same); everything else is an error.
@@ -80,7 +74,9 @@ class StrategySampler(BaseSampler):
         self._strategy = strategy
         self._space = strategy.space
         self._lock = threading.Lock()
-        self._asked: dict[tuple[str, _Round], Sequence[Point]] = {}
+        # By study and trial: what was stored, and what the next round will be.
+        self._handed: dict[tuple[str, int], Point] = {}
+        self._upcoming: dict[tuple[str, int], Sequence[Point]] = {}
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return nothing: every parameter is sampled independently, so that its range can be compared."""
@@ -93,29 +89,21 @@ class StrategySampler(BaseSampler):
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Decide the trial's point and store it with the trial."""
-        self._raise_error_if_multi_objective(study)
+        """Decide the trial's point; open a round where the last one is handed out."""
+        if len(study.directions) > 1:
+            raise ValueError("a strategy has one objective; multi-objective studies need another sampler")
         with self._lock:
-            earlier = [t for t in study.get_trials(deepcopy=False) if t.number < trial.number]
-            last = next((t for t in reversed(earlier) if _ROUND in t.system_attrs), None)
-            current: _Round | None = None
-            points: Sequence[Point] = ()
-            if last is not None:
-                number, first, left_out = last.system_attrs[_ROUND]
-                current = _Round(number, first, tuple(left_out))
-                points = self._points(study, earlier, current)
-            if current is None or trial.number - current.first >= len(points):
-                running = tuple(t.number for t in earlier if not t.state.is_finished())
-                current = _Round(current.number + 1 if current else 0, trial.number, running)
-                points = self._points(study, earlier, current)
-            point = dict(points[trial.number - current.first])
-            # As Optuna's own samplers do: no public call writes to a trial before it begins.
-            write, trial_id = study._storage.set_trial_system_attr, trial._trial_id
-            write(trial_id, _POINT, point)
-            write(trial_id, _ROUND, [current.number, current.first, list(current.left_out)])
+            rounds = _rounds(study)
+            last = next((r for r in reversed(rounds) if r.first <= trial.number), None)
+            if last is None or trial.number >= last.first + len(last.points):
+                points = self._next_round(study, trial.number, rounds)
+                last = _Round(last.number + 1 if last else 0, trial.number, points)
+                stored = {"number": last.number, "points": [dict(point) for point in points]}
+                study.set_user_attr(f"{_ROUND}{last.first}", stored)
+            self._handed[study.study_name, trial.number] = last.points[trial.number - last.first]
 
     def sample_independent(
-        self, _study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Return one value of the trial's point; SpaceError for another hyperparameter or range than the space's."""
         keys = self._space.keys
@@ -126,7 +114,8 @@ class StrategySampler(BaseSampler):
             )
         dimension = self._space[param_name]
         _refuse_other_range(dimension, param_distribution)
-        point = trial.system_attrs[_POINT]
+        handed = self._handed.get((study.study_name, trial.number))
+        point = _handed_out(_rounds(study))[trial.number] if handed is None else handed
         if param_name not in point:
             raise SpaceError(
                 f"space.{param_name}: the objective suggests it where it does not exist; suggest it only when "
@@ -139,62 +128,60 @@ class StrategySampler(BaseSampler):
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
+            self._handed.pop((study.study_name, trial.number), None)
             if self._is_over(study, trial, state, values):
                 # Raised outside of `optimize`, where nothing can be stopped.
                 with suppress(RuntimeError):
                     study.stop()
 
-    def _points(self, study: Study, earlier: Sequence[FrozenTrial], asked: _Round) -> Sequence[Point]:
-        """Return the points of a round, at least one; computed once per process."""
-        remembered = self._asked.get((study.study_name, asked))
-        if remembered is None:
-            before = [t for t in earlier if t.number < asked.first]
-            done = [t for t in before if t.state.is_finished() and t.number not in asked.left_out]
-            history = History(self._trials(done, study.direction))
-            running = {point_key(t.system_attrs.get(_POINT, {})) for t in before if t.number in asked.left_out}
-            proposed = [p for p in next_points(self._strategy, history) if point_key(p) not in running]
-            remembered = proposed or self._drawn({*history.keys, *running}, asked)
-            self._asked[study.study_name, asked] = remembered
-        return remembered
+    def _next_round(self, study: Study, number: int, rounds: Sequence[_Round]) -> Sequence[Point]:
+        """Return the points of the round that begins with this trial, at least one."""
+        upcoming = self._upcoming.pop((study.study_name, number), None)
+        if upcoming:
+            return upcoming
+        others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
+        done = [t for t in others if t.state.is_finished() and t.number < number]
+        history = History(self._trials(done, study.direction, rounds))
+        handed = _handed_out(rounds)
+        running = {point_key(handed[t.number]) for t in others if not t.state.is_finished() and t.number in handed}
+        proposed = [p for p in next_points(self._strategy, history) if point_key(p) not in running]
+        return proposed or self._drawn({*history.keys, *running}, number)
 
-    def _drawn(self, tried: set[str], asked: _Round) -> Sequence[Point]:
+    def _drawn(self, tried: set[str], number: int) -> Sequence[Point]:
         """Return one random point, untried if possible."""
-        rng = np.random.default_rng((asked.first, asked.number))
+        rng = np.random.default_rng(number)
         return draw_untried(self._space, rng, tried, 1) or [self._space.draw(rng)]
 
     def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
         """Return whether nothing is left to propose after this trial, the last one running."""
-        number, first, left_out = trial.system_attrs.get(_ROUND, (0, 0, ()))
-        trials = study.get_trials(deepcopy=False)
+        rounds, trials = _rounds(study), study.get_trials(deepcopy=False)
         others = [t for t in trials if t.number != trial.number]
         if any(not t.state.is_finished() for t in others):
             return False
-        points = self._points(study, others, _Round(number, first, tuple(left_out)))
-        if len(trials) < first + len(points):
+        if rounds and len(trials) < rounds[-1].first + len(rounds[-1].points):
             return False
         closed = copy.copy(trial)
         closed.state, closed.value = state, values[0] if values else None
         done = sorted([*others, closed], key=lambda t: t.number)
-        upcoming = next_points(self._strategy, History(self._trials(done, study.direction)))
-        if upcoming:
-            # The next trial needs the same points.
-            self._asked[study.study_name, _Round(number + 1, len(trials), ())] = upcoming
+        upcoming = next_points(self._strategy, History(self._trials(done, study.direction, rounds)))
+        self._upcoming[study.study_name, len(trials)] = upcoming
         return not upcoming
 
-    def _trials(self, trials: Sequence[FrozenTrial], direction: StudyDirection) -> list[Trial]:
+    def _trials(
+        self, trials: Sequence[FrozenTrial], direction: StudyDirection, rounds: Sequence[_Round]
+    ) -> list[Trial]:
         """Return Optuna's trials as ours, without those outside of the space."""
-        ours = []
+        ours, handed = [], _handed_out(rounds)
+        round_of = {r.first + place: r.number for r in rounds for place in range(len(r.points))}
         for frozen in trials:
-            point = self._point(frozen)
+            point = self._point(frozen, handed.get(frozen.number, {}))
             if point is not None:
-                number = frozen.system_attrs.get(_ROUND, [-1])[0]
-                ours.append(_closed(Trial(frozen.number, number, point), frozen, direction))
+                ours.append(_closed(Trial(frozen.number, round_of.get(frozen.number, -1), point), frozen, direction))
         return ours
 
-    def _point(self, frozen: FrozenTrial) -> Point | None:
+    def _point(self, frozen: FrozenTrial, handed: Point) -> Point | None:
         """Return the point that the objective got, or would have got if it failed early; None outside of the space."""
         given = {key: frozen.params[key] for key in self._space.keys if key in frozen.params}
-        handed = frozen.system_attrs.get(_POINT, {})
         candidates = (given, {**handed, **given}, handed)
         return next((point for point in candidates if point and self._space.contains(point)), None)
 
@@ -207,21 +194,29 @@ class StrategySampler(BaseSampler):
                 )
 
 
+def _rounds(study: Study) -> list[_Round]:
+    """Return the rounds that are stored with the study, by their first trials."""
+    stored = {key.removeprefix(_ROUND): value for key, value in study.user_attrs.items() if key.startswith(_ROUND)}
+    rounds = [_Round(value["number"], int(first), value["points"]) for first, value in stored.items()]
+    return sorted(rounds, key=lambda r: r.first)
+
+
+def _handed_out(rounds: Sequence[_Round]) -> dict[int, Point]:
+    """Return the point by the number of its trial; of two rounds that overlap the later one counts."""
+    return {r.first + place: point for r in rounds for place, point in enumerate(r.points)}
+
+
 def _closed(trial: Trial, frozen: FrozenTrial, direction: StudyDirection) -> Trial:
     value = frozen.value if frozen.state == TrialState.COMPLETE else None
     if value is None or not math.isfinite(value):
         return Trial(trial.number, trial.round, trial.point, state="failed")
-    loss = -value if direction == StudyDirection.MAXIMIZE else value
+    loss = loss_of(value, "maximize" if direction == StudyDirection.MAXIMIZE else "minimize")
     return Trial(trial.number, trial.round, trial.point, state="complete", score=value, loss=loss)
 
 
 def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) -> None:
     if isinstance(dimension, Range):
-        same = distribution == (
-            IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
-            if dimension.integer
-            else FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-        )
+        same = distribution == own_distribution(dimension)
     else:
         same = _kinds(dimension.values) == _kinds(_listed(distribution))
     if not same:

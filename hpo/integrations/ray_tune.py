@@ -15,7 +15,7 @@ from hpo.config.keys import replaced
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.points import next_points
 
@@ -203,7 +203,7 @@ class StrategySearcher(Searcher):
         if isinstance(score, bool) or not _is_number(score):
             return Trial(trial.number, trial.round, trial.point, state="failed")
         score = float(score)
-        loss = -score if self.mode == "max" else score
+        loss = loss_of(score, "maximize" if self.mode == "max" else "minimize")
         return Trial(trial.number, trial.round, trial.point, state="complete", score=score, loss=loss)
 
     def save(self, checkpoint_path: str) -> None:

@@ -54,7 +54,7 @@ def test_the_first_signal_saves_and_says_how_to_go_on(undisturbed, number):
     assert code == CODES[number]
     assert seconds < MOST_SECONDS
     assert "2 of 15 trials are saved in runs/toy" in err
-    assert "go on with: hpo resume toy" in err
+    assert "continue with: hpo resume toy" in err
     assert "Traceback" not in err
     Path("wait").unlink()
     assert gone_on() == undisturbed
@@ -71,7 +71,7 @@ def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_firs
     driver.send_signal(signal.SIGINT)
     code, err, seconds = ended(driver, signalled)
     assert (code, seconds < 1.0) == (130, True)
-    assert "go on with: hpo resume toy" in err
+    assert "continue with: hpo resume toy" in err
     Path("deaf").unlink()
     assert gone_on() == undisturbed
 
@@ -85,7 +85,7 @@ def test_one_signal_is_enough_even_where_nobody_hears_it(undisturbed):
     driver.send_signal(signal.SIGTERM)
     code, err, seconds = ended(driver, signalled)
     assert (code, seconds < MOST_SECONDS) == (143, True)
-    assert "go on with: hpo resume toy" in err
+    assert "continue with: hpo resume toy" in err
     Path("deaf").unlink()
     assert gone_on() == undisturbed
 
@@ -126,7 +126,7 @@ def test_on_ray_with_mlflow_it_saves_and_says_how_to_go_on_and_leaves_no_process
     code, err, seconds = ended(driver, signalled)
     assert code == CODES[number]
     assert seconds < (2.0 if to == "twice" else MOST_SECONDS)
-    assert "go on with: hpo resume toy" in err
+    assert "continue with: hpo resume toy" in err
     assert "Traceback" not in err
     assert not outliving(children, 10.0)
     Path("wait").unlink()

@@ -79,4 +79,4 @@ def _refuse_without_effect(given: argparse.Namespace) -> None:
     source = next(name for name in _OPTIONS if getattr(given, name) is not None)
     for option in ("study", "metric", "direction", "keys"):
         if getattr(given, option) is not None and option not in _OPTIONS[source]:
-            raise ConfigError(f"--{option}: has no effect with --{source}; take it out")
+            raise ConfigError(f"--{option}: has no effect with --{source}; remove it")

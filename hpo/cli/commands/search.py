@@ -63,6 +63,6 @@ def _replay(given: argparse.Namespace) -> "Replay":
     for option in ("config", "config_dir"):
         if getattr(given, option):
             raise ConfigError(
-                f"--{option.replace('_', '-')}: has no effect with --replay, which has a configuration; take it out"
+                f"--{option.replace('_', '-')}: has no effect with --replay, which has a configuration; remove it"
             )
     return replay_of(given.replay, given.overrides, given.trust)

@@ -183,4 +183,4 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def _last_words(comparison: Comparison, searches: Searches, total: int) -> str:
     done = sum(search in searches for search in comparison.searches())
-    return f"\nstopped: {done} of {total} searches are saved in {comparison.path}\ngo on with the same command\n"
+    return f"\nstopped: {done} of {total} searches are saved in {comparison.path}\ncontinue with the same command\n"

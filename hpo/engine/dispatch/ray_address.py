@@ -61,7 +61,7 @@ def refuse_open_cluster(address: str) -> None:
     if "answered" in asked.stdout:
         raise DispatchError(
             f"dispatch.address: the Ray cluster at {address!r} asks for no token, so whoever reaches it runs code "
-            f"there; start it with RAY_AUTH_MODE=token, or join it all the same: dispatch.allow_open_cluster=true"
+            f"there; start it with RAY_AUTH_MODE=token, or join it anyway: dispatch.allow_open_cluster=true"
         )
 
 

@@ -34,7 +34,7 @@ def path_without(folder: str) -> list[str]:
 
 @contextlib.contextmanager
 def out_of_the_way(folder: str) -> Iterator[None]:
-    """Import without this folder inside; what is imported inside may add to the path all the same."""
+    """Import without this folder inside; what is imported inside may still add to the path."""
     before, without = sys.path[:], path_without(folder)
     sys.path[:] = without
     try:

@@ -177,7 +177,7 @@ def _imported(name: str, origin: Origin, import_from: str | None) -> ModuleType:
         with out_of_the_way(import_from or str(Path.cwd())):
             module = importlib.import_module(name if origin == "toolkit" else top)
         if origin == "toolkit":
-            # Nothing of it, nor of the libraries that it imports by and by, is to be looked for there.
+            # Neither it nor the libraries that it imports later are searched for in the working directory.
             return module
     if import_from:
         put_first(import_from)

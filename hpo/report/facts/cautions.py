@@ -133,8 +133,8 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
     split = data if is_missing(data) else data["split"]
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
-            yield f"{count} examples stand in two parts ({pair}): scores on them are too good"
+            yield f"{count} examples are in two parts ({pair}): scores on them are too good"
     for change in summary["study"]["allowed_changes"]:
-        yield f"the study went on although something had changed ({change['time']}): {'; '.join(change['changes'])}"
+        yield f"the study was continued although something had changed ({change['time']}): {'; '.join(change['changes'])}"
     if summary["environment"]["is_dirty"] is True:
         yield "the code had uncommitted changes: the commit alone does not give these results again"

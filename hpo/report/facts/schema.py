@@ -51,7 +51,7 @@ class StudyPart(TypedDict):
     budget: Budget
     intent: Literal["exploratory", "confirmatory"]
     allowed_changes: Annotated[
-        list[dict[str, Any]], Field(description="what had changed when it was resumed all the same")
+        list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")
     ]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
 

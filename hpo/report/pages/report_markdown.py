@@ -102,7 +102,7 @@ def _data(summary: ReportJson) -> Iterable[str]:
     yield f"Validation: {split['kind'].replace('_', ' ')}, seed {split['seed']}; train / validation: {folds}."
     twice = {pair: count for pair, count in split["duplicates"].items() if count}
     if twice:
-        yield f"Examples that stand in two parts: {', '.join(f'{n} of {pair}' for pair, n in twice.items())}."
+        yield f"Examples that are in two parts: {', '.join(f'{n} of {pair}' for pair, n in twice.items())}."
 
 
 def _space(summary: ReportJson) -> Iterable[str]:

@@ -70,7 +70,7 @@ def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, nu
     done = in_a_notebook("sleeps", number, "search", "objective=tests.faults.objectives:sleeps", *where)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
     assert f"raised Stopped ({int(number)},)\nas before\n" in done.stdout
-    assert "go on with: hpo resume toy" in done.stderr
+    assert "continue with: hpo resume toy" in done.stderr
 
 
 def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
