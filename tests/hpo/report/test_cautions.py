@@ -92,7 +92,7 @@ def test_the_test_part_duplicates_and_a_dirty_tree():
         data={"split": {"duplicates": {"train / test": 4, "train / validation": 0}}},
         environment={"is_dirty": True},
     )
-    assert [line[:20] for line in lines] == ["the test part of the", "4 examples stand in ", "the code had uncommi"]
+    assert [line[:20] for line in lines] == ["the test part of the", "4 examples are in tw", "the code had uncommi"]
 
 
 def test_a_winner_no_better_than_the_default_on_the_test_part():
