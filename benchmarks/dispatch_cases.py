@@ -93,7 +93,7 @@ def measure_tune(trials: int, reuse_actors: bool) -> Measurement:
     As with ours, the clock starts when every worker has answered once.
     """
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
-    from hpo.engine.dispatch.ray_cluster import RayCluster
+    from hpo.engine.dispatch.ray.cluster import RayCluster
 
     clock = Clock()
     cluster = RayCluster(None, None, 1)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
-from hpo.cli.program import is_ours, process_is_ours
+from hpo.cli.running.program import is_ours, process_is_ours
 from hpo.errors import HpoError, Interruption
 
 COMMANDS = {

@@ -13,7 +13,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
-from hpo.report.facts.comparison_schema import ComparisonJson, FoldPair
+from hpo.report.facts.schema.comparison import ComparisonJson, FoldPair
 from hpo.study.folder import StudyFolder, find_study, shown
 from hpo.study.winner.verdict import recorded_winner
 

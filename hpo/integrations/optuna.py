@@ -19,7 +19,7 @@ from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.distributions import distribution as own_distribution
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import SpaceError, nearest

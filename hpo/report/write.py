@@ -10,7 +10,7 @@ from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table, write_trials
-from hpo.report.facts.schema import ReportJson
+from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.summary import summarise
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist

@@ -3,7 +3,7 @@
 import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.training.payload import Payload, Task
 from tests.studies import REPOSITORY, dispatch_section

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hpo.report.facts.schema import refuse_bad_report
+from hpo.report.facts.schema.report import refuse_bad_report
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY, rows
 

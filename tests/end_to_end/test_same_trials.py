@@ -9,7 +9,7 @@ import time
 import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.dispatch.ray.pool import RayDispatcher
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, run_toy, toy_config
 
 SPACE = SPACES["mixed"]

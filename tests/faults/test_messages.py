@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
-from hpo.engine.dispatch.ray_pool import RayDispatcher, _Run
+from hpo.engine.dispatch.ray.pool import RayDispatcher, _Run
 from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.training.payload import Task

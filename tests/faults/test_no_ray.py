@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.engine.dispatch import ray_address, ray_cluster
-from hpo.engine.dispatch.ray_address import refuse_dead_address
+from hpo.engine.dispatch.ray import address as ray_address
+from hpo.engine.dispatch.ray import cluster as ray_cluster
+from hpo.engine.dispatch.ray.address import refuse_dead_address
 from hpo.errors import DispatchError
 from tests.faults.driver import TOY, outliving, start, wait_for_file
 from tests.faults.mlflow_server import free_port

@@ -6,7 +6,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.engine.training.payload import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task

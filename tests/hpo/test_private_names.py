@@ -11,8 +11,9 @@ from tests.studies import REPOSITORY, rows, run_toy, toy_config
 # Runs a command on a Ray whose private names are not there, then asks its cluster as whoever would join one.
 WITHOUT_RAYS_NAMES = """
 import sys
-from hpo.engine.dispatch import ray_address, ray_private
-from hpo.engine.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch.ray import address as ray_address
+from hpo.engine.dispatch.ray import private as ray_private
+from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.cli.main import main
 
 ray_private._found = lambda module, name: (None, None)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from hpo.engine.dispatch import make_dispatcher
-from hpo.engine.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.errors import DispatchError
 from tests.studies import REPOSITORY, dispatch_section
 
@@ -28,7 +28,7 @@ print(GcsClient(address=sys.argv[1]).internal_kv_get(b"any", b"thing", timeout=5
 # A cluster as `ray start` makes one: without a token, reached at its own address. It lives until its input ends.
 OPEN = """
 import sys, ray
-from hpo.engine.dispatch.ray_private import without_dashboard
+from hpo.engine.dispatch.ray.private import without_dashboard
 with without_dashboard():
   ray.init(address="local", num_cpus=1, include_dashboard=False, logging_level="ERROR", _temp_dir=sys.argv[1])
 print(ray.get_runtime_context().gcs_address, flush=True)
@@ -125,7 +125,7 @@ def test_a_cluster_that_the_environment_names_is_not_attached_to(open_cluster):
     """RAY_ADDRESS and RAY_AUTH_TOKEN of the user's shell decide nothing."""
     script = """
 import json, os
-from hpo.engine.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch.ray.cluster import RayCluster
 cluster = RayCluster(None, 0, 1)
 import ray
 print(json.dumps([ray.get_runtime_context().gcs_address, os.environ.get("RAY_ADDRESS"), ray.nodes()[0]["Alive"]]))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import add_model, make_parser
-from hpo.cli.given_texts import add_texts, one_text_of
+from hpo.cli.predicting.given_texts import add_texts, one_text_of
 
 _EXAMPLES = """\
   hpo attention reviews --text "not a good film"
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     given = parser.parse_args(arguments)
 
-    from hpo.cli.trained_model import find_model, refuse_bad_output, write_output
+    from hpo.cli.predicting.trained_model import find_model, refuse_bad_output, write_output
     from hpo.errors import DataError
     from hpo.report.pages.attention import attention_html, write_attention_png
 

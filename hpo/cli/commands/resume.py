@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
 
     from hpo.cli.config.compose import compose_config
-    from hpo.cli.running import run_to_the_end
+    from hpo.cli.running.run import run_to_the_end
     from hpo.config.study_config import config_from_dict
     from hpo.study.folder import find_study
     from hpo.study.preparation import load_study

@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 
     study = prepare_study(config)
 
-    from hpo.cli.running import run_to_the_end
+    from hpo.cli.running.run import run_to_the_end
     from hpo.study.folder import shown
 
     if replay and study.folder.exists:

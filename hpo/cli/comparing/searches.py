@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from hpo.cli.comparing.progress import ComparingProgress
-from hpo.cli.program import is_ours, leave
-from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping
+from hpo.cli.running.program import is_ours, leave
+from hpo.cli.running.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
@@ -20,7 +20,7 @@ from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError
-from hpo.report.facts.comparison_schema import ComparisonJson
+from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
     PAIR_HEAD,

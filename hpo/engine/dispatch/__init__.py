@@ -31,6 +31,6 @@ def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -
     if settings.address is not None:
         address = opened(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
-    from hpo.engine.dispatch.ray_pool import RayDispatcher  # Ray is imported only where it is used.
+    from hpo.engine.dispatch.ray.pool import RayDispatcher  # Ray is imported only where it is used.
 
     return RayDispatcher(settings, import_from)

@@ -10,10 +10,10 @@ from pydantic_core import PydanticCustomError
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
-from hpo.engine.strategies.draws import draw_untried
-from hpo.engine.strategies.preselection import most_promising
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.preselection import most_promising
+from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.strategy import MOST, Settings
-from hpo.engine.strategies.stratified import draw_stratified
 from hpo.engine.trials.history import History
 
 

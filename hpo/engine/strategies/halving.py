@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from hpo.engine.space.space import Space
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial

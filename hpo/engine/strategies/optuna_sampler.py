@@ -10,7 +10,7 @@ import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
 

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from hpo.engine.space.space import Point, Space
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
 

@@ -12,10 +12,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from hpo.config.keys import flatten
 from hpo.engine.space.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
 from hpo.engine.space.space import Point, Space
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.stratified import draw_stratified
+from hpo.engine.strategies.drawing.windows import window
 from hpo.engine.strategies.strategy import MOST, Settings
-from hpo.engine.strategies.stratified import draw_stratified
-from hpo.engine.strategies.windows import window
 from hpo.engine.trials.history import History
 from hpo.errors import ConfigError, nearest
 

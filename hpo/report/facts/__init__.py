@@ -1,1 +1,1 @@
-"""The sections of report.json, one file each: what is said of a study, JSON-able."""
+"""The facts of a report, from which figures and pages are made."""

@@ -1,18 +1,20 @@
-"""The figures of a report, as `report.json` holds them; `hpo.report.facts.schema` describes each."""
+"""The figures of a report, as `report.json` holds them; `hpo.report.facts.schema.report` describes each."""
 
 from typing import Literal
 
 from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.cautions import at_the_end, cautions
-from hpo.report.facts.comparison import describe_comparison
-from hpo.report.facts.cost import describe_cost
-from hpo.report.facts.course import best_so_far
-from hpo.report.facts.data import describe_data, describe_method, describe_metric, no_method
-from hpo.report.facts.expected_performance import describe_expected
-from hpo.report.facts.fields import FIELDS, missing_values
-from hpo.report.facts.missing import Missing, missing
-from hpo.report.facts.results import (
+from hpo.report.facts.schema.fields import FIELDS, missing_values
+from hpo.report.facts.schema.missing import Missing, missing
+from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.schema.results import Importance, Short
+from hpo.report.facts.sections.cautions import at_the_end, cautions
+from hpo.report.facts.sections.comparison import describe_comparison
+from hpo.report.facts.sections.cost import describe_cost
+from hpo.report.facts.sections.course import best_so_far
+from hpo.report.facts.sections.data import describe_data, describe_method, describe_metric, no_method
+from hpo.report.facts.sections.expected_performance import describe_expected
+from hpo.report.facts.sections.results import (
     NO_WINNER,
     describe_curves,
     describe_finalists,
@@ -20,10 +22,8 @@ from hpo.report.facts.results import (
     describe_test,
     describe_winner,
 )
-from hpo.report.facts.schema import ReportJson
-from hpo.report.facts.schema_results import Importance, Short
-from hpo.report.facts.search import describe_baselines, describe_search, no_search
-from hpo.report.facts.study import describe_environment, describe_study
+from hpo.report.facts.sections.search import describe_baselines, describe_search, no_search
+from hpo.report.facts.sections.study import describe_environment, describe_study
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.part import Absent, part
 from hpo.study.notes import Notes

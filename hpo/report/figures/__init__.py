@@ -7,8 +7,8 @@ from functools import partial
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.subject import Subject
 from hpo.report.figures.best_so_far import draw_best_so_far
+from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.contours import draw_contours
-from hpo.report.figures.drawn import Drawn
 from hpo.report.figures.expected_performance import draw_expected_performance
 from hpo.report.figures.fold_spread import draw_fold_spread
 from hpo.report.figures.importance import draw_importance

@@ -6,10 +6,20 @@ from typing import Any
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import counted, shown
-from hpo.report.figures.clock import Clock
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import BLUE, FAR_OUT, GREY, ORANGE, near_range, new_figure, styled, time_unit, whole_ticks
-from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.canvas.clock import Clock
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import (
+    BLUE,
+    FAR_OUT,
+    GREY,
+    ORANGE,
+    near_range,
+    new_figure,
+    styled,
+    time_unit,
+    whole_ticks,
+)
+from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 _MOST = 1_000

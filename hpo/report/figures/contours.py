@@ -7,10 +7,10 @@ from hpo.report.facts.importances import FEWEST, too_few
 from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
-from hpo.report.figures.axes import axis_of
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import clipped, styled
-from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.canvas.axes import axis_of
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import clipped, styled
+from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 # Optuna keeps a cell per pair of values: without steps, 1,000 trials of ranges would make a million cells.

@@ -1,11 +1,11 @@
 """The score that a random search of fewer trials would have reached."""
 
-from hpo.report.facts.expected_performance import describe_expected
-from hpo.report.facts.missing import is_missing
+from hpo.report.facts.schema.missing import is_missing
+from hpo.report.facts.sections.expected_performance import describe_expected
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, styled
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, styled
 from hpo.report.part import Absent
 
 _LOOK = {

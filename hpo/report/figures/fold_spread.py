@@ -2,8 +2,8 @@
 
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import BLACK, BLUE, ORANGE, new_figure, styled
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import BLACK, BLUE, ORANGE, new_figure, styled
 from hpo.report.part import Absent
 
 _MOST = 15

@@ -7,9 +7,9 @@ from hpo.report.facts.importances import best_share
 from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import BLUE, styled
-from hpo.report.figures.sample import evenly
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import BLUE, styled
+from hpo.report.figures.canvas.sample import evenly
 from hpo.report.part import Absent
 
 

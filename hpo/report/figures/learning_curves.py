@@ -7,9 +7,19 @@ from typing import Any
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import BLUE, FAR_OUT, GREY, ORANGE, near_range, new_figure, pale, styled, whole_ticks
-from hpo.report.figures.sample import best_and_even, evenly, sampled
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import (
+    BLUE,
+    FAR_OUT,
+    GREY,
+    ORANGE,
+    near_range,
+    new_figure,
+    pale,
+    styled,
+    whole_ticks,
+)
+from hpo.report.figures.canvas.sample import best_and_even, evenly, sampled
 from hpo.report.part import Absent
 
 _MOST_CURVES, _MOST_PLACES = 100, 200

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.comparison_schema import ComparisonJson
+from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.facts.words import shown
-from hpo.report.figures.look import OKABE_ITO, pale, styled
+from hpo.report.figures.canvas.look import OKABE_ITO, pale, styled
 
 # Dash patterns distinguish curves in print, and if there are more than seven.
 _COLOURS = tuple(OKABE_ITO.values())

@@ -6,9 +6,9 @@ from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import clipped, short, styled
-from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import clipped, short, styled
+from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 _MOST, _MOST_AXES = 150, 10

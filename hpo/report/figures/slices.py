@@ -6,10 +6,10 @@ from typing import Any
 from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
-from hpo.report.figures.axes import axis_of
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import FAR_OUT, near_range, styled
-from hpo.report.figures.sample import best_and_even, sampled
+from hpo.report.figures.canvas.axes import axis_of
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import FAR_OUT, near_range, styled
+from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.trials.trial import Outcome
-from hpo.report.facts.cost import describe_cost
+from hpo.report.facts.sections.cost import describe_cost
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import counted
-from hpo.report.figures.clock import Clock
-from hpo.report.figures.drawn import Drawn
-from hpo.report.figures.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
+from hpo.report.figures.canvas.clock import Clock
+from hpo.report.figures.canvas.drawn import Drawn
+from hpo.report.figures.canvas.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled, time_unit
 from hpo.report.part import Absent
 
 _MOST = 3_000

@@ -7,10 +7,10 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
-from hpo.report.facts.missing import Missing, Value, is_missing, known
 from hpo.report.facts.ranges import describe_range
-from hpo.report.facts.schema import ReportJson, Sizes, SplitPart
-from hpo.report.facts.schema_results import Winner
+from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
+from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
+from hpo.report.facts.schema.results import Winner
 from hpo.report.facts.words import times
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.comparison_schema import ComparisonJson, Pair
+from hpo.report.facts.schema.comparison import ComparisonJson, Pair
 
 READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
 PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")

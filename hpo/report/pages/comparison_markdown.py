@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hpo.report.facts.comparison_schema import ComparisonJson
+from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import (
     FOLD_HEAD,
     PAIR_HEAD,

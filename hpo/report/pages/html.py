@@ -6,10 +6,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hpo.report.facts.missing import reason_missing
+from hpo.report.facts.schema.missing import reason_missing
 from hpo.report.facts.words import times
-from hpo.report.figures.content import figure_content
-from hpo.report.figures.look import PALETTE
+from hpo.report.figures.canvas.content import figure_content
+from hpo.report.figures.canvas.look import PALETTE
 from hpo.report.pages.values import blocks, plain_text
 from hpo.report.part import part
 

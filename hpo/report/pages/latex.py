@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from hpo.report.facts.missing import is_missing, known
 from hpo.report.facts.ranges import describe_range, value_text
-from hpo.report.facts.schema import ReportJson
-from hpo.report.facts.schema_results import Winner
+from hpo.report.facts.schema.missing import is_missing, known
+from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.schema.results import Winner
 from hpo.report.facts.words import times
 
 _ESCAPED = {

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from hpo.report.facts.missing import is_missing, known, reason_missing
 from hpo.report.facts.ranges import describe_range, value_text
-from hpo.report.facts.schema import ReportJson
-from hpo.report.facts.schema_results import FinalistPart
+from hpo.report.facts.schema.missing import is_missing, known, reason_missing
+from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.schema.results import FinalistPart
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.fields import FIELDS, Field, missing_values, value_at
-from hpo.report.facts.missing import reason_missing
-from hpo.report.facts.schema import ReportJson
+from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_at
+from hpo.report.facts.schema.missing import reason_missing
+from hpo.report.facts.schema.report import ReportJson
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 

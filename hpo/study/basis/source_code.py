@@ -16,6 +16,7 @@ import hpo
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
 _DIGITS = 16
 _TOOLKIT = Path(hpo.__file__).parent
+_STRATEGIES = _TOOLKIT / "engine" / "strategies"
 # What of the toolkit decides what a task trains, and what is made of its outcome.
 _TRAINING = ("examples.py", "payload.py", "splits.py", "task_builder.py", "worker.py")
 # The objectives of the toolkit.
@@ -55,7 +56,7 @@ def describe_code(objective: str, strategy: type) -> Code:
     """
     module = objective.partition(":")[0]
     pieces = {
-        "strategy": _hash(_with_those_beside(_file_of(strategy.__module__), set())),
+        "strategy": _hash(_with_its_parts(_file_of(strategy.__module__), set())),
         "training": _hash(_TOOLKIT / "engine" / "training" / name for name in _TRAINING),
     }
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
@@ -124,8 +125,8 @@ def _file_of(module: str) -> Path:
     return Path(getattr(sys.modules.get(module), "__file__", None) or module)
 
 
-def _with_those_beside(path: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a file of the toolkit, and the files of its folder that it imports, recursively."""
+def _with_its_parts(path: Path, seen: set[Path]) -> Iterator[Path]:
+    """Yield a strategy's file, and those below the folder of strategies that it imports, recursively."""
     if path in seen:
         return
     seen.add(path)
@@ -133,8 +134,8 @@ def _with_those_beside(path: Path, seen: set[Path]) -> Iterator[Path]:
     for node in ast.walk(_tree(path) or ast.Module([], [])):
         if isinstance(node, ast.ImportFrom) and node.module:
             place = _TOOLKIT.parent / f"{node.module.replace('.', '/')}.py"
-            if place.parent == path.parent:
-                yield from _with_those_beside(place, seen)
+            if _STRATEGIES in place.parents:
+                yield from _with_its_parts(place, seen)
 
 
 def _objective_files(module: str) -> dict[str, Path]:

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from hpo.cli.progress import Progress
+from hpo.cli.running.progress import Progress
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.training.payload import Task

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.report.facts.schema import refuse_bad_report, report_schema
+from hpo.report.facts.schema.report import refuse_bad_report, report_schema
 from hpo.report.write import write_report
 from hpo.run import run_study
 from hpo.study.opening import open_study, read_study

@@ -12,7 +12,7 @@ import pytest
 from markupsafe import escape
 
 from hpo.engine.trials.table import trials_table
-from hpo.report.facts.fields import FIELDS
+from hpo.report.facts.schema.fields import FIELDS
 from hpo.report.pages.html import templates
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.pages.values import plain_text

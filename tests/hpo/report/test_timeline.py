@@ -3,8 +3,8 @@
 import pytest
 
 from hpo.engine.trials.trial import Outcome, TaskLayout
-from hpo.report.facts.cost import describe_cost
-from hpo.report.figures.clock import Clock
+from hpo.report.facts.sections.cost import describe_cost
+from hpo.report.figures.canvas.clock import Clock
 from hpo.report.figures.timeline import draw_timeline
 from tests.hpo.report.made_up import scored, subject, trial
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpo.engine.dispatch.ray_pool import RayDispatcher
+from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.errors import DispatchError
 from tests.contracts.test_dispatchers import run, task
 from tests.studies import REPOSITORY, dispatch_section
@@ -79,7 +79,7 @@ def test_it_starts_behind_its_lock_where_ray_was_imported_before():
     """Ray reads its variables on import; a notebook imports it before us."""
     code = (
         "import ray\n"
-        "from hpo.engine.dispatch.ray_cluster import RayCluster\n"
+        "from hpo.engine.dispatch.ray.cluster import RayCluster\n"
         "for _ in range(2):\n"
         "    cluster = RayCluster(None, 0, 1)\n"
         "    assert cluster.cpus >= 1\n"

@@ -4,7 +4,7 @@ import numpy as np
 
 from hpo.engine.space.dimensions import Values
 from hpo.engine.space.space import Space, point_key
-from hpo.engine.strategies.draws import draw_untried
+from hpo.engine.strategies.drawing.draws import draw_untried
 
 SPACE = Space((Values("a", tuple(range(40))), Values("b", tuple(range(40)))))
 

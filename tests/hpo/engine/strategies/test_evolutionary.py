@@ -5,7 +5,7 @@ import pytest
 
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.preselection import most_promising
+from hpo.engine.strategies.drawing.preselection import most_promising
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from tests.studies import shipped

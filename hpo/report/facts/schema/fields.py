@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.report.facts.missing import reason_missing
+from hpo.report.facts.schema.missing import reason_missing
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
-from hpo.engine.strategies.draws import draw_untried
-from hpo.engine.strategies.windows import window
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.windows import window
 
 # The share of a range around a default for the first points: a default says where to look first, not only.
 _SHARE = 0.5

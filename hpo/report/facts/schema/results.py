@@ -5,7 +5,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.facts.missing import EXACT, OPEN, Missing
+from hpo.report.facts.schema.missing import EXACT, OPEN, Missing
 
 Point = dict[str, int | float | str | bool | None]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.schema_results import Cost
+from hpo.report.facts.schema.results import Cost
 
 
 def describe_cost(trials: Sequence[Trial], workers: int | None, gpus_per_worker: float) -> Cost:

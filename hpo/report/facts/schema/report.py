@@ -9,8 +9,8 @@ from pydantic import Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.trials.trial import State
-from hpo.report.facts.missing import EXACT, OPEN, Missing, Text
-from hpo.report.facts.schema_results import (
+from hpo.report.facts.schema.missing import EXACT, OPEN, Missing, Text
+from hpo.report.facts.schema.results import (
     AtEnd,
     BestSoFar,
     Cost,
@@ -50,9 +50,7 @@ class StudyPart(TypedDict):
     objective: str
     budget: Budget
     intent: Literal["exploratory", "confirmatory"]
-    allowed_changes: Annotated[
-        list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")
-    ]
+    allowed_changes: Annotated[list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
 
 

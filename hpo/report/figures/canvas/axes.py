@@ -6,7 +6,7 @@ from typing import Any
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.report.facts.optuna_study import texts
 from hpo.report.facts.words import shown
-from hpo.report.figures.look import few_ticks, log_ticks, short
+from hpo.report.figures.canvas.look import few_ticks, log_ticks, short
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4
 

@@ -13,8 +13,8 @@ from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import point_key
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
-from hpo.report.facts.missing import Missing, is_missing, missing
-from hpo.report.facts.schema import Baselines, Counts, DefaultTrial, SearchPart, Sizes
+from hpo.report.facts.schema.missing import Missing, is_missing, missing
+from hpo.report.facts.schema.report import Baselines, Counts, DefaultTrial, SearchPart, Sizes
 from hpo.study.folder import shown
 from hpo.study.study import Study
 

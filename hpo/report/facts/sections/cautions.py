@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Trial, loss_of
-from hpo.report.facts.missing import is_missing
-from hpo.report.facts.schema import ReportJson
-from hpo.report.facts.schema_results import AtEnd
+from hpo.report.facts.schema.missing import is_missing
+from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.schema.results import AtEnd
 
 # Rules of thumb of the tuning playbook and the checklists.
 _FEW_TRIALS_PER_DIMENSION = 5
@@ -135,6 +135,7 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
         if count:
             yield f"{count} examples are in two parts ({pair}): scores on them are too good"
     for change in summary["study"]["allowed_changes"]:
-        yield f"the study was continued although something had changed ({change['time']}): {'; '.join(change['changes'])}"
+        changes = "; ".join(change["changes"])
+        yield f"the study was continued although something had changed ({change['time']}): {changes}"
     if summary["environment"]["is_dirty"] is True:
         yield "the code had uncommitted changes: the commit alone does not give these results again"

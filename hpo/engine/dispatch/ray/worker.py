@@ -22,7 +22,7 @@ class RayWorker:
         if not is_toolkits:
             in_the_way = os.path.realpath(import_from or "")
             sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != in_the_way]
-        from hpo.engine.dispatch.child import Child
+        from hpo.engine.dispatch.process.child import Child
 
         self._child = Child(import_from)
 

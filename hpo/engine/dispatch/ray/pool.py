@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch import ray_worker
 from hpo.engine.dispatch.dispatcher import Report, report_of
-from hpo.engine.dispatch.ray_cluster import RayCluster
+from hpo.engine.dispatch.ray import worker as ray_worker
+from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.training.modules import is_root
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpo.engine.trials.trial import Direction, loss_sign
-from hpo.report.facts.missing import Missing
-from hpo.report.facts.schema_results import Expected, ExpectedPart
+from hpo.report.facts.schema.missing import Missing
+from hpo.report.facts.schema.results import Expected, ExpectedPart
 
 Estimator = Literal["biased", "unbiased"]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from hpo.engine.dispatch.ray_private import ASK
+from hpo.engine.dispatch.ray.private import ASK
 from hpo.errors import DispatchError
 
 _CONNECT_SECONDS = 5.0

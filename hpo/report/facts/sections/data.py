@@ -1,8 +1,8 @@
 """Fields 3 to 6 and 8: the data, its split, its preparation, and the metric."""
 
 from hpo.engine.training.splits import Plan
-from hpo.report.facts.missing import Missing, missing
-from hpo.report.facts.schema import DataPart, MethodPart, MetricPart, SplitPart
+from hpo.report.facts.schema.missing import Missing, missing
+from hpo.report.facts.schema.report import DataPart, MethodPart, MetricPart, SplitPart
 from hpo.study.study import Study
 
 _OWN = "the objective brings its own data (its module has no describe_data)"

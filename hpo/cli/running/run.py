@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from hpo.cli.program import is_ours, leave
-from hpo.cli.progress import Progress
-from hpo.cli.stopping import StoppableDispatcher, Stopped, Stopping
+from hpo.cli.running.program import is_ours, leave
+from hpo.cli.running.progress import Progress
+from hpo.cli.running.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.config.keys import flatten
 from hpo.engine.dispatch import make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.schema_results import BestSoFar
+from hpo.report.facts.schema.results import BestSoFar
 from hpo.report.facts.subject import score_of
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.missing import missing
-from hpo.report.facts.schema import EnvironmentPart, StudyPart
+from hpo.report.facts.schema.missing import missing
+from hpo.report.facts.schema.report import EnvironmentPart, StudyPart
 from hpo.study.folder import shown
 from hpo.study.notes import Notes
 from hpo.study.study import Study

@@ -15,7 +15,7 @@ from hpo.machine import GIB, free_and_total
 MIN_FREE_FRACTION = 0.07
 _SECONDS_BETWEEN_LOOKS = 0.25
 # Identifies training processes; `Child` starts them by this name.
-TASK_PROCESS = "hpo.engine.dispatch.task_process"
+TASK_PROCESS = "hpo.engine.dispatch.process.task_process"
 
 
 class MemoryGuard:

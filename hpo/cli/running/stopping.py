@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-from hpo.cli.program import is_ours
+from hpo.cli.running.program import is_ours
 from hpo.engine.dispatch import Dispatcher, Report
 from hpo.engine.training.payload import Task
 from hpo.errors import Interruption

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from hpo.report.facts.missing import Missing, missing
-from hpo.report.facts.search import comparison_command
+from hpo.report.facts.schema.missing import Missing, missing
+from hpo.report.facts.sections.search import comparison_command
 from hpo.study.study import Study
 
 

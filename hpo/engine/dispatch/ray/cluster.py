@@ -17,8 +17,9 @@ from typing import Any
 
 import psutil
 
-from hpo.engine.dispatch import ray_private, ray_watchdog
-from hpo.engine.dispatch.ray_address import refuse_dead_address, refuse_open_cluster
+from hpo.engine.dispatch.ray import private as ray_private
+from hpo.engine.dispatch.ray import watchdog as ray_watchdog
+from hpo.engine.dispatch.ray.address import refuse_dead_address, refuse_open_cluster
 from hpo.errors import DispatchError, first_line
 
 # Training arrays stay inside the workers; the object store only carries messages.

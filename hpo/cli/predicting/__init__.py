@@ -1,0 +1,1 @@
+"""Trained models at a terminal: which model, and what it reads."""

@@ -1,0 +1,1 @@
+"""The process that trains, seen from its worker: started, watched, ended."""

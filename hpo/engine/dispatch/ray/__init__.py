@@ -1,0 +1,1 @@
+"""Ray as the dispatcher: a cluster, a pool of workers in it, and what ends them."""

@@ -1,0 +1,1 @@
+"""The sections of report.json: what is said of a study, JSON-able."""
