@@ -22,9 +22,6 @@ from hpo.config.sealing import hidden_argument
 from hpo.config.shipped import shipped_dir
 from hpo.errors import ConfigError, nearest
 
-# Larger than any real command line; Hydra's parser takes seconds for long or deep overrides.
-_MAX_OVERRIDE = 20_000
-_MAX_DEPTH = 50
 _SHOWN = 200
 
 # Groups of `hpo search` that do not affect trials, so they may be chosen with a whole configuration; and their keys
@@ -80,11 +77,6 @@ def interruption_later() -> Iterator[None]:
 
 def _parse(text: str) -> Override:
     shown = hidden_argument(text)[:_SHOWN]
-    if len(text) > _MAX_OVERRIDE or _depth(text) > _MAX_DEPTH:
-        raise ConfigError(
-            f"command line: '{shown}...' is longer than {_MAX_OVERRIDE:,} characters or nested deeper than "
-            f"{_MAX_DEPTH} brackets; write it into a file for --config or --config-dir"
-        )
     try:
         override = OverridesParser.create().parse_override(text)
     except (HydraException, ValueError, RecursionError) as error:
@@ -96,15 +88,6 @@ def _parse(text: str) -> Override:
     if override.is_sweep_override():
         raise ConfigError(f"{override.key_or_group}: takes one value, given several; a list is written [a,b]")
     return override
-
-
-def _depth(text: str) -> int:
-    """Return the largest number of brackets that are open at once, including those in quotes."""
-    depth = deepest = 0
-    for sign in text:
-        depth += (sign in "[{(") - (sign in ")}]" and depth > 0)
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -> DictConfig:

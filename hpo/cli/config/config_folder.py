@@ -9,10 +9,6 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from omegaconf import OmegaConf
 
 from hpo.config.documents import read_yaml
-from hpo.errors import DocumentError
-
-# About 20,000 values, which take Hydra 6 s.
-_MOST_BYTES = 128 * 1024
 
 
 class StrictFiles(ConfigSource):
@@ -28,11 +24,6 @@ class StrictFiles(ConfigSource):
         path = self._file(config_path)
         if not path.is_file():
             raise ConfigLoadError(f"{path} is not there")
-        if path.stat().st_size > _MOST_BYTES:
-            raise DocumentError(
-                f"--config-dir: {path}: is larger than {_MOST_BYTES // 1024} KiB, for which Hydra takes minutes; write "
-                f"ranges for long lists, or give a whole configuration by --config"
-            )
         if path.stat().st_size > 0:
             read_yaml(path, "--config-dir")
         text = path.read_text(encoding="utf-8-sig")

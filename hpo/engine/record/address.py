@@ -1,10 +1,8 @@
 """Opens an Optuna storage by its address; a SQLite file of unknown origin cannot run anything without end."""
 
 import sqlite3
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import optuna
 from optuna.storages import RDBStorage
@@ -15,17 +13,11 @@ from hpo.config.sealing import hidden
 from hpo.engine.record.guard import is_frozen
 from hpo.errors import StudyError, first_line
 
-# A statement on a million trials takes some seconds.
-_MOST_SECONDS = 60.0
-# SQLite instructions between two checks of the clock and of signals: some milliseconds.
-_STEPS = 100_000
 # Of one value: a database can expand a few bytes, which is refused before it fills the memory. The largest of ours is
 # the space of a table, in a note.
 _MOST_BYTES = 256 * 2**20
 # The one placeholder that Optuna fills into an address.
 _MARK = "{SCHEMA_VERSION}"
-
-Result = TypeVar("Result")
 
 
 def sqlite_path(url: str) -> Path | None:
@@ -43,36 +35,11 @@ def sqlite_url(path: Path) -> str:
 
 
 class BoundConnection(sqlite3.Connection):
-    """A connection whose statements can be interrupted, and end after a minute.
-
-    SQLite computes in C, where Python handles no signal; but it calls a progress handler at intervals.
-    """
+    """A connection whose values have a limited size."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._deadline = float("inf")
-        self.set_progress_handler(self._is_late, _STEPS)
         self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
-
-    def cursor(self, factory: Any = None) -> Any:
-        """Return a cursor with the time limit."""
-        return super().cursor(factory or _BoundCursor)
-
-    def bound(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """Return what a cursor's call returns; raise KeyboardInterrupt when interrupted, TimeoutError when too slow."""
-        self._deadline = time.monotonic() + _MOST_SECONDS
-        try:
-            return call(*arguments)
-        except sqlite3.OperationalError as error:
-            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_INTERRUPT:
-                raise
-            if time.monotonic() > self._deadline:
-                raise TimeoutError(f"a statement took longer than {_MOST_SECONDS:g} s") from error
-            # A signal's handler raised in `_is_late`; SQLite reports only that it was stopped.
-            raise KeyboardInterrupt from error
-
-    def _is_late(self) -> bool:
-        return time.monotonic() > self._deadline
 
 
 class ReadOnlyConnection(BoundConnection):
@@ -80,28 +47,6 @@ class ReadOnlyConnection(BoundConnection):
 
     def __init__(self, path: str, **options: Any) -> None:
         super().__init__(f"{Path(path).absolute().as_uri()}?immutable=1", **options, uri=True)
-
-
-class _BoundCursor(sqlite3.Cursor):
-    """Its connection limits the time of its calls."""
-
-    def execute(self, *arguments: Any) -> Any:
-        return self._bound(super().execute, *arguments)
-
-    def executemany(self, *arguments: Any) -> Any:
-        return self._bound(super().executemany, *arguments)
-
-    def fetchone(self) -> Any:
-        return self._bound(super().fetchone)
-
-    def fetchmany(self, *arguments: Any, **options: Any) -> Any:
-        return self._bound(lambda: super(_BoundCursor, self).fetchmany(*arguments, **options))
-
-    def fetchall(self) -> Any:
-        return self._bound(super().fetchall)
-
-    def _bound(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        return cast("BoundConnection", self.connection).bound(call, *arguments)
 
 
 def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:

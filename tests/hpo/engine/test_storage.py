@@ -1,10 +1,5 @@
 """Statements on a SQLite file end, whatever they are, and can be interrupted."""
 
-import os
-import signal
-import sqlite3
-import threading
-
 import optuna
 import pytest
 
@@ -12,29 +7,6 @@ from hpo.engine.record import address as storage
 from hpo.errors import StudyError
 from hpo.integrations.exchange import optuna_storage
 from hpo.integrations.exchange.optuna_storage import read_optuna
-
-ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT"
-
-
-@pytest.fixture
-def cursor():
-    connection = sqlite3.connect(":memory:", factory=storage.BoundConnection)
-    yield connection.cursor()
-    connection.close()
-
-
-def test_an_endless_statement_is_interrupted_by_a_signal(cursor):
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        cursor.execute(f"{ENDLESS} count(*) FROM n")
-    timer.join()
-
-
-def test_an_endless_statement_ends_by_itself(cursor, monkeypatch):
-    monkeypatch.setattr(storage, "_MOST_SECONDS", 0.2)
-    with pytest.raises(TimeoutError, match=r"longer than 0\.2 s"):
-        cursor.execute(f"{ENDLESS} x FROM n").fetchall()
 
 
 def test_more_trials_than_can_be_read_are_refused(monkeypatch):

@@ -1,5 +1,7 @@
 """Fields 3 to 6 and 8: the data, its split, its preparation, and the metric."""
 
+from typing import cast
+
 from hpo.engine.training.splits import Plan
 from hpo.report.facts.schema.missing import Missing, missing
 from hpo.report.facts.schema.report import DataPart, MethodPart, MetricPart, SplitPart
@@ -10,41 +12,24 @@ _OWN = "the objective brings its own data (its module has no describe_data)"
 
 def describe_data(study: Study) -> DataPart:
     """Return where the data comes from, and how it was divided."""
-    given, examples, plan = study.config.report, study.examples, study.plan
-    name = study.reference
-    own_files = [vars(file) for file in study.own.files]
-    if examples is None or plan is None:
-        return {
-            "name": missing(_OWN),
-            "version": given.data_version or _ask(name, "data_version"),
-            "source": given.data_source or _ask(name, "data_source"),
-            "licence": given.data_licence or _ask(name, "data_licence"),
-            "exclusions": given.exclusions or _ask(name, "exclusions"),
-            "files": own_files or missing(_OWN),
-            "size": None,
-            "split": missing(_OWN),
-        }
+    given, name = study.config.report, study.reference
+    own = study.examples if study.plan else None
+    files = [dict(file) for file in own.files] if own else [vars(file) for file in study.own.files]
     return {
-        "name": examples.name,
-        "version": given.data_version or examples.version or _ask(name, "data_version"),
-        "source": given.data_source or examples.source or _ask(name, "data_source"),
-        "licence": given.data_licence or examples.licence or _ask(name, "data_licence"),
+        "name": own.name if own else missing(_OWN),
+        "version": given.data_version or (own and own.version) or _ask(name, "data_version"),
+        "source": given.data_source or (own and own.source) or _ask(name, "data_source"),
+        "licence": given.data_licence or (own and own.licence) or _ask(name, "data_licence"),
         "exclusions": given.exclusions or _ask(name, "exclusions"),
-        "files": [dict(file) for file in examples.files] or "none: the data comes with a library, or is generated",
-        "size": examples.size,
-        "split": _split(study, plan),
+        "files": files or ("none: the data comes with a library, or is generated" if own else missing(_OWN)),
+        "size": own.size if own else None,
+        "split": _split(study.plan, study.config.split.seed) if study.plan else missing(_OWN),
     }
 
 
-def _split(study: Study, plan: Plan) -> SplitPart:
-    described = plan.to_dict()
-    return {
-        "kind": described["kind"],
-        "folds": described["folds"],
-        "parts": described["parts"],
-        "duplicates": described["duplicates"],
-        "seed": study.config.split.seed,
-    }
+def _split(plan: Plan, seed: int) -> SplitPart:
+    figures = plan.to_dict()
+    return {**cast("SplitPart", figures), "seed": seed}
 
 
 def describe_method(study: Study) -> MethodPart:

@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from hpo.config.keys import flatten
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
@@ -26,19 +26,7 @@ _CHOSEN_BY = {
 
 def no_search(reason: str) -> SearchPart:
     """Return the same keys with missing values."""
-    absent = missing(reason)
-    return {
-        "num_parameters": absent,
-        "space": absent,
-        "space_size": absent,
-        "space_rules": absent,
-        "first": absent,
-        "fixed": absent,
-        "strategy": {"missing": reason},
-        "counts": absent,
-        "imported": absent,
-        "chosen_by": absent,
-    }
+    return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
 def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> SearchPart:
