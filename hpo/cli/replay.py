@@ -30,16 +30,13 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.engine.trials.table import read_rows
     from hpo.errors import StudyError
     from hpo.study.folder import find_study, shown
-    from hpo.study.reproduce.recorded import changes_since, refuse_tampered, refuse_two_parts
+    from hpo.study.reproduce.recorded import read_files, refuse_two_parts
     from hpo.study.reproduce.replay import Replay
 
-    folder = find_study(name)
-    config = folder.config()
-    refuse_tampered(folder)
-    refuse_two_parts(folder)
-    changes, is_same_machine = changes_since(folder)
-    ask_for_trust(config, changes, is_trusted)
-    study = config.study
+    files = read_files(find_study(name))
+    folder, study = files.folder, files.config.study
+    refuse_two_parts(files)
+    ask_for_trust(files.config, files.changes, is_trusted)
     rows = read_rows(shown(folder.trials_path), ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
     if trials == 0:
@@ -59,7 +56,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     # Kept, because the number of threads changes last digits.
     threads = {} if any("dispatch.threads" in text for text in own) else {"threads": tree["dispatch"]["threads"]}
     tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | threads}
-    return Replay(folder, tree, trials, changes, is_same_machine)
+    return Replay(folder, tree, trials, files.changes, files.is_same_machine)
 
 
 def _is_own(override: str) -> bool:

@@ -28,7 +28,7 @@ from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.folder import StudyFolder
 from hpo.study.imports import read_imports
 from hpo.study.preparation import prepare_study
-from hpo.study.reproduce.recorded import read_recorded
+from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.report_alone import unpack_report
 from hpo.study.train_once import train_once
 from hpo.study.winner.scoring import openings
@@ -196,7 +196,7 @@ def read_stranger(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     (folder / "report.json").write_text(json.dumps(report))
     for read in (
         lambda: ask_for_trust(StudyFolder(folder).config(), [], is_given=False),
-        lambda: read_recorded(StudyFolder(folder)),
+        lambda: read_recorded(read_files(StudyFolder(folder))),
         lambda: replay_of("theirs", [], is_trusted=True),
         lambda: unpack_report(folder / "report.json", Path()),
     ):

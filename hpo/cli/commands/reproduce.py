@@ -91,13 +91,12 @@ def _reproduce_found(path: Path, asked: _Asked) -> int:
 def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
     from hpo.cli.trust import ask_for_trust
     from hpo.study.reproduce.again import TOLERANCE, Repetition, reproduce
-    from hpo.study.reproduce.recorded import changes_since, read_recorded, refuse_tampered
+    from hpo.study.reproduce.recorded import read_files, read_recorded
 
-    config = folder.config()
-    refuse_tampered(folder)
+    files = read_files(folder)
     # Before any code of the study is imported.
-    ask_for_trust(config, changes_since(folder)[0], asked.is_trusted)
-    recorded = read_recorded(folder, asked.data)
+    ask_for_trust(files.config, files.changes, asked.is_trusted)
+    recorded = read_recorded(files, asked.data)
     allowed = asked.tolerance if asked.tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
     print("what changed:" if recorded.changes else "what changed: nothing")
     for change in recorded.changes:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
+from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import Row, read_rows
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange, changed_environment, changed_since, inner
@@ -21,8 +22,30 @@ _DECISIVE = ("python", "platform", "processor", "packages")
 
 
 @dataclass(frozen=True)
+class StudyFiles:
+    """What the files of a study say; nothing of it has been imported or run.
+
+    Attributes:
+        folder: the study's, or that of its publication.
+        config: the frozen configuration.
+        report: what report.json holds; empty without one.
+        allowed: the changes with which the study was continued.
+        changes: what differs in versions, machine and code from the study's start, one line each, and what was allowed.
+        is_same_machine: whether bit-identical scores can be expected. After an allowed change of data or code they
+            cannot: an earlier configuration is known, earlier data and code are not.
+    """
+
+    folder: StudyFolder
+    config: StudyConfig
+    report: Mapping[str, Any]
+    allowed: Sequence[AllowedChange]
+    changes: Sequence[str]
+    is_same_machine: bool
+
+
+@dataclass(frozen=True)
 class Recorded:
-    """A study as read from its folder.
+    """A study as read from its files, ready to be trained again.
 
     Attributes:
         study: made from its frozen configuration, on the current data.
@@ -58,52 +81,47 @@ class Recorded:
         return chosen
 
 
-def read_recorded(folder: StudyFolder, elsewhere: Mapping[str, str] | None = None) -> Recorded:
-    """Read a study's folder, or a published copy of it.
+def read_files(folder: StudyFolder) -> StudyFiles:
+    """Read the files of a study, or of a published copy.
+
+    Raises:
+        HpoError: one is missing or was changed after the report was written.
+    """
+    config, path = folder.config(), folder.path / "report.json"
+    report = read_json(shown(path)) if path.exists() else {}
+    _refuse_tampered(folder, report)
+    environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
+    changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)
+    is_same_machine = not any(change.startswith(_DECISIVE) for change in changes)
+    for change in allowed:
+        changes += [f"allowed after {change.trials or 'some'} trials: {line}" for line in change.changes]
+        is_same_machine &= all(line.startswith("config:") for line in change.changes)
+    return StudyFiles(folder, config, report, allowed, changes, is_same_machine)
+
+
+def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None) -> Recorded:
+    """Return the study of these files, its objective imported and its data read.
 
     Args:
-        folder: the study's.
+        files: the study's.
         elsewhere: current locations of its data by their keys, such as `data.path`.
 
     Raises:
-        HpoError: a file is missing or was changed after the report was written, or the data cannot be read.
+        HpoError: trials.csv or the data cannot be read.
     """
-    config = folder.config()
+    folder, config, report = files.folder, files.config, files.report
     for key in elsewhere or {}:
         if key not in flatten(config.objective_config):
             raise StudyError(f"{key}: the study has no such source of data; remove it")
     config = config.model_copy(update={"objective_config": replaced(config.objective_config, elsewhere or {})})
-    report = _report(folder)
-    refuse_tampered(folder)
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *study.space.keys, *names))
-    different, is_same_machine = changes_since(folder)
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
-    changes = [*missing, *data, *different]
-    return Recorded(study, rows, changes, is_same_machine and not data, winner, _allowed(report))
-
-
-def changes_since(folder: StudyFolder) -> tuple[list[str], bool]:
-    """Return the differences in versions, machine and code since the study was started, one line each.
-
-    They include the allowed changes. The second value tells whether bit-identical scores can still be expected: an
-    earlier configuration is known, earlier data and code are not.
-    """
-    environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
-    different = list(changed_environment(environment, describe_environment()))
-    is_same_machine = not any(change.startswith(_DECISIVE) for change in different)
-    for change in _allowed(_report(folder)):
-        different += [f"allowed after {change.trials or 'some'} trials: {line}" for line in change.changes]
-        is_same_machine &= all(line.startswith("config:") for line in change.changes)
-    return different, is_same_machine
-
-
-def _report(folder: StudyFolder) -> dict[str, Any]:
-    path = folder.path / "report.json"
-    return read_json(shown(path)) if path.exists() else {}
+    changes = [*missing, *data, *files.changes]
+    return Recorded(study, rows, changes, files.is_same_machine and not data, winner, files.allowed)
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
@@ -122,9 +140,9 @@ def amount_of(row: Row) -> int | None:
     return int(row["amount"]) if row.get("amount") else None
 
 
-def refuse_tampered(folder: StudyFolder) -> None:
+def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
     """Raise StudyError where a file of the study differs from the one in its report."""
-    hashes = _report(folder).get("files") or {}
+    hashes = report.get("files") or {}
     if not isinstance(hashes, Mapping):
         raise StudyError(f"{folder}/report.json: its 'files' are not names with hashes; restore the file")
     for name, digest in hashes.items():
@@ -140,11 +158,11 @@ def refuse_tampered(folder: StudyFolder) -> None:
             )
 
 
-def refuse_two_parts(folder: StudyFolder) -> None:
+def refuse_two_parts(files: StudyFiles) -> None:
     """Raise StudyError where a search was continued with another configuration: it cannot be run again as one."""
-    for change in _allowed(_report(folder)):
+    for change in files.allowed:
         if any(line.startswith("config:") for line in change.changes):
             raise StudyError(
-                f"{folder}: its configuration was changed after {change.trials or 'some'} trials, so the "
-                f"search cannot be run again as one; `hpo reproduce {folder} --trial all` trains its trials again"
+                f"{files.folder}: its configuration was changed after {change.trials or 'some'} trials, so the search "
+                f"cannot be run again as one; `hpo reproduce {files.folder} --trial all` trains its trials again"
             )
