@@ -1,14 +1,14 @@
 """The note on a study's page in a tracker: the winner, what was searched, the best five, how to reproduce it."""
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 from hpo.engine.space.space import Point, short_value
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.pages.tables import markdown_table
 from hpo.study.study import Study
+from hpo.track.messages import RUN_ID, TABLE, trial_page
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
 _TOP = 5
@@ -17,40 +17,29 @@ _CELL = 24
 _POINT = 600
 
 
-@dataclass(frozen=True)
-class Links:
-    """The tracker's Markdown for what the note links to.
-
-    `trial` returns the address of a trial's page, `table` is that of all trials, `run_id` that of the study's run.
-    """
-
-    run_id: str
-    trial: Callable[[int], str]
-    table: str
-
-
-def study_note(study: Study, history: History, winner: Trial | None, links: Links, is_running: bool) -> str:
+def study_note(study: Study, history: History, winner: Trial | None, is_running: bool) -> str:
     """Return the note as Markdown, the most important first: trackers show only the first lines unfolded.
 
-    `history` holds the finished trials so far; `is_running` says whether the study still runs.
+    Addresses are placeholders, which the tracker fills in. `history` holds the finished trials so far; `is_running`
+    says whether the study still runs.
     """
     parts = (
-        _winner_lines(study, history, winner, links),
-        _what(study, history, is_running, links),
-        _best(study, history, links),
-        _again(study, links),
+        _winner_lines(study, history, winner),
+        _what(study, history, is_running),
+        _best(study, history),
+        _again(study),
     )
     return "\n".join(line for part in parts for line in [*part, ""]).rstrip() + "\n"
 
 
-def _winner_lines(study: Study, history: History, winner: Trial | None, links: Links) -> Iterator[str]:
+def _winner_lines(study: Study, history: History, winner: Trial | None) -> Iterator[str]:
     if winner is None:
         yield "**No winner:** every trial failed so far." if len(history) else "**No trial is finished yet.**"
         return
     metric = study.config.study.metric
     values = winner.values(metric)
     spread = f" ± {statistics.stdev(values):.4f} over {len(values)} trainings" if len(values) > 1 else ""
-    trial = f"[trial {winner.number}]({links.trial(winner.number)})"
+    trial = f"[trial {winner.number}]({trial_page(winner.number)})"
     yield f"**Winner: {trial}, {_plain(metric)} {winner.score:.4f}**{spread}: {_point(winner.point)}"
     test = study.folder.test_result()
     if test is not None and metric in test["metrics"]:
@@ -58,7 +47,7 @@ def _winner_lines(study: Study, history: History, winner: Trial | None, links: L
         yield f"Test {_plain(metric)}: **{test['metrics'][metric]:.4f}** (trial {test['trial']})."
 
 
-def _what(study: Study, history: History, is_running: bool, links: Links) -> Iterator[str]:
+def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
     config = study.config.study
     states = {state: sum(trial.state == state for trial in history) for state in ("failed", "stopped")}
     others = [f"{count} {state}" for state, count in states.items() if count]
@@ -66,7 +55,7 @@ def _what(study: Study, history: History, is_running: bool, links: Links) -> Ite
     when = " when this was written" if is_running else ""
     yield (
         f"Search by `{study.config.strategy['name']}` in {len(study.space.dimensions)} hyperparameters, seed "
-        f"{config.seed}: [{counted}]({links.table}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
+        f"{config.seed}: [{counted}]({TABLE}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
         f"the mean over {_trainings(study)}. {_data(study)}"
     )
 
@@ -83,7 +72,7 @@ def _data(study: Study) -> str:
     return f"Data: {_plain(study.examples.name or 'unnamed')} ({', '.join(parts)})."
 
 
-def _best(study: Study, history: History, links: Links) -> Iterator[str]:
+def _best(study: Study, history: History) -> Iterator[str]:
     best = history.leaders(_TOP)
     if not best:
         return
@@ -91,23 +80,23 @@ def _best(study: Study, history: History, links: Links) -> Iterator[str]:
     lasts = [key.rpartition(".")[2] for key in keys]
     names = lasts if len(set(lasts)) == len(lasts) else keys
     head = ["best trials", _spaced(_plain(study.config.study.metric)), *(_spaced(_cell(name)) for name in names)]
-    yield from markdown_table(head, (_best_row(trial, keys, links) for trial in best))
+    yield from markdown_table(head, (_best_row(trial, keys) for trial in best))
 
 
-def _best_row(trial: Trial, keys: Iterable[str], links: Links) -> list[str]:
+def _best_row(trial: Trial, keys: Iterable[str]) -> list[str]:
     values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
     numbers = [f"{trial.score:.4f}", *(_cell(value) for value in values)]
-    return [f"[{trial.number}]({links.trial(trial.number)})", *map(_spaced, numbers)]
+    return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, numbers)]
 
 
-def _again(study: Study, links: Links) -> Iterator[str]:
+def _again(study: Study) -> Iterator[str]:
     # MLflow has no space below a table.
     yield "&nbsp;"
     yield ""
     yield "To reproduce the winner, from MLflow alone or where the study is:"
     yield ""
     yield "```"
-    yield f"hpo reproduce runs:/{links.run_id}"
+    yield f"hpo reproduce runs:/{RUN_ID}"
     yield f"hpo reproduce {study.reference}"
     yield "```"
 

@@ -20,17 +20,16 @@ from hpo.study.study import Study
 from hpo.study.winner.verdict import Verdict
 from hpo.track import Tracker
 from hpo.track import messages as track
-from hpo.track.note import Links, study_note
+from hpo.track.note import study_note
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
-_LINKS = Links(track.RUN_ID, track.trial_page, track.TABLE)
 
 
 def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
     """Open the parent run and send every trial that is already in the record."""
     config, history = study.config, record.history()
-    note = study_note(study, history, history.best(), _LINKS, is_running=True)
+    note = study_note(study, history, history.best(), is_running=True)
     curves = [f"{study.layout.name(0)}/{config.study.metric}"]
     shown = track.Shown(note, study.space.keys, curves, config.study.direction)
     began = min((trial.started for trial in history if trial.started), default=time.time())
@@ -58,7 +57,7 @@ def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Ve
         closing_status(study, record),
         max((trial.ended for trial in history if trial.ended), default=time.time()),
         report.metrics,
-        study_note(study, history, winner, _LINKS, is_running=False),
+        study_note(study, history, winner, is_running=False),
         [str(path) for path in report.paths],
         list(_best_so_far(history, winner)),
     )
@@ -68,7 +67,7 @@ def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Ve
 def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, history = sys.exception(), record.history()
-    note = study_note(study, history, history.best(), _LINKS, is_running=False)
+    note = study_note(study, history, history.best(), is_running=False)
     text = None
     if isinstance(error, Exception):
         text = hidden("".join(traceback.format_exception(error)), study.config.secrets)

@@ -125,7 +125,7 @@ def _study_page(given: argparse.Namespace) -> tuple[str, str]:
     from hpo.study.folder import find_study
     from hpo.study.opening import storage_url
     from hpo.track import tracking_uri
-    from hpo.track.mlflow.pages import find_pages
+    from hpo.track.mlflow.pages import find_page
 
     folder = find_study(given.study)
     config = folder.config()
@@ -135,7 +135,7 @@ def _study_page(given: argparse.Namespace) -> tuple[str, str]:
         )
     uri = given.uri or tracking_uri(config)
     _, notes = look_up(storage_url(config, folder), config.study.name)
-    return uri, find_pages(uri, notes["id"], given.study).study
+    return uri, find_page(uri, notes["id"], given.study)
 
 
 def _serve_record(given: argparse.Namespace) -> int:

@@ -21,16 +21,7 @@ from hpo.compare.searches import Searches, run_missing
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError
 from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import (
-    FOLD_HEAD,
-    PAIR_HEAD,
-    READING,
-    fold_rows,
-    headline,
-    pair_rows,
-    standing_head,
-    standing_rows,
-)
+from hpo.report.pages.comparison_cells import READING, Cells, headline, standings, verdicts, winners
 
 _WIDTH_OF_A_FILE = 170
 _NARROW = 130
@@ -98,32 +89,31 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
     console.print(f"\n{headline(result)}", highlight=False, markup=False)
-    _print_by_budget(console, standing_head(result), standing_rows(result))
+    _print_by_budget(console, standings(result))
     if result["pairs"]:
-        _print_by_budget(console, *_fitted(console, PAIR_HEAD, pair_rows(result["pairs"])))
+        _print_by_budget(console, _fitted(console, verdicts(result["pairs"])))
         console.print(READING, highlight=False, markup=False)
     if result.get("folds"):
-        console.print(_table(FOLD_HEAD, fold_rows(result)))
+        console.print(_table(*winners(result)))
         console.print(READING, highlight=False, markup=False)
     for note in result["notes"]:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     print(f"files: {', '.join(str(path) for path in paths)}")
 
 
-def _fitted(
-    console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]
-) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def _fitted(console: Console, cells: Cells) -> Cells:
     """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
+    head, rows = cells
     if console.width >= _NARROW:
-        return head, rows
-    return [head[0], "A\nB", *head[3:]], [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows]
+        return cells
+    return Cells([head[0], "A\nB", *head[3:]], [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
 
 
-def _print_by_budget(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_by_budget(console: Console, cells: Cells) -> None:
     """Print one table per budget, which is the first column of the rows."""
-    for budget, of_budget in itertools.groupby(rows, key=lambda row: row[0]):
+    for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}", highlight=False, markup=False)
-        console.print(_table(head[1:], [row[1:] for row in of_budget]))
+        console.print(_table(cells.head[1:], [row[1:] for row in of_budget]))
 
 
 def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:

@@ -74,51 +74,27 @@ def improvements(places: list[tuple[float, Trial]]) -> list[tuple[float, Trial]]
 def _panel(
     figure: Any, subject: Subject, shown: list[tuple[float, Trial]], places: list[tuple[float, Trial]], column: int
 ) -> None:
-    is_first = column == 1
-    figure.add_scatter(
-        x=[place for place, _ in shown],
-        y=[trial.score for _, trial in shown],
-        customdata=[trial.number for _, trial in shown],
-        hovertemplate="trial %{customdata}: %{y}<extra></extra>",
-        mode="markers",
-        marker={"color": GREY, "size": 5, "opacity": 0.6},
-        name="trials",
-        legendgroup="trials",
-        showlegend=is_first,
-        row=1,
-        col=column,
-    )
     steps = improvements(places)
     # To the end of the axis, since the last best holds until then.
     ends = [*steps, (places[-1][0], steps[-1][1])]
-    figure.add_scatter(
-        x=[place for place, _ in ends],
-        y=[trial.score for _, trial in ends],
-        customdata=[trial.number for _, trial in ends],
-        hovertemplate="best so far %{y} (trial %{customdata})<extra></extra>",
-        mode="lines",
-        line={"color": BLUE, "width": 2.5, "shape": "hv"},
-        name="best so far",
-        legendgroup="best",
-        showlegend=is_first,
-        row=1,
-        col=column,
-    )
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
-    figure.add_scatter(
-        x=[place for place, _ in won],
-        y=[trial.score for _, trial in won],
-        hovertemplate="winner: %{y}<extra></extra>",
-        mode="markers",
-        marker={"color": ORANGE, "size": 12, "symbol": "star"},
-        # Whole, where it lies on an axis.
-        cliponaxis=False,
-        name="winner",
-        legendgroup="winner",
-        showlegend=is_first,
-        row=1,
-        col=column,
-    )
+    # The winner is drawn whole where it lies on an axis.
+    star = {"mode": "markers", "marker": {"color": ORANGE, "size": 12, "symbol": "star"}, "cliponaxis": False}
+    line = {"mode": "lines", "line": {"color": BLUE, "width": 2.5, "shape": "hv"}}
+    dots = {"mode": "markers", "marker": {"color": GREY, "size": 5, "opacity": 0.6}}
+    for name, drawn, style in (("trials", shown, dots), ("best so far", ends, line), ("winner", won, star)):
+        figure.add_scatter(
+            x=[place for place, _ in drawn],
+            y=[trial.score for _, trial in drawn],
+            customdata=[trial.number for _, trial in drawn],
+            hovertemplate=f"{name}: %{{y}} (trial %{{customdata}})<extra></extra>",
+            name=name,
+            legendgroup=name,
+            showlegend=column == 1,
+            row=1,
+            col=column,
+            **style,
+        )
 
 
 def _in_time(place: tuple[float, Trial]) -> tuple[float, int]:

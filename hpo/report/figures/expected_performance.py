@@ -5,7 +5,17 @@ from hpo.report.facts.sections.expected_performance import describe_expected
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import BLUE, FAR_OUT, ORANGE, log_ticks, near_range, new_figure, pale, styled
+from hpo.report.figures.canvas.look import (
+    BLUE,
+    FAR_OUT,
+    ORANGE,
+    add_band,
+    log_ticks,
+    near_range,
+    new_figure,
+    pale,
+    styled,
+)
 from hpo.report.part import Absent
 
 _LOOK = {
@@ -25,19 +35,8 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
         name = curve["estimator"]
         title, colour, dash = _LOOK[name]
         budgets, means, spreads = curve["budgets"], curve["means"], curve["spreads"]
-        for sign, fill in ((1, None), (-1, "tonexty")):
-            # The second end of a band is filled up to the first.
-            figure.add_scatter(
-                x=budgets,
-                y=[mean + sign * spread for mean, spread in zip(means, spreads, strict=True)],
-                mode="lines",
-                line={"width": 0},
-                fill=fill,
-                fillcolor=pale(colour, 0.12),
-                hoverinfo="skip",
-                legendgroup=name,
-                showlegend=False,
-            )
+        low, high = ([m + sign * spread for m, spread in zip(means, spreads, strict=True)] for sign in (-1, 1))
+        add_band(figure, budgets, low, high, fillcolor=pale(colour, 0.12), line={"width": 0}, legendgroup=name)
         figure.add_scatter(
             x=budgets,
             y=means,

@@ -6,7 +6,7 @@ from typing import Any
 from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.facts.words import shown
-from hpo.report.figures.canvas.look import OKABE_ITO, pale, styled
+from hpo.report.figures.canvas.look import OKABE_ITO, add_band, pale, styled
 
 # Dash patterns distinguish curves in print, and if there are more than seven.
 _COLOURS = tuple(OKABE_ITO.values())
@@ -30,19 +30,10 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
             continue
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
         mean, low, high = (_heights(curve[name], result) for name in ("mean", "low", "high"))
-        # The upper end of a band is filled down to the lower. The best so far is a step function.
-        for end, fill in ((high, None), (low, "tonexty")) if low else ():
-            figure.add_scatter(
-                x=curve[unit],
-                y=end,
-                fill=fill,
-                fillcolor=pale(colour),
-                line={"width": 0, "shape": "hv"},
-                mode="lines",
-                hoverinfo="skip",
-                legendgroup=label,
-                showlegend=False,
-            )
+        # The best so far is a step function.
+        if low:
+            edge = {"width": 0, "shape": "hv"}
+            add_band(figure, curve[unit], low, high, fillcolor=pale(colour), line=edge, legendgroup=label)
         figure.add_scatter(
             x=curve[unit],
             y=mean,

@@ -2,13 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.schema.comparison import ComparisonJson, Pair
 
 READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
-PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
-FOLD_HEAD = ("A", "B", "winners: loss A − B on each fold", "mean")
+_PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
+_FOLD_HEAD = ("A", "B", "winners: loss A − B on each fold", "mean")
+
+
+class Cells(NamedTuple):
+    """A table of texts."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def headline(result: ComparisonJson) -> str:
@@ -24,9 +32,9 @@ def headline(result: ComparisonJson) -> str:
     )
 
 
-def pair_rows(pairs: Sequence[Pair]) -> list[list[str]]:
-    """Return the cells of the table of pairs; a loss below 0 means that A is better."""
-    return [
+def verdicts(pairs: Sequence[Pair]) -> Cells:
+    """Return the table of pairs; a loss below 0 means that A is better."""
+    rows = [
         [
             f"{pair['budget']:,g} {pair['unit']}",
             pair["a"],
@@ -38,11 +46,12 @@ def pair_rows(pairs: Sequence[Pair]) -> list[list[str]]:
         ]
         for pair in pairs
     ]
+    return Cells(_PAIR_HEAD, rows)
 
 
-def fold_rows(result: ComparisonJson) -> list[list[str]]:
-    """Return the cells of the table of winners; a loss below 0 means that A is better."""
-    return [
+def winners(result: ComparisonJson) -> Cells:
+    """Return the table of winners, fold by fold; a loss below 0 means that A is better."""
+    rows = [
         [
             pair["a"],
             pair["b"],
@@ -51,18 +60,14 @@ def fold_rows(result: ComparisonJson) -> list[list[str]]:
         ]
         for pair in result.get("folds", ())
     ]
+    return Cells(_FOLD_HEAD, rows)
 
 
-def standing_head(result: ComparisonJson) -> tuple[str, ...]:
-    """Return the head of the table of standings."""
-    regret = () if result["optimum"] is None else ("regret",)
-    one = "strategy" if result["kind"] == "strategies" else "study"
-    return ("budget", one, f"best {result['metric']}", *regret, "seconds spent")
-
-
-def standing_rows(result: ComparisonJson) -> list[list[str]]:
-    """Return the cells of the table of standings, the best of each budget first."""
+def standings(result: ComparisonJson) -> Cells:
+    """Return the table of standings, the best of each budget first."""
     has_regret = result["optimum"] is not None
+    one = "strategy" if result["kind"] == "strategies" else "study"
+    head = ("budget", one, f"best {result['metric']}", *(["regret"] if has_regret else []), "seconds spent")
     budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
     ordered = sorted(
         result["standings"],
@@ -71,7 +76,7 @@ def standing_rows(result: ComparisonJson) -> list[list[str]]:
             math.inf if s["mean_score"] is None else loss_of(s["mean_score"], result["direction"]),
         ),
     )
-    return [
+    rows = [
         [
             f"{s['budget']:,g} {s['unit']}",
             s["label"],
@@ -81,6 +86,7 @@ def standing_rows(result: ComparisonJson) -> list[list[str]]:
         ]
         for s in ordered
     ]
+    return Cells(head, rows)
 
 
 def _number(value: float | None, interval: Sequence[float] | None, form: str) -> str:

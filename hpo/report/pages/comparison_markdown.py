@@ -3,16 +3,7 @@
 from collections.abc import Iterator
 
 from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import (
-    FOLD_HEAD,
-    PAIR_HEAD,
-    READING,
-    fold_rows,
-    headline,
-    pair_rows,
-    standing_head,
-    standing_rows,
-)
+from hpo.report.pages.comparison_cells import READING, headline, standings, verdicts, winners
 from hpo.report.pages.tables import markdown_table
 
 
@@ -25,11 +16,11 @@ def _lines(result: ComparisonJson) -> Iterator[str]:
     yield from (f"# {result['name']}", "", headline(result), "")
     yield from (f"- {note}" for note in result["notes"])
     tables = (
-        ("Standings", standing_head(result), standing_rows(result)),
-        ("Verdicts", PAIR_HEAD, pair_rows(result["pairs"])),
-        ("Winners, fold by fold", FOLD_HEAD, fold_rows(result)),
+        ("Standings", standings(result)),
+        ("Verdicts", verdicts(result["pairs"])),
+        ("Winners, fold by fold", winners(result)),
     )
-    for title, head, rows in tables:
-        if rows:
-            yield from ("", f"## {title}", "", *markdown_table(head, rows))
+    for title, cells in tables:
+        if cells.rows:
+            yield from ("", f"## {title}", "", *markdown_table(*cells))
     yield from ("", READING, "")

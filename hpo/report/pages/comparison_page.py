@@ -5,16 +5,7 @@ from typing import Any
 
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.figures.mean_curves import draw_mean_curves
-from hpo.report.pages.comparison_cells import (
-    FOLD_HEAD,
-    PAIR_HEAD,
-    READING,
-    fold_rows,
-    headline,
-    pair_rows,
-    standing_head,
-    standing_rows,
-)
+from hpo.report.pages.comparison_cells import READING, headline, standings, verdicts, winners
 from hpo.report.pages.html import render
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
@@ -31,13 +22,13 @@ def render_comparison_page(result: ComparisonJson) -> str:
         "comparison.html",
         result=result,
         headline=headline(result),
-        verdicts=(PAIR_HEAD, pair_rows(first), _marks(first)),
-        winners=(FOLD_HEAD, fold_rows(result), _marks(folds)),
+        verdicts=(*verdicts(first), _marks(first)),
+        winners=(*winners(result), _marks(folds)),
         reading=READING if first or folds else "",
         figures=figures,
         has_figures=bool(figures),
-        other_verdicts=(PAIR_HEAD, pair_rows(others), _marks(others)),
-        standings=(standing_head(result), standing_rows(result), _marks(result["standings"])),
+        other_verdicts=(*verdicts(others), _marks(others)),
+        standings=(*standings(result), _marks(result["standings"])),
         titles=_TITLES,
     )
 

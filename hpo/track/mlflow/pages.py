@@ -1,7 +1,6 @@
 """Addresses of pages of MLflow's UI, relative to its root."""
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -18,14 +17,6 @@ if TYPE_CHECKING:
 _KIND = "workflowType=machine_learning"
 
 
-@dataclass(frozen=True)
-class StudyPages:
-    """A study's addresses in MLflow's UI: the page of its run, and the table of its trials."""
-
-    study: str
-    trials: str
-
-
 def run_page(experiment_id: str, run_id: str) -> str:
     """Return the address of a run's page."""
     return f"#/experiments/{quote(experiment_id)}/runs/{quote(run_id)}?{_KIND}"
@@ -36,14 +27,13 @@ def table_page(experiment_id: str, study_id: str) -> str:
     return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}&viewStateShareKey={quote(study_id)}"
 
 
-def find_pages(uri: str, study_id: str, name: str) -> StudyPages:
-    """Return the pages of a study; TrackError where MLflow does not have it, or cannot be read."""
+def find_page(uri: str, study_id: str, name: str) -> str:
+    """Return the address of a study's page; TrackError where MLflow does not have it, or cannot be read."""
     _, run = find_run(uri, study_id, "--uri")
     if run is None:
         send = f"`hpo sync {name} track.uri={uri}`"
         raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))
-    info = run.info
-    return StudyPages(run_page(info.experiment_id, info.run_id), table_page(info.experiment_id, study_id))
+    return run_page(run.info.experiment_id, run.info.run_id)
 
 
 def find_run(uri: str, study_id: str, option: str) -> "tuple[MlflowClient, Run | None]":

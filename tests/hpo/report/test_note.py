@@ -6,12 +6,9 @@ import pytest
 
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
-from hpo.track.note import Links, study_note
+from hpo.track.messages import fill_in
+from hpo.track.note import study_note
 from tests.studies import prepared, toy_config
-
-LINKS = Links(
-    "r" * 32, lambda number: f"#/experiments/123456/runs/{'r' * 32}", "#/experiments/123456/runs?key=" + "s" * 32
-)
 
 
 def complete(number, point, score, amount=None):
@@ -20,7 +17,7 @@ def complete(number, point, score, amount=None):
 
 def note(tmp_path, trials, winner=None, is_running=False, **changes):
     study = prepared(tmp_path, toy_config(**changes))
-    return study_note(study, History(trials), winner, LINKS, is_running)
+    return study_note(study, History(trials), winner, is_running)
 
 
 def test_a_study_that_begins_says_what_it_searches(tmp_path):
@@ -58,15 +55,16 @@ def test_the_longest_note_fits_into_a_tag(tmp_path):
     config["toy"] |= {key.removeprefix("toy."): "v" * 300 for key in keys}
     study = prepared(tmp_path, config)
     trials = [complete(n, dict.fromkeys(keys, "v" * 300), 0.5) for n in range(5)]
-    text = study_note(study, History(trials), trials[0], LINKS, is_running=False)
-    assert len(text) < 5000
+    text = study_note(study, History(trials), trials[0], is_running=False)
+    page = f"#/experiments/123456/runs/{'r' * 32}"
+    assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
 
 
 @pytest.mark.parametrize("text", ["**bold**", "[x](http://evil)", "<script>", "`code`", "a_b_c", "# head"])
 def test_names_of_data_are_plain_text(tmp_path, text):
     study = prepared(tmp_path, toy_config(objective="tests.toy_data:score"))
     study = replace(study, examples=replace(study.examples, name=text))
-    shown = study_note(study, History(), None, LINKS, is_running=True).partition("Data: ")[2]
+    shown = study_note(study, History(), None, is_running=True).partition("Data: ")[2]
     for letter in "*[]<>`_#":
         assert shown.count(letter) == shown.partition(" (")[0].count(f"\\{letter}") + shown.partition(" (")[2].count(
             letter

@@ -90,6 +90,13 @@ def pale(colour: str, opacity: float = 0.15) -> str:
     return f"rgba({red}, {green}, {blue}, {opacity})"
 
 
+def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:
+    """Draw a band between two curves, without a line of its own; `look` as of a plotly scatter."""
+    for end, fill in ((high, None), (low, "tonexty")):
+        # The second end is filled up to the first.
+        figure.add_scatter(x=places, y=end, fill=fill, mode="lines", hoverinfo="skip", showlegend=False, **look)
+
+
 def near_range(values: Sequence[float], always: Sequence[float] = ()) -> list[float] | None:
     """Return the ends of an axis that shows all values except those far out; None if no value is far out.
 
