@@ -19,7 +19,7 @@ from types import FrameType
 
 from hpo import __version__
 from hpo.cli.running.program import is_ours, process_is_ours
-from hpo.errors import HpoError, Interruption
+from hpo.errors import HpoError, Interruption, nearest
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -150,8 +150,6 @@ def _run(given: list[str]) -> int:
         _say(f"hpo {__version__}")
         return 0
     if given[0] not in COMMANDS:
-        from hpo.errors import nearest
-
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
     try:
         str(Path.cwd()).encode()

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpo.errors import StudyError
+
 if TYPE_CHECKING:
     from hpo.study.reproduce.replay import Replay
 
@@ -28,7 +30,6 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.cli.config.compose import compose_config
     from hpo.cli.trust import ask_for_trust
     from hpo.engine.trials.table import read_rows
-    from hpo.errors import StudyError
     from hpo.study.folder import find_study, shown
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
     from hpo.study.reproduce.replay import Replay

@@ -16,6 +16,11 @@ def _safe_name(name: str) -> str:
     return name
 
 
+def _conflict(text: str, *keys: str) -> PydanticCustomError:
+    """Return the error of a rule between keys, whose names `explain` puts before the text."""
+    return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
+
+
 # Bounds of counts and seeds: larger values are mistakes, and would fill the memory or be refused by a library (seeds
 # of NumPy's RandomState and of scikit-learn have 32 bits, and repeats add to them).
 MOST = 100_000_000
@@ -63,24 +68,19 @@ class SplitSection(Section):
     @model_validator(mode="after")
     def _has_folds_to_save(self) -> Self:
         if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
-            raise PydanticCustomError(
-                "cross_field",
-                "must leave folds to save, given {after} of {folds} folds; give more folds, or race_after=null",
-                {"after": self.race_after, "folds": self.folds, "keys": ["split.race_after", "split.folds"]},
+            raise _conflict(
+                f"must leave folds to save, given {self.race_after} of {self.folds} folds; give more folds, or "
+                f"race_after=null",
+                *("split.race_after", "split.folds"),
             )
         return self
 
     @model_validator(mode="after")
     def _leaves_training(self) -> Self:
         if self.test_fraction + self.validation_fraction >= 1:
-            raise PydanticCustomError(
-                "cross_field",
-                "must add up to less than 1, given {sum}; lower one of them",
-                {
-                    "sum": self.test_fraction + self.validation_fraction,
-                    "keys": ["split.test_fraction", "split.validation_fraction"],
-                },
-            )
+            total = self.test_fraction + self.validation_fraction
+            text = f"must add up to less than 1, given {total}; lower one of them"
+            raise _conflict(text, "split.test_fraction", "split.validation_fraction")
         return self
 
 
@@ -102,17 +102,13 @@ class DispatchSection(Section):
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
         if self.name == "local" and (self.workers or 1) > 1:
-            raise PydanticCustomError(
-                "cross_field",
-                "must be 1 with dispatch=local, which runs one task at a time, given {workers}; use dispatch=ray",
-                {"workers": self.workers, "keys": ["dispatch.workers"]},
+            raise _conflict(
+                f"must be 1 with dispatch=local, which runs one task at a time, given {self.workers}; use dispatch=ray",
+                "dispatch.workers",
             )
         if self.gpus_per_worker > 1 and self.gpus_per_worker != math.floor(self.gpus_per_worker):
-            raise PydanticCustomError(
-                "cross_field",
-                "must be a whole number above 1, given {gpus}; use 0.5, 1 or 2",
-                {"gpus": self.gpus_per_worker, "keys": ["dispatch.gpus_per_worker"]},
-            )
+            text = f"must be a whole number above 1, given {self.gpus_per_worker}; use 0.5, 1 or 2"
+            raise _conflict(text, "dispatch.gpus_per_worker")
         return self
 
 

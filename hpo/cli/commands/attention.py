@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hpo.cli.arguments import add_model, make_parser
 from hpo.cli.predicting.given_texts import add_texts, one_text_of
+from hpo.errors import DataError
 
 _EXAMPLES = """\
   hpo attention reviews --text "not a good film"
@@ -29,7 +30,6 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
 
     from hpo.cli.predicting.trained_model import find_model, refuse_bad_output, write_output
-    from hpo.errors import DataError
     from hpo.report.pages.attention import attention_html, write_attention_png
 
     ending = given.output.suffix.lower()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.cli.arguments import make_parser, study_name
+from hpo.errors import ConfigError, StudyError, nearest
 
 if TYPE_CHECKING:
     from hpo.compare.comparison import Comparison
@@ -26,8 +27,6 @@ _REPEATS = 30
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     given = _parser().parse_intermixed_args(arguments)
-
-    from hpo.errors import ConfigError
 
     if given.strategies is not None:
         return _compare_strategies(given)
@@ -86,7 +85,6 @@ def _compose(
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """Return the configuration of the searches, and by label the settings of each strategy."""
     from hpo.cli.config.compose import compose_config
-    from hpo.errors import ConfigError, nearest
 
     for override in given.what:
         key = override.lstrip("+~").partition("=")[0]
@@ -120,7 +118,6 @@ def _compare_studies(given: argparse.Namespace) -> int:
     from hpo.compare.files import write_comparison
     from hpo.compare.result import Budget
     from hpo.compare.studies import compare_studies, read_studies
-    from hpo.errors import ConfigError, StudyError
     from hpo.study.folder import RUNS, StudyFolder
 
     for word in given.what:
@@ -152,8 +149,6 @@ def _budgets(given: argparse.Namespace, comparison: "Comparison") -> "list[Budge
 
 def _amounts(given: str | None, full: int) -> list[int]:
     """Return the numbers of trials to compare at, the full budget first."""
-    from hpo.errors import ConfigError
-
     asked = {int(_number("--at", text, whole=True)) for text in _items(given)}
     for amount in asked:
         if not 1 <= amount <= full:
@@ -163,8 +158,6 @@ def _amounts(given: str | None, full: int) -> list[int]:
 
 def _labels(given: str) -> dict[str, str]:
     """Return the name of each strategy by its label."""
-    from hpo.errors import ConfigError
-
     names: dict[str, str] = {}
     for text in _items(given):
         label, _, name = text.partition("=")
@@ -181,8 +174,6 @@ def _items(given: str | None) -> list[str]:
 
 
 def _number(option: str, given: str, whole: bool = False) -> float:
-    from hpo.errors import ConfigError
-
     try:
         value = int(given) if whole else float(given)
     except ValueError as error:

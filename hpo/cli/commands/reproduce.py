@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_trust, make_parser
+from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
     from hpo.study.folder import StudyFolder
@@ -37,7 +38,6 @@ def run(arguments: Sequence[str]) -> int:
 
     import tempfile
 
-    from hpo.errors import ConfigError
     from hpo.study.folder import StudyFolder
 
     if given.tolerance is not None and not 0 <= given.tolerance < 1:
@@ -126,7 +126,6 @@ def _difference(repetition: "Repetition") -> str:
 
 def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
     from hpo.config.study_config import DATA_SOURCES
-    from hpo.errors import ConfigError
 
     paths = {}
     for text in texts:
@@ -138,8 +137,6 @@ def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _folds(text: str | None) -> list[int] | None:
-    from hpo.errors import ConfigError
-
     if text is None:
         return None
     if not all(part.strip().isdigit() for part in text.split(",")):

@@ -5,6 +5,8 @@ import logging
 import sys
 from pathlib import Path
 
+from hpo.errors import DataError
+
 _log = logging.getLogger(__name__)
 
 
@@ -32,8 +34,6 @@ def one_text_of(given: argparse.Namespace) -> str:
     Raises:
         DataError: the file cannot be read, is not UTF-8, or does not have exactly one line.
     """
-    from hpo.errors import DataError
-
     if given.text is None and given.input != "-" and not _is_there(given.input):
         _log.warning("--input: there is no such file, so it is taken for the text itself; give a text by --text")
         return str(given.input)
@@ -56,8 +56,6 @@ def _name(source: str) -> str:
 
 
 def _lines(source: str) -> list[str]:
-    from hpo.errors import DataError
-
     name = _name(source)
     try:
         content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
