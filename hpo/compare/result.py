@@ -1,4 +1,4 @@
-"""What a comparison found, as `comparison.json` holds it; see `ComparisonJson`."""
+"""The result of a comparison, as `comparison.json` holds it; see `ComparisonJson`."""
 
 import itertools
 import math

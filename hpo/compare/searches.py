@@ -48,19 +48,25 @@ class Searches:
                 by_label[label].append(self._finished[repeat, label])
         return by_label
 
-    def append(self, found: FinishedSearch) -> None:
+    def append(self, done: FinishedSearch) -> None:
         """Write a finished search to the disk."""
-        scores = [self._sign * loss if math.isfinite(loss) else None for loss in found.losses]
-        best = self._sign * min(found.losses, default=math.inf)
-        row = [found.label, found.repeat, found.seed, best if math.isfinite(best) else None, found.is_partial]
+        scores = [self._sign * loss if math.isfinite(loss) else None for loss in done.losses]
+        best = self._sign * min(done.losses, default=math.inf)
+        row = [
+            done.label,
+            done.repeat,
+            done.seed,
+            best if math.isfinite(best) else None,
+            done.is_partial,
+        ]
         lines = [_COLUMNS] if not self._path.exists() or not self._path.stat().st_size else []
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([*lines, [*row, json.dumps(scores), json.dumps(found.seconds)]])
+        csv.writer(text, lineterminator="\n").writerows([*lines, [*row, json.dumps(scores), json.dumps(done.seconds)]])
         with self._path.open("ab") as file:
             file.write(text.getvalue().encode())
             file.flush()
             os.fsync(file.fileno())
-        self._finished[found.repeat, found.label] = found
+        self._finished[done.repeat, done.label] = done
 
     def _read(self) -> None:
         written = self._path.read_bytes()
@@ -90,7 +96,7 @@ class Watcher(Observer):
     def search_started(self, repeat: int, label: str) -> None:
         """React to the start of a search."""
 
-    def search_finished(self, found: FinishedSearch) -> None:
+    def search_finished(self, finished: FinishedSearch) -> None:
         """React to the end of a search, after it was written down."""
 
 

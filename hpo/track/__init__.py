@@ -30,16 +30,16 @@ def refuse_bad_uri(config: StudyConfig) -> None:
         refuse_bad_store(tracking_uri(config), config.track.experiment)
 
 
-def make_tracker(config: StudyConfig, grid: TaskLayout, folder: Path | None = None) -> Tracker | None:
+def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = None) -> Tracker | None:
     """Return the tracker that `track.name` names, started; None for `none`.
 
-    `grid` is the tasks of a trial. A lock in `folder`, the study's, allows one writing process at a time.
+    `layout` has the tasks of a trial. A lock in `folder`, the study's, allows one writing process at a time.
     """
     refuse_bad_uri(config)
     if config.track.name != "mlflow":
         return None
     lock_path = folder / "mlflow.lock" if folder else None
-    return MlflowTracker(tracking_uri(config), config.track.experiment, config.study.metric, grid, lock_path)
+    return MlflowTracker(tracking_uri(config), config.track.experiment, config.study.metric, layout, lock_path)
 
 
 def tracking_uri(config: StudyConfig) -> str:

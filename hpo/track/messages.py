@@ -100,25 +100,25 @@ def curve_point(trial: Trial, task: str, point: Mapping[str, Any], when: float |
     return {"do": "curve", "number": trial.number, "step": step, "metrics": metrics, "time": when or time.time()}
 
 
-def curves(trial: Trial, grid: TaskLayout) -> list[TrackerMessage]:
+def curves(trial: Trial, layout: TaskLayout) -> list[TrackerMessage]:
     """Return the messages of a trial's recorded learning curves, with times spread over its seconds."""
     return [
         curve_point(
-            trial, grid.name(index), point, outcome.started + outcome.seconds * place / max(len(outcome.curve), 1)
+            trial, layout.name(index), point, outcome.started + outcome.seconds * place / max(len(outcome.curve), 1)
         )
         for index, outcome in sorted(trial.outcomes.items())
         for place, point in enumerate(outcome.curve, start=1)
     ]
 
 
-def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> TrackerMessage:
+def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage:
     """Return the message that closes the child run; it has the trial's number as a metric, for the axis of charts."""
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
     for index, outcome in sorted(trial.outcomes.items()):
         others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
-        metrics |= {f"{grid.name(index)}/final_{name_taken(name)}": value for name, value in others.items()}
+        metrics |= {f"{layout.name(index)}/final_{name_taken(name)}": value for name, value in others.items()}
         if "num_parameters" in outcome.metrics:
             metrics["num_parameters"] = outcome.metrics["num_parameters"]
     return {
@@ -127,7 +127,7 @@ def close_trial(trial: Trial, metric: str, grid: TaskLayout) -> TrackerMessage:
         "status": _STATUS[trial.state],
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
         "tags": {"hpo.metric": metric, "hpo.state": trial.state} | ({"hpo.error": trial.error} if trial.error else {}),
-        "details": _details(trial.outcomes, grid),
+        "details": _details(trial.outcomes, layout),
         "time": trial.ended or time.time(),
     }
 
@@ -216,5 +216,5 @@ def name_taken(name: str) -> str:
     return name if is_plain else re.sub(r"[./]", "_", name)
 
 
-def _details(outcomes: Mapping[int, Outcome], grid: TaskLayout) -> str:
-    return "\n".join(f"{grid.name(i)}:\n{o.details or o.error}" for i, o in sorted(outcomes.items()) if o.error)
+def _details(outcomes: Mapping[int, Outcome], layout: TaskLayout) -> str:
+    return "\n".join(f"{layout.name(i)}:\n{o.details or o.error}" for i, o in sorted(outcomes.items()) if o.error)

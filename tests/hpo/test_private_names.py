@@ -16,7 +16,7 @@ from hpo.engine.dispatch.ray import private as ray_private
 from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.cli.main import main
 
-ray_private._found = lambda module, name: (None, None)
+ray_private._look_up = lambda module, name: (None, None)
 ray_address.ASK = ray_private.ASK.replace("import GcsClient", "import no_such_name")
 ask_once = RayCluster.close
 

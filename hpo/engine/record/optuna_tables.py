@@ -3,7 +3,7 @@
 The reason: a trial of six hyperparameters and one task takes 0.9 ms of processor time, against 13 ms by Optuna's
 public calls, which read the study again for every parameter (2.1 against 27 ms of wall time on a busy machine;
 benchmarks/dispatch.md). The tables are reflected from the storage; a test compares what `optuna.load_study` reads from
-these rows and from Optuna's own. Where a table or a column is missing, `Tables.found` returns None, and
+these rows and from Optuna's own. Where a table or a column is missing, `Tables.reflected` returns None, and
 `hpo.engine.record.rows` uses the public calls.
 """
 
@@ -41,7 +41,7 @@ class Tables:
         self._json = {key: distribution_to_json(kind) for key, kind in distributions.items()}
 
     @classmethod
-    def found(cls, engine: Engine, study_id: int, distributions: Mapping[str, BaseDistribution]) -> Self | None:
+    def reflected(cls, engine: Engine, study_id: int, distributions: Mapping[str, BaseDistribution]) -> Self | None:
         """Return the tables of this storage; None where they have another form."""
         known = MetaData()
         try:

@@ -46,7 +46,7 @@ class OptunaRows:
         self._study_id = study_id
         self._keys = space.keys
         self._distributions = {d.key: distribution(d) for d in space.dimensions}
-        self._calls = Tables.found(storage.engine, study_id, self._distributions) or _PublicCalls(
+        self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
         )
         # Optuna's ids of the trials opened here; ids of others are looked up.

@@ -22,9 +22,11 @@ _RETRY_SECONDS = 5.0
 class MlflowTracker(Tracker):
     """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`."""
 
-    def __init__(self, uri: str, experiment: str, metric: str, grid: TaskLayout, lock_path: Path | None = None) -> None:
+    def __init__(
+        self, uri: str, experiment: str, metric: str, layout: TaskLayout, lock_path: Path | None = None
+    ) -> None:
         self._metric = metric
-        self._grid = grid
+        self._layout = layout
         self._process = subprocess.Popen(
             python("hpo.track.mlflow.process"),
             stdin=subprocess.PIPE,
@@ -56,11 +58,11 @@ class MlflowTracker(Tracker):
     def reported(self, trial: Trial, report: Report) -> None:
         """Send a point of a learning curve."""
         if report.point is not None:
-            self.send(messages.curve_point(trial, self._grid.name(report.task.index), report.point))
+            self.send(messages.curve_point(trial, self._layout.name(report.task.index), report.point))
 
     def trial_finished(self, trial: Trial) -> None:
         """Close the trial's child run."""
-        self.send(messages.close_trial(trial, self._metric, self._grid))
+        self.send(messages.close_trial(trial, self._metric, self._layout))
 
     def close(self, patience_seconds: float = 60.0) -> bool:
         """End the process's input and wait for it; see `hpo.track.tracker.Tracker`."""

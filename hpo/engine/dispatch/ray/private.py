@@ -40,7 +40,7 @@ print("answered", flush=True)
 @contextlib.contextmanager
 def without_dashboard() -> Iterator[None]:
     """Keep Ray from starting the dashboard's process."""
-    services, original = _found("ray._private.services", "start_api_server")
+    services, original = _look_up("ray._private.services", "start_api_server")
     if original is None:
         _log.warning("dispatch: this version of Ray starts its dashboard's process, though without its pages")
         yield
@@ -57,9 +57,9 @@ def read_again() -> None:
     """Let Ray, if it is imported, read its variables and the token again."""
     if "ray" not in sys.modules or not _can_read_again():
         return
-    _found("ray._raylet", "Config")[1].initialize("")
-    _found("ray._raylet", "AuthenticationTokenLoader")[1].instance().reset_cache()
-    constants, _ = _found("ray._private.ray_constants", "ENABLE_RAY_CLUSTER")
+    _look_up("ray._raylet", "Config")[1].initialize("")
+    _look_up("ray._raylet", "AuthenticationTokenLoader")[1].instance().reset_cache()
+    constants, _ = _look_up("ray._private.ray_constants", "ENABLE_RAY_CLUSTER")
     constants.ENABLE_RAY_CLUSTER = os.environ.get(REACHED_FROM_OUTSIDE, "1") not in ("0", "false")
 
 
@@ -78,10 +78,10 @@ def _can_read_again() -> bool:
         ("ray._raylet", "AuthenticationTokenLoader"),
         ("ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
     )
-    return all(_found(*name)[1] is not None for name in names)
+    return all(_look_up(*name)[1] is not None for name in names)
 
 
-def _found(module: str, name: str) -> tuple[Any, Any]:
+def _look_up(module: str, name: str) -> tuple[Any, Any]:
     """Return a module of Ray and its attribute; None for what does not exist."""
     try:
         ray_module = importlib.import_module(module)
