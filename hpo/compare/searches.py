@@ -52,13 +52,7 @@ class Searches:
         """Write a finished search to the disk."""
         scores = [self._sign * loss if math.isfinite(loss) else None for loss in done.losses]
         best = self._sign * min(done.losses, default=math.inf)
-        row = [
-            done.label,
-            done.repeat,
-            done.seed,
-            best if math.isfinite(best) else None,
-            done.is_partial,
-        ]
+        row = [done.label, done.repeat, done.seed, best if math.isfinite(best) else None, done.is_partial]
         lines = [_COLUMNS] if not self._path.exists() or not self._path.stat().st_size else []
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([*lines, [*row, json.dumps(scores), json.dumps(done.seconds)]])
