@@ -1,7 +1,6 @@
 """Our strategies as samplers for `optuna.create_study`."""
 
 import copy
-import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,9 +20,9 @@ from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial, loss_of
+from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, nearest
-from hpo.integrations.points import next_points
+from hpo.integrations.points import closed, next_points
 
 # Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
 _ROUND = "hpo:round:"
@@ -160,9 +159,9 @@ class StrategySampler(BaseSampler):
             return False
         if rounds and len(trials) < rounds[-1].first + len(rounds[-1].points):
             return False
-        closed = copy.copy(trial)
-        closed.state, closed.value = state, values[0] if values else None
-        done = sorted([*others, closed], key=lambda t: t.number)
+        last = copy.copy(trial)
+        last.state, last.value = state, values[0] if values else None
+        done = sorted([*others, last], key=lambda t: t.number)
         upcoming = next_points(self._strategy, History(self._trials(done, study.direction, rounds)))
         self._upcoming[study.study_name, len(trials)] = upcoming
         return not upcoming
@@ -176,7 +175,9 @@ class StrategySampler(BaseSampler):
         for frozen in trials:
             point = self._point(frozen, handed.get(frozen.number, {}))
             if point is not None:
-                ours.append(_closed(Trial(frozen.number, round_of.get(frozen.number, -1), point), frozen, direction))
+                trial = Trial(frozen.number, round_of.get(frozen.number, -1), point)
+                score = frozen.value if frozen.state == TrialState.COMPLETE else None
+                ours.append(closed(trial, score, "maximize" if direction == StudyDirection.MAXIMIZE else "minimize"))
         return ours
 
     def _point(self, frozen: FrozenTrial, handed: Point) -> Point | None:
@@ -204,14 +205,6 @@ def _rounds(study: Study) -> list[_Round]:
 def _handed_out(rounds: Sequence[_Round]) -> dict[int, Point]:
     """Return the point by the number of its trial; of two rounds that overlap the later one counts."""
     return {r.first + place: point for r in rounds for place, point in enumerate(r.points)}
-
-
-def _closed(trial: Trial, frozen: FrozenTrial, direction: StudyDirection) -> Trial:
-    value = frozen.value if frozen.state == TrialState.COMPLETE else None
-    if value is None or not math.isfinite(value):
-        return Trial(trial.number, trial.round, trial.point, state="failed")
-    loss = loss_of(value, "maximize" if direction == StudyDirection.MAXIMIZE else "minimize")
-    return Trial(trial.number, trial.round, trial.point, state="complete", score=value, loss=loss)
 
 
 def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) -> None:

@@ -1,11 +1,14 @@
-"""A strategy's round as plain points, for loops that train every point completely."""
+"""A strategy's round as plain points, and their trials, for loops of other libraries that train points completely."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal
+from hpo.engine.trials.reported import number
+from hpo.engine.trials.trial import Direction, Proposal, Trial, loss_of
 from hpo.errors import ConfigError
 
 
@@ -22,3 +25,11 @@ def next_points(strategy: Strategy, history: History) -> Sequence[Point]:
             proposed = proposed.point
         points.append(proposed)
     return points
+
+
+def closed(trial: Trial, score: Any, direction: Direction) -> Trial:
+    """Return the trial with its score; failed where that is not a finite number, of Python or of NumPy."""
+    checked = None if isinstance(score, bool) else number(score)
+    if checked is None:
+        return replace(trial, state="failed")
+    return replace(trial, state="complete", score=float(checked), loss=loss_of(float(checked), direction))

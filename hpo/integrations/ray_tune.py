@@ -1,7 +1,6 @@
 """Our strategies as search algorithms for `ray.tune.Tuner`."""
 
 import json
-import math
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +14,9 @@ from hpo.config.keys import replaced
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial, loss_of
+from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, SpaceError
-from hpo.integrations.points import next_points
+from hpo.integrations.points import closed, next_points
 
 Mode = Literal["min", "max"]
 
@@ -200,11 +199,7 @@ class StrategySearcher(Searcher):
             self._closed = []
 
     def _finished(self, trial: Trial, score: Any) -> Trial:
-        if isinstance(score, bool) or not _is_number(score):
-            return Trial(trial.number, trial.round, trial.point, state="failed")
-        score = float(score)
-        loss = loss_of(score, "maximize" if self.mode == "max" else "minimize")
-        return Trial(trial.number, trial.round, trial.point, state="complete", score=score, loss=loss)
+        return closed(trial, score, "maximize" if self.mode == "max" else "minimize")
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON; Tune calls this during the run."""
@@ -233,11 +228,3 @@ class StrategySearcher(Searcher):
 
 def _to_dict(trial: Trial) -> dict[str, Any]:
     return {"number": trial.number, "round": trial.round, "point": dict(trial.point), "score": trial.score}
-
-
-def _is_number(score: Any) -> bool:
-    """Return whether it is a finite number, of Python or of NumPy."""
-    try:
-        return math.isfinite(score)
-    except TypeError:
-        return False
