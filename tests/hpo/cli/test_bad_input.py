@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.driver import LOCAL
 from tests.hpo.cli.bad_input_cases import CASES
 from tests.hpo.cli.commands import hpo
 
@@ -202,17 +203,14 @@ def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
     assert err == b"error: command line: argument 2 is not UTF-8: b'study.name=\\xff\\xfe'; give it in UTF-8\n"
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
-def test_a_terminal_of_another_encoding_gets_the_line_all_the_same(locale):
-    code, _, err, _ = process("resume", "größe", LC_ALL=locale, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+def test_a_terminal_of_another_encoding_gets_the_line_all_the_same():
+    code, _, err, _ = process("resume", "größe", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert code == 2
     assert err.startswith(b"error: study: there is no 'gr")
     assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["search", "--help"], ["search", "--cfg", "job"], ["compare", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "--cfg", "job"]])
 def test_a_reader_that_leaves_early_is_no_fault(arguments):
     """`hpo --help | head -1`: the pipe is closed before the first line is written."""
     reader, writer = os.pipe()
@@ -236,20 +234,18 @@ def test_an_output_that_is_closed_is_no_fault():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["search", "--help"], ["search", "model.num_heads=7"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "model.num_heads=7"]])
 def test_a_terminal_of_twenty_columns_shows_everything(arguments):
     code, out, err, _ = process(*arguments, COLUMNS="20", LINES="5")
     wide = process(*arguments, COLUMNS="200")
     assert code in (0, 2)
-    assert (out + err).split() == (wide[1] + wide[2]).split() or arguments == ["search", "--help"]
+    assert (out + err).split() == (wide[1] + wide[2]).split()
     assert b"Traceback" not in err
 
 
 def test_a_study_runs_on_a_terminal_of_twenty_columns(capsys, monkeypatch):
-    from tests.hpo.cli.commands import QUICK
-
     monkeypatch.setenv("COLUMNS", "20")
-    code, out, err = hpo(capsys, "search", *QUICK, "study.trials=1", "split.folds=1")
+    code, out, err = hpo(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=1")
     assert code == 0, err
     assert "winner" in out
 

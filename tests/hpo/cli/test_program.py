@@ -64,8 +64,13 @@ def in_a_notebook(flag, number, *arguments):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("where", [LOCAL, pytest.param((*TOY, "dispatch.workers=1"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("where", "number"),
+    [
+        (LOCAL, signal.SIGINT),
+        pytest.param((*TOY, "dispatch.workers=1"), signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, number):
     done = in_a_notebook("sleeps", number, "search", "objective=tests.faults.objectives:sleeps", *where)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
