@@ -1,6 +1,7 @@
 """Builds and runs small studies of the toy objective, for tests."""
 
 import csv
+import os
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +84,11 @@ STRATEGIES = {
     "cma_es": {"name": "cma_es", "population": None, "patience": 3},
     "qmc": {"name": "qmc", "sequence": "sobol", "scramble": True, "round_size": 5},
 }
+
+
+def environment():
+    """Return the environment of a process that finds this repository's packages, the tests among them."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
 
 
 def shipped(name):

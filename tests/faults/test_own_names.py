@@ -60,7 +60,9 @@ def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_dire
     assert "MLflow does not have everything" not in out
 
 
-@pytest.mark.parametrize("where", [("dispatch=local",), pytest.param(RAY, marks=pytest.mark.slow)], ids=["local", "ray"])
+@pytest.mark.parametrize(
+    "where", [("dispatch=local",), pytest.param(RAY, marks=pytest.mark.slow)], ids=["local", "ray"]
+)
 def test_a_users_own_modules_come_first_for_his_own_trainer(where):
     for each in ("model.py", "conf", "tests", "data"):
         occupied(each, "SCORE = 1")

@@ -18,7 +18,7 @@ from hpo.engine.dispatch.child import Child
 from hpo.engine.dispatch.memory_guard import MemoryGuard
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, environment
 
 
 @pytest.fixture
@@ -106,8 +106,7 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
         "time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(REPOSITORY)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as worker:
         assert worker.stdout.readline() == "a call\n"
         started = [psutil.Process(int(number)) for number in Path("children").read_text().split()]
         started += psutil.Process(worker.pid).children(recursive=True)

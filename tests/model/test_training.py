@@ -139,10 +139,6 @@ def test_evaluation_every_n_steps(fold):
     assert [point["epoch"] for point in points] == [1, 1, 2, 2, 2]
 
 
-def lengths_of(batches, lengths):
-    return [sorted(lengths[batch].tolist()) for batch in batches]
-
-
 @pytest.mark.parametrize("batch_tokens", [None, 30])
 def test_batches_by_length_hold_every_example_once_within_their_limits(batch_tokens):
     lengths = torch.randint(1, 40, (101,), generator=torch.Generator().manual_seed(0))

@@ -1,7 +1,6 @@
 """A whole run leaves this machine alone: nothing listens, nothing is connected to, and no library reports home."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 
 from hpo.track.mlflow.quiet import mlflow_environment
 from tests.conftest import NETWORK_LOG
+from tests.faults.driver import hpo
 from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY
 from tests.tracked import new_store
@@ -31,19 +31,10 @@ split: {{folds: 1}}
 """
 
 
-def run(*arguments, **environment):
-    """Run the command in a process of its own, under the guard, and return what it said."""
-    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
-    done = subprocess.run(
-        [sys.executable, "-m", "hpo.cli.main", *arguments],
-        env=os.environ | {"PYTHONPATH": path} | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(*arguments):
+    """Run the command in a process of its own, under the guard."""
+    code, _, err = hpo(*arguments)
+    assert code == 0, err
 
 
 def test_the_guard_sees_this_process_and_those_it_starts():

@@ -100,7 +100,7 @@ YAML = {
     "a class path": (
         OWN,
         ("model._target_", "no such key"),
-        {"my/study/own.yaml": HEAD + "model: {_target_: os.mkdir}\n"},
+        {"my/study/own.yaml": HEAD + "model: {_target_: os.mkdir, _args_: [executed]}\n"},
     ),
 }
 INTERPOLATION = {

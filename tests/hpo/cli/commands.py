@@ -27,3 +27,12 @@ def hpo(capsys, *arguments):
     code = main(list(arguments))
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def refused(capsys, *arguments, is_silent=False):
+    """Return the line with which a command refuses its input: one, by exit code 2, and nothing else if `is_silent`."""
+    capsys.readouterr()
+    code, out, err = hpo(capsys, *arguments)
+    assert (code, err.count("\n"), err.startswith("error: ")) == (2, 1, True), out + err
+    assert out == "" or not is_silent
+    return err

@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from hpo.errors import TrackError
 from hpo.track.mlflow.download import download_study
 from hpo.track.mlflow.pages import find_run
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import rows, toy_config
 from tests.tracked import new_store
 
@@ -49,10 +49,9 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_is_made(capsys):
     searched(capsys, trials=1)
     before = sorted(Path("runs").iterdir())
     for name, words in (("toy", "runs/toy already exists"), ("../x", "must be 1 to 100 letters")):
-        code, _, err = hpo(capsys, "resume", "toy", "--as", name)
-        assert (code, words in err) == (2, True)
-    for refused in ("study.trails=9", "study.seed=5"):
-        assert hpo(capsys, "resume", "toy", "--as", "other", refused)[0] == 2
+        assert words in refused(capsys, "resume", "toy", "--as", name)
+    for change in ("study.trails=9", "study.seed=5"):
+        refused(capsys, "resume", "toy", "--as", "other", change)
     assert sorted(Path("runs").iterdir()) == before
 
 

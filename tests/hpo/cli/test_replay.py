@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import toy_config
 
 
@@ -84,5 +84,4 @@ def test_where_it_runs_may_be_chosen_and_nothing_that_decides_trials(capsys):
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=simulated", "dispatch.workers=3", "track=none")
     assert (code, "replayed: all 9 trials" in out) == (0, True)
     for more in (["strategy=grid"], ["--config", "toy.yaml"]):
-        code, _, err = hpo(capsys, "search", "--replay", "toy", *more)
-        assert (code, err.count("\n")) == (2, 1)
+        refused(capsys, "search", "--replay", "toy", *more)

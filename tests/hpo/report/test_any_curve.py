@@ -2,18 +2,16 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.trials.reported import cleaned, numbers
+from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures
 from hpo.report.figures import Drawn
 from hpo.report.pages.html import templates
-from hpo.report.part import Absent
 from hpo.report.write import write_report
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
@@ -99,20 +97,3 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
     assert page.count(reason) >= 4
     assert "id='best-so-far'" in page
     assert reason in (tmp_path / "study" / "report.md").read_text()
-
-
-def test_a_figure_that_fails_is_one_that_is_not_drawn(monkeypatch, tmp_path):
-    study = prepared(tmp_path / "study", toy_config(trials=1))
-    monkeypatch.setattr(figures, "_FIGURES", (("x", 1, "X", lambda _: 1 / 0),))
-    (drawing,) = figures.draw_figures(study, [], None)
-    assert drawing.content == Absent("could not be made: ZeroDivisionError: division by zero")
-
-
-def test_numbers_are_plain_finite_and_not_vast():
-    assert numbers({"a": 1, "b": True, "c": 2.5, "d": math.nan, "e": 1e101, "f": "1", 7: 0}) == {
-        "a": 1,
-        "b": 1,
-        "c": 2.5,
-        "7": 0,
-    }
-    assert not Path("runs").exists()
