@@ -12,13 +12,11 @@ from hpo.engine.training.splits import make_plan, open_test_part
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import DataError
-from tests.studies import toy_config
+from tests.studies import shipped, toy_config
 
 
 def section(**changes):
-    values = {"folds": None, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
-    values |= {"race_after": None, "race_level": 0.05}
-    return SplitSection(**(values | changes))
+    return SplitSection(**(shipped("default", "split") | changes))
 
 
 def examples(size=200, classes=4, **changes):

@@ -12,11 +12,8 @@ from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures
 from hpo.report.figures import Drawn
 from hpo.report.pages.html import templates
-from hpo.report.write import write_report
-from hpo.study.opening import read_study
-from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.made_up import subject, trial
-from tests.studies import prepared, run_toy, toy_config
+from tests.studies import report_again, run_toy, toy_config
 
 VALUES = st.one_of(
     st.floats(),
@@ -64,9 +61,7 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
     tree = toy_config(trials=6, objective=f"{__name__}:diverges", space={"toy": {"layers": [1, 2, 3, 4, 5]}})
     rows = run_toy(tmp_path / "study", tree)
     assert {row["state"] for row in rows} == {"complete", "failed"}
-    study = prepared(tmp_path / "study", tree)
-    record = read_study(study)
-    write_report(study, record, read_verdict(study, record))
+    report_again(tmp_path / "study", tree)
     text = (tmp_path / "study" / "report.json").read_text()
     summary = json.loads(text, parse_constant=pytest.fail)
     assert summary["curves"]["tasks"]["fold_0"] == [{"epoch": 1, "score": 0.5}, {"epoch": 2}, {"epoch": 3}]
@@ -76,7 +71,6 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
 def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, monkeypatch):
     tree = toy_config(trials=3)
     run_toy(tmp_path / "study", tree)
-    study = prepared(tmp_path / "study", tree)
 
     def fails(*_):
         raise ZeroDivisionError("by nothing")
@@ -86,8 +80,7 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
         monkeypatch.setattr(f"hpo.report.{place}", fails)
     # The verdict alone calls it in a template.
     monkeypatch.setitem(templates().globals, "plain_text", fails)
-    record = read_study(study)
-    write_report(study, record, read_verdict(study, record))
+    report_again(tmp_path / "study", tree)
     summary = json.loads((tmp_path / "study" / "report.json").read_text())
     reason = "could not be made: ZeroDivisionError: by nothing"
     assert summary["cost"] == summary["counts"] == {"missing": reason}
