@@ -125,19 +125,6 @@ def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study
     browser.wait_for(f"{result.verdict.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
 
 
-def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, study):
-    parent, children = runs_of(study[0])
-    browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/runs?workflowType=machine_learning")
-    text = browser.wait_for("reviews", "101 matching runs")
-    assert "0099 lr=" not in text
-    # The little plus beside the study's name.
-    study_cell = (
-        "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === 'reviews').closest('[role=gridcell]')"
-    )
-    browser.evaluate(f"{study_cell}.querySelector('button').click()")
-    browser.wait_for(children[99].info.run_name[:12])
-
-
 def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study):
     _, result = study
     table(ui, browser, study[0])
@@ -161,16 +148,6 @@ def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser,
     browser.wait(lambda: browser.evaluate(points) > 0, "drawn charts")
     tab(ui, browser, "model-metrics")
     browser.wait_for("best_score", "trial_score", "Step")
-
-
-def test_the_report_opens_from_the_artifacts(ui, browser, study):
-    tab(ui, browser, "artifacts")
-    browser.wait_for("report.html", "trials.csv", "best.yaml", "config.yaml")
-    browser.click("report.html")
-    # The UI shows pages of strangers in a frame that nobody may look into; what it was given can be read.
-    browser.wait(lambda: browser.evaluate("document.querySelectorAll('iframe').length") == 1, "the report")
-    page = browser.evaluate("fetch(document.querySelector('iframe').src).then(answer => answer.text())")
-    assert "Study reviews" in page
 
 
 def test_nobody_gets_in_under_another_name(ui):
