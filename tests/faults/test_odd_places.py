@@ -15,7 +15,7 @@ from hpo.study.opening import read_study
 from tests.faults.driver import LOCAL, hpo
 from tests.faults.test_full_disk import bound_by_permissions
 from tests.hpo.cli.commands import hpo as in_this_process
-from tests.hpo.cli.commands import refused
+from tests.hpo.cli.commands import refused, searched
 from tests.studies import prepared, run_toy, toy_config
 
 UNICODE = "äöü ☃"
@@ -32,9 +32,7 @@ def wanders(task):
 def test_an_objective_that_changes_the_working_directory_changes_no_other_study(capsys):
     Path("elsewhere").mkdir()
     shutil.copytree(make("elsewhere/runs/toy"), "before")
-    tree = toy_config(trials=3, objective=f"{__name__}:wanders")
-    Path("toy.yaml").write_text(yaml.safe_dump(tree))
-    assert in_this_process(capsys, "search", "--config", "toy.yaml")[0] == 0
+    searched(capsys, toy_config(trials=3, objective=f"{__name__}:wanders"))
     assert Path("runs/toy/report.html").exists()
     for path in Path("before").iterdir():
         assert path.read_bytes() == Path("elsewhere/runs/toy", path.name).read_bytes()
@@ -125,9 +123,8 @@ def test_a_working_directory_of_any_name(capsys, monkeypatch):
     Path(name, "my/study").mkdir(parents=True)
     monkeypatch.chdir(name)
     Path("my/study/own.yaml").write_text("# @package _global_\ndefaults:\n  - default@study\nstudy: {name: own}\n")
-    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2)))
     assert in_this_process(capsys, "search", "--config-dir", "my", "study=own", "--cfg", "job")[0] == 0
-    assert in_this_process(capsys, "search", "--config", "toy.yaml")[0] == 0
+    searched(capsys, toy_config(trials=2))
     assert in_this_process(capsys, "resume", "toy", "study.trials=3")[0] == 0
     assert in_this_process(capsys, "reproduce", "toy")[0] == 0
 

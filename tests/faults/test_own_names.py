@@ -100,12 +100,11 @@ def test_an_objective_in_an_own_hpo_py_is_told_to_take_another_name(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [("dispatch=local",), RAY], ids=["local", "ray"])
-def test_a_wheel_is_out_of_the_way_as_well(tmp_path_factory, where):
+def test_a_wheel_is_out_of_the_way_as_well(tmp_path_factory):
     python = installed(tmp_path_factory.mktemp("wheel"))
     for name in NAMES:
         occupied(name)
-    assert "0 failed" in searched(*OURS, *where, python=python)
+    assert "0 failed" in searched(*OURS, *RAY, python=python)
 
 
 def installed(folder):

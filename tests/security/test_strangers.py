@@ -16,7 +16,7 @@ from hpo.engine.record.address import BoundConnection
 from hpo.engine.training.origin import origin_of
 from hpo.study.made_here import is_made_here
 from hpo.study.opening import open_study
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import prepared, toy_config
 
 OURS = """
@@ -40,15 +40,13 @@ def stranger(capsys, monkeypatch):
     """Put a study that somebody else made, with an objective in a module, into `runs/toy`; return its folder."""
     # A name of its own in every test: a module is imported once.
     Path(f"{module()}.py").write_text(OURS)
-    tree = toy_config(trials=3, objective=f"{module()}:run_fold")
-    Path("toy.yaml").write_text(yaml.safe_dump(tree))
-    assert hpo(capsys, "search", "--config", "toy.yaml")[0] == 0
+    folder = searched(capsys, toy_config(trials=3, objective=f"{module()}:run_fold"))
     monkeypatch.syspath_prepend(str(Path.cwd()))
     for name in ("imported", "ran"):
         Path(name).unlink()
     # Another user's memory.
     monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
-    return Path("runs/toy")
+    return folder
 
 
 def changed(folder, **sections):
@@ -102,9 +100,7 @@ def test_another_configuration_of_a_trusted_study_is_not_trusted(capsys, strange
 
 
 def test_what_was_made_here_needs_no_yes_wherever_it_went(capsys):
-    tree = toy_config(trials=2)
-    Path("toy.yaml").write_text(yaml.safe_dump(tree))
-    assert hpo(capsys, "search", "--config", "toy.yaml")[0] == 0
+    searched(capsys, toy_config(trials=2))
     assert hpo(capsys, "report", "toy", "--publish")[0] == 0
     shutil.copy("runs/toy/report.json", "mailed.json")
     for study in ("toy", "studies/toy", "mailed.json"):

@@ -1,5 +1,6 @@
 """`hpo ui`: the right page, and no one in who was not asked."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -114,8 +115,9 @@ def test_a_store_s_password_is_no_argument(capsys, served):
 def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     new_store(folder)
-    study = tracked_study(folder, trials=1)
-    run(study)
+    with contextlib.chdir(folder):
+        study = tracked_study(folder, trials=1)
+        run(study)
     return study
 
 
