@@ -93,7 +93,7 @@ def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:sc
         "study": shipped("default", "study")
         | {"name": "toy", "trials": trials, "metric": "score", "finalist_repeats": 2},
         "split": shipped("default", "split"),
-        "dispatch": dispatch_section("local", retries=2).model_dump(),
+        "dispatch": dispatch_section("local").model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},
     } | changes
 

@@ -1,6 +1,7 @@
 """The import law, which import-linter keeps (its contracts stand in pyproject.toml), and what importing loads."""
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -39,6 +40,7 @@ def test_a_library_stays_in_its_rooms(library):
             assert library not in imported(path), place
 
 
+@functools.cache
 def imported(path):
     """Return the top-level names of everything that a file imports, anywhere in it."""
     nodes = list(ast.walk(ast.parse(path.read_text())))

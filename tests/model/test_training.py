@@ -48,14 +48,13 @@ def change_a_bit(path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "name"),
+    ("damage", "name", "damaged"),
     [
-        *((damage, "training.safetensors") for damage in (cut_in_half, change_a_bit, Path.unlink)),
-        (change_a_bit, "training.json"),
-        (Path.unlink, "sha256.json"),
+        *((damage, "training.safetensors", ["last"]) for damage in (cut_in_half, change_a_bit, Path.unlink)),
+        (change_a_bit, "training.json", ["last"]),
+        *((Path.unlink, "sha256.json", damaged) for damaged in (["last"], ["before"], ["last", "before"])),
     ],
 )
-@pytest.mark.parametrize("damaged", [["last"], ["before"], ["last", "before"]])
 def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     fold, tmp_path, monkeypatch, damage, name, damaged
 ):
