@@ -72,10 +72,14 @@ def test_a_users_own_modules_come_first_for_his_own_trainer(where):
 
 
 def test_an_own_model_py_may_be_the_objective():
+    """Also with `-m`, where the working directory comes first, and other names beside it."""
     occupied("model.py", "def train(task):\n    return {'score': 7.0}\n")
-    assert "score 7.0" in searched("objective=model:train", *THEIRS, "dispatch=local")
+    for name in ("conf", "tests", "train.py", "data"):
+        occupied(name)
+    assert "score 7.0" in searched("objective=model:train", *THEIRS, "dispatch=local", options=())
 
 
+@pytest.mark.slow
 def test_with_m_all_names_but_hpo_py_are_out_of_the_way():
     """Python puts the working directory first before anything of ours runs: a `hpo.py` in it is what is run."""
     for each in NAMES:

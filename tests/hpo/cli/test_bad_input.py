@@ -137,7 +137,6 @@ OF_A_STUDY = {
         None,
     ),
     "an output of no kind": (["attention", "made", "--text", "a", "--output", "x.gif"], ["--output", ".png"], None),
-    "a training of a negative seed": (["train", "training.seed=-1"], ["training.seed", "-1"], None),
     "a training for no metric": (["train", "study.metric=bleu"], ["study.metric", "accuracy"], None),
     "a port that is a word": (["ui", "--port", "x"], ["--port"], None),
     "no runs to show": (["ui"], ["no runs yet"], None),
