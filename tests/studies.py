@@ -1,6 +1,8 @@
 """Builds and runs small studies of the toy objective, for tests."""
 
 import csv
+import functools
+import os
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from hpo.engine.trials.table import TIMES
 from hpo.report.write import write_report
 from hpo.study.folder import StudyFolder
 from hpo.study.notes import Notes
-from hpo.study.opening import open_study
+from hpo.study.opening import open_study, read_study
 from hpo.study.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
 from tests.toy import CONFIG
@@ -44,68 +46,41 @@ SPACES = {
     "one point": {"toy": {"layers": [3]}},
 }
 
+
+def shipped(name, group="strategy"):
+    """Return the settings of a file in conf/."""
+    return yaml.safe_load(_shipped(f"{group}/{name}.yaml"))
+
+
+@functools.cache
+def _shipped(path):
+    return (REPOSITORY / "conf" / path).read_text()
+
+
+# In small, where a round is large.
 STRATEGIES = {
-    "grid": {"name": "grid", "order": "shuffled", "max_points": 10_000, "round_size": 5},
-    "random": {"name": "random", "round_size": 5},
-    "shifting_window": {
-        "name": "shifting_window",
-        "window": None,
-        "windows": {},
-        "range_window": None,
-        "opening": "space",
-        "start": {},
-        "first_draws": 5,
-        "rounds": None,
-        "draws": 3,
-        "growth": 0.05,
-        "moving": None,
-        "credit": "best",
-    },
-    "evolutionary": {
-        "name": "evolutionary",
-        "population": 6,
-        "opening": "stratified",
-        "generations": None,
-        "surviving": 0.34,
-        "children": 3,
-        "growth": 0.05,
-        "candidates": 4,
-        "crossover": 0.5,
-        "mutation": None,
-        "mutation_steps": None,
-        "mutation_scale": 0.1,
-    },
-    "successive_halving": {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2},
-    "hyperband": {"name": "hyperband", "min_amount": 1, "max_amount": 4, "eta": 2},
-    "tpe": {"name": "tpe", "round_size": 5, "startup": 5, "candidates": 24, "patience": 3},
+    "grid": shipped("grid") | {"round_size": 5},
+    "random": shipped("random") | {"round_size": 5},
+    "shifting_window": shipped("shifting_window") | {"first_draws": 5, "draws": 3},
+    "evolutionary": shipped("evolutionary") | {"surviving": 0.34, "children": 3, "candidates": 4},
+    "successive_halving": shipped("successive_halving") | {"max_amount": 4, "eta": 2},
+    "hyperband": shipped("hyperband") | {"max_amount": 4, "eta": 2},
+    "tpe": shipped("tpe") | {"round_size": 5, "startup": 5, "patience": 3},
     # Half of what the tests ask for is drawn at random: a proposal of the model takes 0.1 s and more.
-    "gp": {"name": "gp", "round_size": 6, "startup": 13, "patience": 1},
-    "cma_es": {"name": "cma_es", "population": None, "patience": 3},
-    "qmc": {"name": "qmc", "sequence": "sobol", "scramble": True, "round_size": 5},
+    "gp": shipped("gp") | {"round_size": 6, "startup": 13, "patience": 1},
+    "cma_es": shipped("cma_es") | {"patience": 3},
+    "qmc": shipped("qmc") | {"round_size": 5},
 }
 
 
-def shipped(name):
-    """Return the settings of a file in conf/strategy."""
-    settings = yaml.safe_load((REPOSITORY / "conf" / "strategy" / f"{name}.yaml").read_text())
-    assert isinstance(settings, dict)
-    return settings
+def environment():
+    """Return the environment of a process that finds this repository's packages, the tests among them."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
 
 
-def dispatch_section(**changes):
+def dispatch_section(name="ray", **changes):
     """Return a dispatch configuration for tests."""
-    values = {
-        "name": "ray",
-        "workers": None,
-        "threads": 1,
-        "cpus_per_worker": 1.0,
-        "gpus_per_worker": 0.0,
-        "gpus": None,
-        "retries": 2,
-        "timeout_seconds": None,
-        "address": None,
-    }
-    return DispatchSection(**(values | changes))
+    return DispatchSection(**(shipped(name, "dispatch") | changes))
 
 
 def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:score", **changes):
@@ -115,29 +90,10 @@ def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:sc
         "objective": objective,
         "space": space or ORDERED,
         "strategy": STRATEGIES[strategy] if isinstance(strategy, str) else strategy,
-        "study": {
-            "name": "toy",
-            "seed": 0,
-            "trials": trials,
-            "metric": "score",
-            "direction": "maximize",
-            "repeats": 1,
-            "finalists": 0,
-            "finalist_repeats": 2,
-            "imports": None,
-            "checkpoints": 1,
-            "storage": None,
-        },
-        "split": {
-            "folds": None,
-            "seed": 0,
-            "test_fraction": 0.1,
-            "validation_fraction": 0.1,
-            "stratify": True,
-            "race_after": None,
-            "race_level": 0.05,
-        },
-        "dispatch": dispatch_section(name="local", workers=1).model_dump(),
+        "study": shipped("default", "study")
+        | {"name": "toy", "trials": trials, "metric": "score", "finalist_repeats": 2},
+        "split": shipped("default", "split"),
+        "dispatch": dispatch_section("local").model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},
     } | changes
 
@@ -157,6 +113,15 @@ def run_toy(folder, config, dispatcher=None):
     write_report(study, record, read_verdict(study, record), has_page=False)
     record.close()
     return rows(study.folder.trials_path)
+
+
+def report_again(folder, config, **options):
+    """Write the report of a study that has one and return what was written."""
+    study = prepared(folder, config)
+    record = read_study(study)
+    written = write_report(study, record, read_verdict(study, record), **options)
+    record.close()
+    return written
 
 
 def rows(path):

@@ -20,12 +20,11 @@ def pytest_terminal_summary(terminalreporter): warnings.warn("told")
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "1"])
-def test_a_plugin_that_warns_ends_no_run(tmp_path, processes):
+def test_a_plugin_that_warns_ends_no_run(tmp_path):
     (tmp_path / "noisy.py").write_text(PLUGIN)
     path = os.pathsep.join((str(tmp_path), os.environ["PYTHONPATH"]))
     one = "tests/test_suite.py::test_a_warning_inside_a_test_is_an_error"
-    command = [sys.executable, "-m", "pytest", "-p", "noisy", "-n", processes, one]
+    command = [sys.executable, "-m", "pytest", "-p", "noisy", "-n", "1", one]
     environment = os.environ | {"PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, "INTERNALERROR" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr

@@ -38,12 +38,6 @@ def continued(task):
     return {"score": -abs(toy["layers"] - 3) - 1 / task["epochs"] + task["seed"] % 1000 / 1e6}
 
 
-def slow_score(task):
-    """As `score`, after a nap that gives a test time to kill the driver."""
-    time.sleep(0.05)
-    return (yield from score(task))
-
-
 def constant(task):
     return 1.0
 

@@ -3,17 +3,16 @@
 Run with `python -m pytest -m slow tests/browser`; skipped where there is no Chromium.
 """
 
-import os
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 
 import pytest
 
+from hpo.study.opening import read_study
 from tests.browser.chromium import BINARY, Chromium
+from tests.faults.driver import start
 from tests.faults.mlflow_server import free_port
-from tests.studies import REPOSITORY
 from tests.tracked import new_store, run, runs_of, words_study
 
 pytestmark = [
@@ -34,16 +33,9 @@ class Ui:
 
     def __init__(self, folder, *arguments):
         self.port = free_port()
-        command = [sys.executable, "-m", "hpo.cli.main", "ui", "--port", str(self.port), "--no-browser", *arguments]
+        command = ("ui", "--port", str(self.port), "--no-browser", *arguments)
         # What the server says of its requests is for nobody.
-        self._process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join((str(REPOSITORY), os.environ.get("PYTHONPATH", "")))},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._process = start(*command, cwd=folder, stderr=subprocess.DEVNULL)
         self.address = self._process.stdout.readline().strip()
         self.base = f"http://127.0.0.1:{self.port}"
 
@@ -124,14 +116,6 @@ def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduc
     assert "*" not in text.partition("Winner")[2][:60], "Markdown is shown as what it means"
 
 
-def test_data_sets_model_and_statuses_stand_beside_the_note(ui, browser, study):
-    browser.open(ui.address)
-    text = browser.wait_for("made-up reviews development", "Registered models", "Winner")
-    assert "Finished" in text
-    browser.wait_for("reviews\nv1")
-    assert "models:/reviews/1" in text
-
-
 def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study):
     _, result = study
     browser.open(ui.address)
@@ -139,19 +123,6 @@ def test_links_in_the_note_lead_to_the_trial_and_to_the_table(ui, browser, study
     find = "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === '{}').href"
     browser.open(browser.evaluate(find.format(f"trial {result.verdict.winner.number}")))
     browser.wait_for(f"{result.verdict.winner.number:04d} lr=", "fold_0/final_accuracy", "Parent run")
-
-
-def test_trials_nest_under_the_study_and_are_named_by_their_points(ui, browser, study):
-    parent, children = runs_of(study[0])
-    browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/runs?workflowType=machine_learning")
-    text = browser.wait_for("reviews", "101 matching runs")
-    assert "0099 lr=" not in text
-    # The little plus beside the study's name.
-    study_cell = (
-        "[...document.querySelectorAll('a')].find(a => a.innerText.trim() === 'reviews').closest('[role=gridcell]')"
-    )
-    browser.evaluate(f"{study_cell}.querySelector('button').click()")
-    browser.wait_for(children[99].info.run_name[:12])
 
 
 def test_the_view_of_trials_has_score_and_hyperparameters_as_columns_from_best_to_worst(ui, browser, study):
@@ -179,41 +150,6 @@ def test_charts_stand_against_the_number_of_the_trial_and_the_epoch(ui, browser,
     browser.wait_for("best_score", "trial_score", "Step")
 
 
-def test_the_report_opens_from_the_artifacts(ui, browser, study):
-    tab(ui, browser, "artifacts")
-    browser.wait_for("report.html", "trials.csv", "best.yaml", "config.yaml")
-    browser.click("report.html")
-    # The UI shows pages of strangers in a frame that nobody may look into; what it was given can be read.
-    browser.wait(lambda: browser.evaluate("document.querySelectorAll('iframe').length") == 1, "the report")
-    page = browser.evaluate("fetch(document.querySelector('iframe').src).then(answer => answer.text())")
-    assert "Study reviews" in page
-
-
-def test_the_winner_is_the_champion_of_the_registry(ui, browser, study):
-    browser.open(f"{ui.base}/#/models/reviews")
-    text = browser.wait_for("Version 1", "champion")
-    assert f"hpo.trial : {study[1].verdict.winner.number}" in " ".join(text.split())
-
-
-def test_the_experiment_has_its_models(ui, browser, study):
-    parent, _ = runs_of(study[0])
-    browser.open(f"{ui.base}/#/experiments/{parent.info.experiment_id}/models?workflowType=machine_learning")
-    browser.wait_for("Ready", "Source run", "reviews\nv1")
-
-
-def test_a_failed_trial_shows_its_error(ui, browser, study):
-    _, result = study
-    failed = next(trial for trial in result.verdict.history if trial.state == "failed")
-    _, children = runs_of(study[0])
-    child = children[failed.number]
-    browser.open(f"{ui.base}/#/experiments/{child.info.experiment_id}/runs/{child.info.run_id}/artifacts")
-    browser.wait_for("error.txt")
-    browser.click("error.txt")
-    browser.wait_for("FloatingPointError")
-    browser.open(f"{ui.base}/#/experiments/{child.info.experiment_id}/runs/{child.info.run_id}")
-    browser.wait_for("Failed", "hpo.error")
-
-
 def test_nobody_gets_in_under_another_name(ui):
     assert ui.status(f"localhost:{ui.port}") == 200
     assert ui.status("evil.example") == 403
@@ -232,6 +168,6 @@ def test_the_record_shows_in_optuna_dashboard_and_cannot_be_changed(browser, stu
         request = urllib.request.Request(f"{ui.base}/api/studies/1", method="DELETE")
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(request, timeout=10)
-    record = study[0].read()
+    record = read_study(study[0])
     assert len(record.trials()) == 100
     record.close()

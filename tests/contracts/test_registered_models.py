@@ -8,7 +8,7 @@ import yaml
 from mlflow import MlflowClient
 
 from tests.hpo.cli.commands import QUICK, hpo
-from tests.tracked import new_store, run, runs_of, words_study
+from tests.tracked import new_store, run, runs_of, synchronise, words_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
@@ -95,7 +95,7 @@ def test_a_study_that_is_sent_twice_has_one_version_and_a_moved_alias_stays_wher
     client = MlflowClient()
     before = versions(client)
     client.delete_registered_model_alias("reviews", "champion")
-    run(study)
+    assert synchronise(study)
     assert [v.version for v in versions(client)] == [v.version for v in before]
     assert len(client.search_logged_models(["1"])) == 1
     assert client.get_registered_model("reviews").aliases == {}

@@ -15,7 +15,6 @@ from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.errors import HpoError
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 # A point of the Gaussian process takes a tenth of a second and more: the default run has it in tests/end_to_end.
@@ -172,8 +171,3 @@ def test_random_spaces_and_random_failures(tree, name, failing):
     assert len({trial.key for trial in history}) <= space.size
     assert all(space.contains(trial.point) for trial in history)
     assert strategy.next_round(history) == strategy.next_round(History(list(history)))
-
-
-def test_grid_refuses_a_range_and_says_how_to_give_it_points():
-    with pytest.raises(HpoError, match=r"toy\.lr.*points"):
-        make("grid", "continuous")

@@ -1,6 +1,5 @@
 """What the process that writes to MLflow promises: curves while they grow, and no run left behind, whoever dies."""
 
-import os
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from hpo.study.opening import open_study
 from hpo.track import make_tracker
 from hpo.track.messages import close_trial, curve_point, curves
 from hpo.track.projection import open_in_tracker
-from tests.studies import REPOSITORY
+from tests.studies import environment
 from tests.tracked import new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -107,8 +106,9 @@ time.sleep(0.5)
 print(tracker._process.pid, flush=True)
 os.kill(os.getpid(), 9)
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False
+    )
     process = int(done.stdout)
     _wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
     study = tracked_study(folder)

@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.trial import Trial
 from hpo.track.messages import name_taken, run_name
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, shipped
 from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -192,8 +192,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
 
 @pytest.mark.slow
 def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
-    split = {"folds": 5, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
-    split |= {"race_after": 3, "race_level": 0.3}
+    split = shipped("default", "split") | {"folds": 5, "race_after": 3, "race_level": 0.3}
     changes = {"strategy": "successive_halving", "objective": "tests.toy_data:noisy_continued", "split": split}
     study = tracked_study(folder, trials=14, **changes)
     history = run(study).verdict.history

@@ -71,26 +71,24 @@ STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 2 for name in ST
 @pytest.mark.parametrize("space", ["mixed", "conditional"])
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
 def test_killed_at_every_step(tmp_path, name, space):
-    study = prepared(tmp_path, toy_config(name, SPACES[space], TRIALS))
-    whole = SurvivingRows()
-    expected = run(study, whole)
-    num_writes = 2 * len(expected)
-    for left in range(0, num_writes, STEPS[name]):
+    tree = toy_config(name, SPACES[space], TRIALS)
+    expected = run(prepared(tmp_path, tree), SurvivingRows())
+    survive(tmp_path, tree, range(0, 2 * len(expected), STEPS[name]), expected)
+
+
+def survive(folder, tree, steps, expected):
+    """Kill the driver at each of these steps, and assert that another one comes to the same end."""
+    study = prepared(folder, tree)
+    for left in steps:
         rows = SurvivingRows()
         with pytest.raises(Killed):
             run(study, rows, left)
-        assert run(prepared(tmp_path, toy_config(name, SPACES[space], TRIALS)), rows) == expected
+        assert run(prepared(folder, tree), rows) == expected
 
 
 def test_killed_at_every_step_with_folds_repeats_and_a_race(tmp_path):
     tree = toy_config("evolutionary", SPACES["all ordered"], 9, "tests.toy_data:noisy")
     tree |= {"study": tree["study"] | {"repeats": 2}, "split": tree["split"] | {"folds": 3, "race_after": 2}}
-    study = prepared(tmp_path, tree)
-    whole = SurvivingRows()
-    expected = run(study, whole)
+    expected = run(prepared(tmp_path, tree), SurvivingRows())
     assert "stopped" in {row[4] for row in expected}
-    for left in range(40):
-        rows = SurvivingRows()
-        with pytest.raises(Killed):
-            run(study, rows, left)
-        assert run(prepared(tmp_path, tree), rows) == expected
+    survive(tmp_path, tree, range(40), expected)

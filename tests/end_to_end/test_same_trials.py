@@ -1,10 +1,6 @@
 """The first law: the same trials for any number of workers, in any order of finishing, and after any crash."""
 
 import random
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -60,34 +56,9 @@ def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tm
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_budget_raised_later(undisturbed, tmp_path, name):
-    for budget in (1, 8, 19, 20):
+    for budget in (1, 8, 20):
         trials = run_toy(tmp_path / "study", toy_config(name, SPACE, trials=budget))
         assert trials == undisturbed[name][:budget]
-
-
-def spawn(folder, name):
-    """Run the study in a process of its own; its objective naps, so that it can be killed in the middle."""
-    code = (
-        "from pathlib import Path\nfrom tests.studies import SPACES, run_toy, toy_config\n"
-        f"config = toy_config({name!r}, SPACES['mixed'], trials=20, objective='tests.toy:slow_score')\n"
-        f"run_toy(Path({str(folder)!r}), config)\n"
-    )
-    return subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY)
-
-
-@pytest.mark.slow
-def test_a_driver_killed_again_and_again(undisturbed, tmp_path):
-    """A strategy that learns from what it sees; of the others test_killed_at_every_step.py kills every step."""
-    name = "shifting_window"
-    rng = random.Random(name)
-    for _ in range(3):
-        driver = spawn(tmp_path / "study", name)
-        time.sleep(rng.uniform(1.2, 2.6))
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
-    assert spawn(tmp_path / "study", name).wait() == 0
-    config = toy_config(name, SPACE, trials=20, objective="tests.toy:slow_score")
-    assert run_toy(tmp_path / "study", config) == undisturbed[name]
 
 
 def test_a_finished_trial_is_never_trained_again(tmp_path):

@@ -1,6 +1,5 @@
 """Runs the real command in a process of its own, to be broken from outside."""
 
-import os
 import subprocess
 import sys
 import time
@@ -9,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from hpo.study.folder import StudyFolder
-from tests.studies import REPOSITORY, rows, run_toy, shipped, toy_config
+from tests.studies import environment, rows, run_toy, shipped, toy_config
 
 TOY = (
     "+toy={layers: 2, width: 16, nonlinearity: relu, lr: 0.01, momentum: 0.5, always: 1}",
@@ -37,10 +36,9 @@ def start(*arguments, **options):
     """Start `hpo` in a session of its own, in the working directory."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
     # Each line as soon as it is printed, since tests wait for lines.
-    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
-    environment = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | options.pop("env", {})
+    own = environment() | {"PYTHONUNBUFFERED": "1"} | options.pop("env", {})
     command = [sys.executable, "-m", "hpo.cli.main", *arguments]
-    return subprocess.Popen(command, env=environment, start_new_session=True, text=True, **options)
+    return subprocess.Popen(command, env=own, start_new_session=True, text=True, **options)
 
 
 def hpo(*arguments, **options):

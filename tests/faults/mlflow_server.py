@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tests.studies import REPOSITORY
+from tests.studies import environment
 from tests.tracked import new_store
 
 _FOREVER = 3600.0
@@ -68,11 +68,10 @@ class FaultyServer:
 
     def start(self):
         """Start the server and wait until it answers."""
-        path = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             self._command,
             cwd=self.folder,
-            env=os.environ | {"PYTHONPATH": path},
+            env=environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -16,7 +16,7 @@ from hpo.study.basis import source_code
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder
 from tests.faults.driver import gone_on
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 FEW, ALL = 4, 9
@@ -58,14 +58,6 @@ def own_trainer(monkeypatch):
     run_toy(Path("runs/toy"), toy_config(trials=FEW, objective="trainer:run_fold"))
     yield
     forget("trainer", "beside")
-
-
-def refused(capsys, *arguments):
-    """Return the line with which a command refuses."""
-    code, _, err = hpo(capsys, *arguments)
-    assert code == 2
-    (line,) = err.strip().splitlines()
-    return line
 
 
 def allowed_changes():

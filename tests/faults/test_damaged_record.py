@@ -9,18 +9,13 @@ import pytest
 from hpo.engine.record.guard import DamagedRecordError, backup_path, mark_path
 from hpo.errors import StudyError
 from hpo.study.opening import read_study
-from tests.studies import prepared, run_toy, toy_config
+from tests.studies import prepared, run_toy, shipped, toy_config
 
 FEW, ALL = 7, 15
 
 
-def config(trials, **changes):
-    return toy_config("evolutionary", trials=trials, **changes)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return run_toy(tmp_path_factory.mktemp("undisturbed"), config(ALL))
+def config(trials):
+    return toy_config(shipped("evolutionary"), trials=trials)
 
 
 @pytest.fixture(scope="module")
@@ -59,19 +54,10 @@ def head_zeroed(database):
         file.write(bytes(512))
 
 
-def replaced_by_text(database):
-    database.write_text("not a database\n" * 2000)
-
-
 def trial_deleted(database):
     with closing(sqlite3.connect(database)) as connection, connection:
         for table in ("trials", "trial_user_attributes", "trial_params", "trial_values"):
             connection.execute(f"DELETE FROM {table} WHERE trial_id = 2")
-
-
-def trials_emptied(database):
-    with closing(sqlite3.connect(database)) as connection, connection:
-        connection.execute("DELETE FROM trials")
 
 
 def trials_dropped(database):
@@ -88,9 +74,7 @@ DAMAGES = [
     emptied,
     tail_zeroed,
     head_zeroed,
-    replaced_by_text,
     trial_deleted,
-    trials_emptied,
     trials_dropped,
     deleted,
 ]

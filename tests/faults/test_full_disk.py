@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.driver import LOCAL, finished, gone_on, hpo, undisturbed_rows
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return undisturbed_rows(tmp_path_factory.mktemp("undisturbed"))
+from tests.faults.driver import LOCAL, finished, gone_on, hpo
 
 
 def refused(code, err, *words):

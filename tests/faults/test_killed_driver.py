@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from hpo.study.preparation import load_study
-from tests.faults.driver import LOCAL, TRACKED, finished, outliving, start, undisturbed_rows
+from tests.faults.driver import LOCAL, TRACKED, finished, outliving, start
 from tests.studies import rows
 from tests.tracked import assert_shows_the_record, runs_of
 
@@ -30,11 +30,6 @@ MOST_KILLS = 10
 
 def seeds(few):
     return range(int(os.environ.get("HPO_FAULT_SEEDS", few)))
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return undisturbed_rows(tmp_path_factory.mktemp("undisturbed"))
 
 
 def kill_until_done(arguments, rng, shortest, longest):

@@ -5,20 +5,13 @@ from collections import deque
 from types import SimpleNamespace
 
 import optuna
-import pytest
 
 from hpo.engine.dispatch.ray.pool import RayDispatcher, _Run
 from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.training.payload import Task
-from tests.studies import dispatch_section, run_toy, toy_config
-
-TREE = toy_config("evolutionary", trials=15)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return run_toy(tmp_path_factory.mktemp("undisturbed"), TREE)
+from tests.faults.driver import undisturbed_rows
+from tests.studies import dispatch_section
 
 
 def test_a_worker_that_was_given_up_is_not_listened_to():
@@ -42,7 +35,7 @@ def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_pa
     seconds = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(optuna_tables, "_now", lambda: next(times))
     monkeypatch.setattr("hpo.engine.training.worker.time.time", lambda: float(next(seconds)))
-    assert run_toy(tmp_path / "jumping", TREE) == undisturbed
+    assert undisturbed_rows(tmp_path / "jumping") == undisturbed
     study = optuna.load_study(study_name="toy", storage=sqlite_url(tmp_path / "jumping" / "study.db"))
     assert all(trial.duration >= datetime.timedelta(0) for trial in study.trials)
     assert all(trial.user_attrs["fold_0"]["seconds"] >= 0 for trial in study.trials)

@@ -4,8 +4,7 @@ The quick ones run by default; `python -m pytest -m slow tests/faults/test_mlflo
 late, and locks its database for a minute.
 """
 
-import subprocess
-import sys
+import sqlite3
 import time
 
 import pytest
@@ -46,54 +45,23 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
     assert_shows_the_record(study)
 
 
-class Lock:
-    """Holds MLflow's database of a folder for itself, from another process."""
-
-    _SCRIPT = """
-import sqlite3, sys, time
-database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-database.execute("BEGIN EXCLUSIVE")
-print("held", flush=True)
-time.sleep(float(sys.argv[2]))
-"""
-
-    def __init__(self, folder):
-        self._path = folder / "mlflow.db"
-        self._holder = None
-
-    def hold(self, seconds):
-        command = [sys.executable, "-c", self._SCRIPT, str(self._path), str(seconds)]
-        self._holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._holder.stdout.readline() == "held\n"
-
-    def release(self):
-        if self._holder is not None:
-            self._holder.kill()
-            self._holder.communicate()
-            self._holder = None
-
-
-@pytest.fixture
-def lock(tmp_path):
-    lock = Lock(tmp_path)
-    yield lock
-    lock.release()
-
-
 @pytest.mark.slow
-def test_a_database_that_is_locked_for_a_minute_gets_everything_afterwards(tmp_path, lock, capfd, monkeypatch):
+def test_a_database_that_is_locked_for_a_minute_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 180.0)
     monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 5.0)
     new_store(tmp_path)
     study = tracked_study(tmp_path, trials=12)
-    began = []
+    database = sqlite3.connect(tmp_path / "mlflow.db", isolation_level=None, timeout=60)
 
     def lock_it():
         shown(study, 2)
-        lock.hold(60)
-        began.append(time.monotonic())
+        database.execute("BEGIN EXCLUSIVE")
 
-    result = run_with(study, {4: lock_it, 11: lambda: time.sleep(max(0.0, 62 - (time.monotonic() - began[0])))})
+    def release_it():
+        time.sleep(60)
+        database.close()
+
+    result = run_with(study, {4: lock_it, 11: release_it})
     assert result.is_tracked
     assert warnings_in(capfd) == 1
     assert_shows_the_record(study)

@@ -15,7 +15,6 @@ from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY
 
 NAMES = ("model.py", "hpo.py", "conf", "tests", "train.py", "data")
-ALL = "+".join(NAMES)
 RAY = ("dispatch=ray", "dispatch.workers=1")
 OURS = (*QUICK, "study.trials=1", "split.folds=1")
 THEIRS = (
@@ -52,15 +51,18 @@ def searched(*arguments, **options):
     return out
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in NAMES] + [ALL])
-@pytest.mark.parametrize("where", [("dispatch=local",), RAY], ids=["local", "ray"])
-def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_directory(name, where):
-    for each in name.split("+"):
-        occupied(each)
-    assert "0 failed" in searched(*OURS, *where)
+@pytest.mark.parametrize("where", [("dispatch=local", "track=mlflow"), RAY], ids=["local", "ray"])
+def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_directory(where):
+    for name in (*NAMES, "mlflow.py"):
+        occupied(name)
+    out = searched(*OURS, *where)
+    assert "0 failed" in out
+    assert "MLflow does not have everything" not in out
 
 
-@pytest.mark.parametrize("where", [("dispatch=local",), RAY], ids=["local", "ray"])
+@pytest.mark.parametrize(
+    "where", [("dispatch=local",), pytest.param(RAY, marks=pytest.mark.slow)], ids=["local", "ray"]
+)
 def test_a_users_own_modules_come_first_for_his_own_trainer(where):
     for each in ("model.py", "conf", "tests", "data"):
         occupied(each, "SCORE = 1")
@@ -70,16 +72,14 @@ def test_a_users_own_modules_come_first_for_his_own_trainer(where):
 
 
 def test_an_own_model_py_may_be_the_objective():
+    """Also with `-m`, where the working directory comes first, and other names beside it."""
     occupied("model.py", "def train(task):\n    return {'score': 7.0}\n")
-    assert "score 7.0" in searched("objective=model:train", *THEIRS, "dispatch=local")
+    for name in ("conf", "tests", "train.py", "data"):
+        occupied(name)
+    assert "score 7.0" in searched("objective=model:train", *THEIRS, "dispatch=local", options=())
 
 
-def test_mlflow_gets_everything_beside_an_own_hpo_py():
-    occupied("hpo.py")
-    occupied("mlflow.py")
-    assert "MLflow does not have everything" not in searched(*OURS, "track=mlflow")
-
-
+@pytest.mark.slow
 def test_with_m_all_names_but_hpo_py_are_out_of_the_way():
     """Python puts the working directory first before anything of ours runs: a `hpo.py` in it is what is run."""
     for each in NAMES:
@@ -104,12 +104,11 @@ def test_an_objective_in_an_own_hpo_py_is_told_to_take_another_name(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", [("dispatch=local",), RAY], ids=["local", "ray"])
-def test_a_wheel_is_out_of_the_way_as_well(tmp_path_factory, where):
+def test_a_wheel_is_out_of_the_way_as_well(tmp_path_factory):
     python = installed(tmp_path_factory.mktemp("wheel"))
     for name in NAMES:
         occupied(name)
-    assert "0 failed" in searched(*OURS, *where, python=python)
+    assert "0 failed" in searched(*OURS, *RAY, python=python)
 
 
 def installed(folder):

@@ -18,7 +18,7 @@ from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.memory_guard import MemoryGuard
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, environment
 
 
 @pytest.fixture
@@ -42,22 +42,6 @@ def is_there(number):
     return psutil.pid_exists(number)
 
 
-@pytest.mark.parametrize(
-    ("objective", "number", "code"),
-    [
-        ("killed", signal.SIGKILL, None),
-        ("killed", signal.SIGTERM, None),
-        ("crashes", signal.SIGSEGV, None),
-        ("leaves", None, 3),
-    ],
-)
-def test_how_a_process_died_is_told_and_the_next_task_has_another(child, objective, number, code):
-    *sent, last = messages(child, objective, signal=number)
-    assert [message["point"]["epoch"] for message in sent] == ([1] if objective == "killed" else [])
-    assert last["died"] == {"signal": number, "exit_code": code, "memory": None, "out_of_step": False}
-    assert still_works(child)
-
-
 def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch):
     monkeypatch.setattr(child_module, "_SECONDS_TO_DIE", 0.2)
     (last,) = messages(child, "closes_everything")
@@ -65,12 +49,12 @@ def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch
     assert still_works(child)
 
 
-@pytest.mark.parametrize("objective", ["fork_raises", "fork_returns", "fork_exits", "fork_yields"])
-def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, objective):
+@pytest.mark.parametrize("copy", ["raises", "returns", "exits", "yields"])
+def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
     """Its error, its result, its points: the next task would otherwise be answered by them."""
-    *points, last = messages(child, objective)
+    *points, last = messages(child, "fork_yields" if copy == "yields" else "forks", copy=copy)
     assert last["outcome"]["metrics"] == {"score": 2.0}
-    assert [message["point"]["epoch"] for message in points] == ([1, 2] if objective == "fork_yields" else [])
+    assert [message["point"]["epoch"] for message in points] == ([1, 2] if copy == "yields" else [])
     assert still_works(child)
 
 
@@ -106,8 +90,7 @@ def test_with_the_worker_ends_what_its_tasks_have_left_behind():
         "time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(REPOSITORY)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as worker:
         assert worker.stdout.readline() == "a call\n"
         started = [psutil.Process(int(number)) for number in Path("children").read_text().split()]
         started += psutil.Process(worker.pid).children(recursive=True)

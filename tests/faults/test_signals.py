@@ -17,7 +17,6 @@ from tests.faults.driver import (
     gone_on,
     outliving,
     start,
-    undisturbed_rows,
     wait_for_file,
     wait_for_line,
 )
@@ -25,11 +24,6 @@ from tests.studies import toy_config
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 MOST_SECONDS = 10.0
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return undisturbed_rows(tmp_path_factory.mktemp("undisturbed"))
 
 
 def ended(driver, signalled):

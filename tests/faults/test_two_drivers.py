@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from tests.faults.driver import LOCAL, gone_on, hpo, start, undisturbed_rows, wait_for_line
+from tests.faults.driver import LOCAL, gone_on, hpo, start, wait_for_line
 
 SEARCH = ("search", "objective=tests.faults.objectives:waits", *LOCAL)
 
 
-def test_a_second_driver_is_refused_with_process_and_host_and_a_dead_ones_lock_is_taken_over(tmp_path):
+def test_a_second_driver_is_refused_with_process_and_host_and_a_dead_ones_lock_is_taken_over(undisturbed):
     Path("wait").touch()
     first = start(*SEARCH)
     wait_for_line(first, " 2/15")
@@ -19,4 +19,4 @@ def test_a_second_driver_is_refused_with_process_and_host_and_a_dead_ones_lock_i
     first.kill()
     first.communicate()
     Path("wait").unlink()
-    assert gone_on() == undisturbed_rows(tmp_path / "whole")
+    assert gone_on() == undisturbed

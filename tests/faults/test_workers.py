@@ -10,7 +10,7 @@ from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.engine.training.payload import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
-from tests.faults.driver import outliving, undisturbed_rows
+from tests.faults.driver import outliving
 from tests.studies import REPOSITORY, dispatch_section, run_toy, shipped, toy_config
 
 SILENT_SECONDS = 2.5
@@ -57,12 +57,12 @@ def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
 
 
 @pytest.mark.slow
-def test_a_trial_whose_worker_dies_every_time_has_failed_and_the_study_goes_on(pool, directory, tmp_path):
+def test_a_trial_whose_worker_dies_every_time_has_failed_and_the_study_goes_on(undisturbed, pool, directory, tmp_path):
     (directory / "worker_dies").write_text("4")
     tree = toy_config(shipped("evolutionary"), trials=15, objective="tests.faults.objectives:dies_with_its_worker")
     rows = run_toy(tmp_path / "study", tree, pool)
     assert (rows[4]["state"], rows[4]["error"]) == ("failed", "fold 0: worker died (signal 9), attempt 3 of 3")
-    assert rows[:4] == undisturbed_rows(tmp_path / "whole")[:4]
+    assert rows[:4] == undisturbed[:4]
     assert len(rows) == 15
 
 

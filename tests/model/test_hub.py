@@ -6,7 +6,7 @@ import pytest
 
 from model import objective
 from model.errors import DataError
-from tests.model.conftest import run, small
+from tests.model.conftest import small
 
 datasets = pytest.importorskip("datasets", reason="the extra [hub] is not installed")
 
@@ -105,13 +105,6 @@ def test_running_text_is_that_of_a_file_and_is_cut_alike(save, tmp_path):
     hub = described("language_modelling", "decoder", format="hub", path=folder)
     same(hub, described("language_modelling", "decoder", path=str(file)))
     assert list(hub["parts"]) == ["train", "validation"]
-
-
-def test_a_saved_data_set_trains_to_the_same_bits_as_its_file(save, tmp_path, fold, reviews):
-    rows = [line.split("\t") for line in reviews.read_text().splitlines()]
-    folder = save(train=columns(rows, "text", "label"))
-    from_hub = run(fold(small("text_classification", data__format="hub", data__path=folder)))
-    assert from_hub[1]["loss"] == run(fold(small("text_classification", data__path=str(reviews))))[1]["loss"]
 
 
 def test_the_fingerprint_is_of_the_rows(save):

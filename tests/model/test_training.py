@@ -48,14 +48,13 @@ def change_a_bit(path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "name"),
+    ("damage", "name", "damaged"),
     [
-        *((damage, "training.safetensors") for damage in (cut_in_half, change_a_bit, Path.unlink)),
-        (change_a_bit, "training.json"),
-        (Path.unlink, "sha256.json"),
+        *((damage, "training.safetensors", ["last"]) for damage in (cut_in_half, change_a_bit, Path.unlink)),
+        (change_a_bit, "training.json", ["last"]),
+        *((Path.unlink, "sha256.json", damaged) for damaged in (["last"], ["before"], ["last", "before"])),
     ],
 )
-@pytest.mark.parametrize("damaged", [["last"], ["before"], ["last", "before"]])
 def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     fold, tmp_path, monkeypatch, damage, name, damaged
 ):
@@ -137,10 +136,6 @@ def test_evaluation_every_n_steps(fold):
     points, _ = run(fold(small(training__batch_size=16, training__evaluate_every_steps=4)))
     assert [point["step"] for point in points] == [4, 8, 12, 16, 20]
     assert [point["epoch"] for point in points] == [1, 1, 2, 2, 2]
-
-
-def lengths_of(batches, lengths):
-    return [sorted(lengths[batch].tolist()) for batch in batches]
 
 
 @pytest.mark.parametrize("batch_tokens", [None, 30])

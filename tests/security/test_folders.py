@@ -9,7 +9,7 @@ import pytest
 
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study
-from tests.hpo.cli.commands import QUICK, hpo
+from tests.hpo.cli.commands import QUICK, hpo, refused
 
 NAMES = ["../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "a" * 101]
 
@@ -48,8 +48,10 @@ def test_a_folder_that_others_may_enter_is_closed(capsys, study):
     assert stat.S_IMODE(study.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("where", ["search", "compare", "import"])
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [*(("search", name) for name in NAMES), *((where, name) for where in ("compare", "import") for name in NAMES[:3])],
+)
 def test_one_rule_for_all_names(capsys, where, name):
     Path("t.csv").write_text("score,lr\n1,2\n")
     commands = {
@@ -57,9 +59,7 @@ def test_one_rule_for_all_names(capsys, where, name):
         "compare": ["compare", "--strategies", "random,grid", f"--name={name}", "dispatch=local"],
         "import": ["import", "--csv", "t.csv", "--", name],
     }
-    code, _, err = hpo(capsys, *commands[where])
-    assert code == 2
-    assert err.startswith("error: ")
+    refused(capsys, *commands[where])
     assert [str(path) for path in Path().iterdir()] == ["t.csv"]
 
 
@@ -70,9 +70,7 @@ def test_a_study_that_is_a_link_is_refused(capsys, study, command):
     study.symlink_to(elsewhere.absolute())
     before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
     same = (*QUICK, "study.name=made", "study.trials=1", "split.folds=1")
-    code, _, err = hpo(capsys, command, *(same if command == "search" else ["made"]))
-    assert code == 2
-    assert "is a link" in err
+    assert "is a link" in refused(capsys, command, *(same if command == "search" else ["made"]))
     assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
 
 
@@ -86,8 +84,7 @@ def test_a_link_out_of_the_folder_is_refused(capsys, study, tmp_path_factory, pl
     target.symlink_to(outside / target.name)
     for command in ("resume", "report", "test", "reproduce", "predict"):
         more = ["--input", "-"] if command == "predict" else []
-        code, _, err = hpo(capsys, command, "made", *more)
-        assert code == 2
+        err = refused(capsys, command, "made", *more)
         assert "leads out of the study's folder" in err or command == "predict"
 
 
@@ -99,28 +96,22 @@ def test_a_model_outside_of_the_folder_is_not_loaded(capsys, study):
     for command in (
         ["predict", "made", "--input", "rows.txt"],
         ["test", "made"],
-        ["attention", "made", "--input", "1"],
+        ["attention", "made", "--text", "1"],
     ):
         Path("rows.txt").write_text("1\n")
-        code, _, err = hpo(capsys, *command)
-        assert code == 2
-        assert "is outside of the folder" in err
+        assert "is outside of the folder" in refused(capsys, *command)
 
 
 def test_a_report_names_no_file_outside_of_the_folder(capsys, study):
     report = json.loads((study / "report.json").read_text())
     report["files"] = {"../../../etc/passwd": "0" * 64}
     (study / "report.json").write_text(json.dumps(report))
-    code, _, err = hpo(capsys, "reproduce", "made")
-    assert code == 2
-    assert "is outside of the folder" in err
+    assert "is outside of the folder" in refused(capsys, "reproduce", "made")
 
 
 def test_nothing_is_published_through_a_link(capsys, study, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     Path("studies").mkdir()
     Path("studies/made").symlink_to(outside)
-    code, _, err = hpo(capsys, "report", "made", "--publish")
-    assert code == 2
-    assert "is a link" in err
+    assert "is a link" in refused(capsys, "report", "made", "--publish")
     assert list(outside.iterdir()) == []

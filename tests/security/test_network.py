@@ -1,7 +1,6 @@
 """A whole run leaves this machine alone: nothing listens, nothing is connected to, and no library reports home."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -11,39 +10,18 @@ import pytest
 
 from hpo.track.mlflow.quiet import mlflow_environment
 from tests.conftest import NETWORK_LOG
+from tests.faults.driver import hpo
 from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY
 from tests.tracked import new_store
 
-CONFIG = """# @package _global_
-defaults:
-  - default@study
-  - override /model: none
-  - override /data: none
-  - override /training: none
-  - override /space: none
-objective: tests.security.listening:run_fold
-folder: {folder}
-x: 1
-space: {{x: [1, 2]}}
-study: {{name: listening, trials: 1, metric: accuracy}}
-split: {{folds: 1}}
-"""
+OWN = ("model=none", "data=none", "training=none", "space=none", "+x=1", "+space.x=[1,2]", "split.folds=1")
 
 
-def run(*arguments, **environment):
-    """Run the command in a process of its own, under the guard, and return what it said."""
-    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
-    done = subprocess.run(
-        [sys.executable, "-m", "hpo.cli.main", *arguments],
-        env=os.environ | {"PYTHONPATH": path} | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(*arguments):
+    """Run the command in a process of its own, under the guard."""
+    code, _, err = hpo(*arguments)
+    assert code == 0, err
 
 
 def test_the_guard_sees_this_process_and_those_it_starts():
@@ -63,10 +41,9 @@ def test_the_guard_sees_this_process_and_those_it_starts():
 @pytest.mark.slow
 def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     """With MLflow beside it, whose process only writes to a file."""
-    Path("my/study").mkdir(parents=True)
-    Path("my/study/own.yaml").write_text(CONFIG.format(folder=tmp_path))
     new_store(Path.cwd())
-    run("search", "--config-dir", "my", "study=own", "dispatch=local")
+    study = ("study.name=listening", "study.trials=1", f"+folder={tmp_path}", "dispatch=local")
+    run("search", "objective=tests.security.listening:run_fold", *OWN, *study)
     seen = json.loads(Path("listening.json").read_text())
     assert seen["looked_at"] > 2
     assert seen["found"] == []

@@ -1,8 +1,6 @@
 """Values of the environment and what looks like a secret work in trainings, and stand in no file and no output."""
 
-import os
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +9,8 @@ import pytest
 from hpo.config.sealing import hidden, looks_secret, opened, seal
 from hpo.errors import ConfigError
 from hpo.study.opening import open_study
-from tests.hpo.cli.commands import hpo
+from tests.faults.driver import hpo as process
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import REPOSITORY, prepared, run_toy, toy_config
 
 CONFIG = """# @package _global_
@@ -67,8 +66,7 @@ def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, pl
     refuse_planted()
 
     # A study keeps names alone: whoever goes on gives the values again.
-    code, _, err = hpo(capsys, "resume", "own")
-    assert code == 2
+    err = refused(capsys, "resume", "own")
     assert "service.api_key: the environment variable HPO_SERVICE_API_KEY is not set" in err
     monkeypatch.setenv("HPO_SERVICE_API_KEY", "PLANTED-KEY")
     monkeypatch.setenv("HPO_SERVICE_MORE_0_TOKEN", "PLANTED-NESTED")
@@ -80,20 +78,15 @@ def test_no_file_and_no_output_of_a_study_holds_a_secret(capsys, monkeypatch, pl
     code, out, err = hpo(capsys, "train", "--config", "runs/own/best.yaml")
     assert code == 0, err
     monkeypatch.setenv("PLANTED_URL", "PLANTED-BAD")
-    code, _, err = hpo(capsys, "resume", "own")
-    assert code == 2
-    assert "service.url: ${oc.env:PLANTED_URL}/path is no address" in err
+    assert "service.url: ${oc.env:PLANTED_URL}/path is no address" in refused(capsys, "resume", "own")
     refuse_planted()
 
 
 @pytest.mark.slow
 def test_neither_ray_nor_mlflow_keeps_a_secret(planted):
-    command = [sys.executable, "-m", "hpo.cli.main", "search", *OWN, "dispatch=ray", "dispatch.workers=1"]
-    command += ["track.uri=sqlite:///mlflow.db"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "PLANTED-" not in done.stdout + done.stderr
+    code, out, err = process("search", *OWN, "dispatch=ray", "dispatch.workers=1", "track.uri=sqlite:///mlflow.db")
+    assert code == 0, err
+    assert "PLANTED-" not in out + err
     assert Path("mlflow.db").exists()
     refuse_planted()
 
@@ -108,8 +101,7 @@ def test_the_composed_configuration_is_shown_with_names(capsys, planted):
 
 @pytest.mark.parametrize("override", ["study.name=x${oc.env:SOME_TOKEN}", "strategy.name=${oc.env:SOME_TOKEN}"])
 def test_what_decides_a_study_is_not_taken_from_the_environment(capsys, planted, override):
-    code, _, err = hpo(capsys, "search", *OWN, override)
-    assert code == 2
+    err = refused(capsys, "search", *OWN, override)
     assert "cannot be taken from the environment" in err
     assert "PLANTED-TOKEN" not in err
 

@@ -1,5 +1,9 @@
 """Runs the command `hpo` in this process, as the console script does."""
 
+from pathlib import Path
+
+import yaml
+
 from hpo.cli.main import main
 from tests.studies import REPOSITORY
 
@@ -27,3 +31,20 @@ def hpo(capsys, *arguments):
     code = main(list(arguments))
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def searched(capsys, tree):
+    """Run `hpo search` on a whole configuration, which has to succeed, and return the study's folder."""
+    Path("toy.yaml").write_text(yaml.safe_dump(tree))
+    code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
+    assert code == 0, out + err
+    return Path("runs", tree["study"]["name"])
+
+
+def refused(capsys, *arguments, is_silent=False):
+    """Return the line with which a command refuses its input: one, by exit code 2, and nothing else if `is_silent`."""
+    capsys.readouterr()
+    code, out, err = hpo(capsys, *arguments)
+    assert (code, err.count("\n"), err.startswith("error: ")) == (2, 1, True), out + err
+    assert out == "" or not is_silent
+    return err

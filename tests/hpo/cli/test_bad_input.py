@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from hpo.cli.main import main
+from tests.faults.driver import LOCAL
 from tests.hpo.cli.bad_input_cases import CASES
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 
 # Of processor time: twice what is promised of a whole process is far above what is left once everything is imported.
 SECONDS = 4
@@ -32,19 +34,14 @@ def snapshot():
     return {str(path): path.read_bytes() if path.is_file() else None for path in files}
 
 
-def refused(capsys, words, *arguments):
-    """Run the command and fail where it does not refuse its input as every command does; return the line."""
+def refused_with(capsys, words, *arguments):
+    """Run the command and fail where it does not refuse its input with these words, soon."""
     began = time.process_time()
-    code, out, err = hpo(capsys, *arguments)
+    err = refused(capsys, *arguments)
     assert time.process_time() - began < SECONDS
-    assert code == 2, out + err
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert err.isprintable() or err.rstrip("\n").isprintable()
+    assert err.rstrip("\n").isprintable()
     for word in words:
         assert word in err
-    assert "Traceback" not in out + err
-    return err
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -54,28 +51,18 @@ def test_one_line_exit_code_2_and_nothing_created(capsys, monkeypatch, case):
     before = create(files[0] if files else {})
     given = {argument.partition("=")[0].partition(".")[0] for argument in arguments}
     harmless = [f"{group}={name}" for group, name in (("dispatch", "local"), ("track", "none")) if group not in given]
-    refused(capsys, words, "search", *harmless, *arguments)
+    refused_with(capsys, words, "search", *harmless, *arguments)
     assert snapshot() == before
 
 
 def other_model(study):
     """Another model's files in the winner's place, whole and fitting together."""
     winner, other = study / "checkpoints/trial_0000", Path("other")
-    assert hpo_quietly("train", "model.num_layers=1", "model.d_model=8", "training.epochs=1", "study.name=other") == 0
+    assert main(["train", "model.num_layers=1", "model.d_model=8", "training.epochs=1", "study.name=other"]) == 0
     (trained,) = Path("runs").glob("train-other-*/checkpoint")
     shutil.move(trained, other)
     shutil.rmtree(winner)
     other.rename(winner)
-
-
-def hpo_quietly(*arguments):
-    import contextlib
-    import io
-
-    from hpo.cli.main import main
-
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        return main(list(arguments))
 
 
 def write(name, content):
@@ -103,7 +90,10 @@ OF_A_STUDY = {
     "a study of no name": (["resume", ""], ["no ''"], None),
     "a study of 5,000 letters": (["resume", "x" * 5000], ["there are made"], None),
     "a study with a NUL": (["resume", "a\0b"], ["there are made"], None),
-    "a report of a study that is not there": (["report", "nothing"], ["no 'nothing'", "there are made"], None),
+    **{
+        f"a {command} of a study that is not there": ([command, "nothing"], ["no 'nothing'", "there are made"], None)
+        for command in ("resume", "report", "test", "sync")
+    },
     "a sync to a folder": (["sync", "made", "track.uri=file:./x"], ["track.uri", "sqlite:///mlflow.db"], None),
     "a trial that is not there": (["reproduce", "made", "--trial", "99"], ["--trial", "(0)", "'99'"], None),
     "a fold that is not there": (["reproduce", "made", "--folds", "9"], ["--folds", "[9]"], None),
@@ -147,8 +137,6 @@ OF_A_STUDY = {
         None,
     ),
     "an output of no kind": (["attention", "made", "--text", "a", "--output", "x.gif"], ["--output", ".png"], None),
-    "a training of no width": (["train", "model.d_model=0"], ["model.d_model", "given 0"], None),
-    "a training of a negative seed": (["train", "training.seed=-1"], ["training.seed", "-1"], None),
     "a training for no metric": (["train", "study.metric=bleu"], ["study.metric", "accuracy"], None),
     "a port that is a word": (["ui", "--port", "x"], ["--port"], None),
     "no runs to show": (["ui"], ["no runs yet"], None),
@@ -162,16 +150,10 @@ def test_the_other_commands_refuse_as_plainly(capsys, study, case):
     create({"rows.txt": "1 2 3\n", "latin.txt": b"\xff\xfe\n", "empty.txt": "", "words.txt": "so be it\n"})
     if prepare is not None:
         prepare(study)
-    refused(capsys, words, *arguments)
+    refused_with(capsys, words, *arguments)
     # A record that is looked at leaves a lock and SQLite's own files; nothing else may come.
     assert {path.name for path in Path().iterdir()} == {"runs", "rows.txt", "latin.txt", "empty.txt", "words.txt"}
     assert {path.name for path in Path("runs").iterdir() if not path.name.startswith("train-other-")} == {"made"}
-
-
-@pytest.mark.parametrize("command", ["resume", "report", "test", "sync"])
-def test_a_study_that_is_not_there(capsys, command):
-    refused(capsys, ["no 'nothing'"], command, "nothing")
-    assert not list(Path().iterdir())
 
 
 def test_an_experiment_that_was_deleted_is_refused(capsys):
@@ -183,8 +165,8 @@ def test_an_experiment_that_was_deleted_is_refused(capsys):
         database.execute("CREATE TABLE experiments (experiment_id INTEGER, name TEXT, lifecycle_stage TEXT)")
         database.execute("INSERT INTO experiments VALUES (1, 'gone', 'deleted'), (2, 'there', 'active')")
     arguments = ("search", "dispatch=local", "track=mlflow", "study.trials=0")
-    refused(capsys, ["study.trials"], *arguments, "track.experiment=there")
-    refused(capsys, ["track.experiment: 'gone' was deleted"], *arguments[:-1], "track.experiment=gone")
+    refused_with(capsys, ["study.trials"], *arguments, "track.experiment=there")
+    refused_with(capsys, ["track.experiment: 'gone' was deleted"], *arguments[:-1], "track.experiment=gone")
     assert not Path("runs").exists()
 
 
@@ -202,17 +184,14 @@ def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
     assert err == b"error: command line: argument 2 is not UTF-8: b'study.name=\\xff\\xfe'; give it in UTF-8\n"
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
-def test_a_terminal_of_another_encoding_gets_the_line_all_the_same(locale):
-    code, _, err, _ = process("resume", "größe", LC_ALL=locale, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+def test_a_terminal_of_another_encoding_gets_the_line_all_the_same():
+    code, _, err, _ = process("resume", "größe", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert code == 2
     assert err.startswith(b"error: study: there is no 'gr")
     assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["search", "--help"], ["search", "--cfg", "job"], ["compare", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "--cfg", "job"]])
 def test_a_reader_that_leaves_early_is_no_fault(arguments):
     """`hpo --help | head -1`: the pipe is closed before the first line is written."""
     reader, writer = os.pipe()
@@ -236,20 +215,18 @@ def test_an_output_that_is_closed_is_no_fault():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["search", "--help"], ["search", "model.num_heads=7"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "model.num_heads=7"]])
 def test_a_terminal_of_twenty_columns_shows_everything(arguments):
     code, out, err, _ = process(*arguments, COLUMNS="20", LINES="5")
     wide = process(*arguments, COLUMNS="200")
     assert code in (0, 2)
-    assert (out + err).split() == (wide[1] + wide[2]).split() or arguments == ["search", "--help"]
+    assert (out + err).split() == (wide[1] + wide[2]).split()
     assert b"Traceback" not in err
 
 
 def test_a_study_runs_on_a_terminal_of_twenty_columns(capsys, monkeypatch):
-    from tests.hpo.cli.commands import QUICK
-
     monkeypatch.setenv("COLUMNS", "20")
-    code, out, err = hpo(capsys, "search", *QUICK, "study.trials=1", "split.folds=1")
+    code, out, err = hpo(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=1")
     assert code == 0, err
     assert "winner" in out
 

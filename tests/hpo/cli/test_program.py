@@ -1,6 +1,5 @@
 """`hpo` as a program of its own, and what it leaves alone where it runs inside another."""
 
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 from hpo import __version__
 from hpo.cli.running.stopping import Stopped, Stopping
 from tests.faults.driver import LOCAL, TOY
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, environment
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Where a process is ended without Python's own leave: the command's own, and children that this toolkit or a user's
@@ -58,14 +57,17 @@ def test_it_runs_as_a_module_by_the_name_of_the_package():
 
 
 def in_a_notebook(flag, number, *arguments):
-    path = os.pathsep.join((os.environ["PYTHONPATH"], str(REPOSITORY)))
     command = [sys.executable, "-c", NOTEBOOK, flag, number.name, *arguments]
-    environment = os.environ | {"PYTHONPATH": path}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("where", [LOCAL, pytest.param((*TOY, "dispatch.workers=1"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("where", "number"),
+    [
+        (LOCAL, signal.SIGINT),
+        pytest.param((*TOY, "dispatch.workers=1"), signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, number):
     done = in_a_notebook("sleeps", number, "search", "objective=tests.faults.objectives:sleeps", *where)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr

@@ -5,16 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import toy_config
 
-
-def searched(capsys):
-    Path("toy.yaml").write_text(yaml.safe_dump(toy_config("evolutionary", trials=9)))
-    assert hpo(capsys, "search", "--config", "toy.yaml")[0] == 0
-    return Path("runs/toy/trials.csv")
+TREE = toy_config("evolutionary", trials=9)
 
 
 def replayed(capsys, study="toy"):
@@ -22,7 +17,7 @@ def replayed(capsys, study="toy"):
 
 
 def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
-    path = searched(capsys)
+    path = searched(capsys, TREE) / "trials.csv"
     lines = path.read_text().splitlines()
     lines[4] = lines[4].replace(",complete,", ",failed,")
     path.write_text("\n".join(lines) + "\n")
@@ -36,7 +31,7 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
 
 
 def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys):
-    path = searched(capsys)
+    path = searched(capsys, TREE) / "trials.csv"
     code, out, _ = replayed(capsys)
     assert (code, f"replayed: all 9 trials are those of {path}" in out) == (0, True)
     assert Path("runs/toy-replay/trials.csv").exists()
@@ -46,11 +41,9 @@ def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_not
 
 
 def test_what_a_published_search_learned_from_goes_with_it(capsys):
-    searched(capsys)
+    searched(capsys, TREE)
     shutil.move("runs/toy", "runs/first")
-    Path("second.yaml").write_text(yaml.safe_dump(toy_config("evolutionary", trials=9, space=None)))
-    learned = ("--config", "second.yaml", "study.imports=first", "study.seed=7")
-    assert hpo(capsys, "search", *learned)[0] == 0
+    searched(capsys, TREE | {"study": TREE["study"] | {"imports": "first", "seed": 7}})
     assert hpo(capsys, "report", "toy", "--publish")[0] == 0
     shutil.rmtree("runs")
     code, out, _ = replayed(capsys, "studies/toy")
@@ -60,7 +53,7 @@ def test_what_a_published_search_learned_from_goes_with_it(capsys):
 
 @pytest.mark.parametrize(("factor", "expected"), [(1.01, 0), (1.03, 1)])
 def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, factor, expected):
-    path = searched(capsys)
+    path = searched(capsys, TREE) / "trials.csv"
     path.with_name("report.json").unlink()
     place = path.with_name("environment.json")
     place.write_text(json.dumps({**json.loads(place.read_text()), "processor": "another"}))
@@ -80,9 +73,8 @@ def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(cap
 
 
 def test_where_it_runs_may_be_chosen_and_nothing_that_decides_trials(capsys):
-    searched(capsys)
+    searched(capsys, TREE)
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=simulated", "dispatch.workers=3", "track=none")
     assert (code, "replayed: all 9 trials" in out) == (0, True)
     for more in (["strategy=grid"], ["--config", "toy.yaml"]):
-        code, _, err = hpo(capsys, "search", "--replay", "toy", *more)
-        assert (code, err.count("\n")) == (2, 1)
+        refused(capsys, "search", "--replay", "toy", *more)

@@ -11,7 +11,7 @@ import yaml
 from hpo.cli.config.compose import compose_config
 from hpo.cli.main import main
 from hpo.engine.trials.table import TIMES
-from tests.hpo.cli.commands import QUICK, hpo
+from tests.hpo.cli.commands import QUICK, hpo, refused
 from tests.studies import rows
 
 
@@ -81,8 +81,7 @@ def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
     assert Path("mlflow.db").exists()
     code, _, err = hpo(capsys, "resume", "digits", "track=nonne")
     assert (code, err.count("\n"), "did you mean 'none'" in err) == (2, 1, True), err
-    code, _, err = hpo(capsys, "resume", "digits", "strategy=grid")
-    assert (code, err.count("\n")) == (2, 1)
+    err = refused(capsys, "resume", "digits", "strategy=grid")
     assert "strategy: cannot be chosen anew" in err
     assert "only dispatch, track, report can be" in err
 
@@ -93,8 +92,7 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
     first = json.loads((study / "test.json").read_text())
     assert set(first["metrics"]) >= {"accuracy", "macro_f1"}
 
-    code, _, err = hpo(capsys, "test", "digits")
-    assert (code, "--again" in err) == (2, True)
+    assert "--again" in refused(capsys, "test", "digits")
     assert json.loads((study / "test.json").read_text()) == first
 
     code, out, _ = hpo(capsys, "test", "digits", "--again")
@@ -105,16 +103,14 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
 def test_another_study_of_the_same_data_counts_too(capsys, study):
     assert hpo(capsys, "test", "digits")[0] == 0
     assert hpo(capsys, "search", *QUICK, "study.name=second", "study.seed=3")[0] == 0
-    code, _, err = hpo(capsys, "test", "second")
-    assert (code, "by study 'digits'" in err) == (2, True)
+    assert "by study 'digits'" in refused(capsys, "test", "second")
 
 
 def test_an_unfinished_search_cannot_be_tested(capsys, finished):
     shutil.copytree(finished / "runs", "runs")
     config = Path("runs/made/config.yaml")
     config.write_text(config.read_text().replace("trials: 1", "trials: 2"))
-    code, _, err = hpo(capsys, "test", "made")
-    assert (code, "1 of 2 trials" in err) == (2, True)
+    assert "1 of 2 trials" in refused(capsys, "test", "made")
     assert not Path("runs/test_openings.jsonl").exists()
 
 
@@ -143,8 +139,8 @@ def test_help_of_every_command(capsys):
 def test_a_changed_model_is_no_longer_the_studys(capsys, study):
     weights = study / "checkpoints" / "final" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    code, _, err = hpo(capsys, "reproduce", "digits")
-    assert (code, "weights.safetensors: is not the file that the report was written with" in err) == (2, True)
+    err = refused(capsys, "reproduce", "digits")
+    assert "weights.safetensors: is not the file that the report was written with" in err
 
 
 def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsys, study):
@@ -186,14 +182,12 @@ def write_texts(count):
 def test_a_dimension_that_changes_the_examples_is_refused(capsys):
     write_texts(80)
     Path("other.csv").write_text(Path("texts.csv").read_text() + "more,a\n")
-    code, _, err = hpo(capsys, "search", *CSV, "space.data.path=[texts.csv,other.csv]")
-    assert (code, "changes the examples themselves" in err) == (2, True)
+    assert "changes the examples themselves" in refused(capsys, "search", *CSV, "space.data.path=[texts.csv,other.csv]")
 
 
 def test_a_missing_model_does_not_use_up_the_opening(capsys, study):
     (study / "checkpoints" / "final").rename(study / "moved")
-    code, _, err = hpo(capsys, "test", "digits")
-    assert (code, "model is missing" in err) == (2, True)
+    assert "model is missing" in refused(capsys, "test", "digits")
     assert not Path("runs/test_openings.jsonl").exists()
 
 

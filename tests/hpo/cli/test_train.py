@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from tests.hpo.cli.commands import hpo
+from tests.studies import shipped
 
 TRAINER = """
 def run_fold(task):
@@ -20,8 +21,7 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     tree = {
         "objective": "talking_trainer:run_fold",
         "study": {"name": "own", "metric": "score", "direction": "maximize"},
-        "split": {"folds": 1, "seed": 0, "test_fraction": 0.1, "validation_fraction": 0.1, "stratify": True}
-        | {"race_after": None, "race_level": 0.05},
+        "split": shipped("default", "split") | {"folds": 1},
         "dispatch": {"threads": 1},
     }
     Path("own.yaml").write_text(yaml.safe_dump(tree))

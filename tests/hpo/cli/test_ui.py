@@ -1,5 +1,6 @@
 """`hpo ui`: the right page, and no one in who was not asked."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from hpo.cli.commands.ui import allowed_hosts
 from hpo.cli.ui.optuna import guarded
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 from tests.tracked import new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -47,16 +48,6 @@ def store(tmp_path):
     return new_store(tmp_path)
 
 
-def refused(capsys, *arguments):
-    capsys.readouterr()
-    code, out, err = hpo(capsys, "ui", *arguments)
-    assert code == 2
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    return err
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -72,13 +63,13 @@ def refused(capsys, *arguments):
     ],
 )
 def test_bad_input_is_refused_in_one_line(capsys, store, arguments, words):
-    message = refused(capsys, *arguments)
+    message = refused(capsys, "ui", *arguments, is_silent=True)
     assert all(word in message for word in words), message
 
 
 def test_a_taken_port_is_refused(capsys, store):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "give another --port" in refused(capsys, "--port", str(taken.getsockname()[1]))
+        assert "give another --port" in refused(capsys, "ui", "--port", str(taken.getsockname()[1]), is_silent=True)
 
 
 def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsys, store, served, monkeypatch):
@@ -124,8 +115,9 @@ def test_a_store_s_password_is_no_argument(capsys, served):
 def toy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("toy")
     new_store(folder)
-    study = tracked_study(folder, trials=1)
-    run(study)
+    with contextlib.chdir(folder):
+        study = tracked_study(folder, trials=1)
+        run(study)
     return study
 
 
@@ -143,7 +135,7 @@ def test_a_study_s_page_is_found(capsys, toy, served):
 def test_a_study_that_is_not_in_the_store_is_told_how_to_get_there(capsys, toy, tmp_path):
     (tmp_path / "other").mkdir()
     other = new_store(tmp_path / "other")
-    message = refused(capsys, "--study", str(toy.folder.path), "--uri", other)
+    message = refused(capsys, "ui", "--study", str(toy.folder.path), "--uri", other, is_silent=True)
     assert "hpo sync" in message
     assert f"track.uri={other}" in message
 
@@ -158,7 +150,7 @@ def test_a_server_shows_its_own_pages(capsys, served):
 
 def test_without_optuna_dashboard_there_is_a_line_that_says_what_to_install(capsys, toy, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
-    message = refused(capsys, "--study", str(toy.folder.path), "--optuna")
+    message = refused(capsys, "ui", "--study", str(toy.folder.path), "--optuna", is_silent=True)
     assert "pip install 'hpo-transformer[dashboard]'" in message
 
 

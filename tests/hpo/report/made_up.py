@@ -14,6 +14,15 @@ SPACE = space_from_dict(
         "momentum": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}},
     }
 )
+# Of the toy objective.
+TOY_SPACE = {
+    "toy": {
+        "layers": [1, 2, 3, 4, 5],
+        "width": [8, 16, 32, 64],
+        "lr": {"low": 1e-4, "high": 1e-1, "log": True},
+        "nonlinearity": {"choices": ["relu", "gelu", "tanh"]},
+    }
+}
 
 
 def point(number):

@@ -156,19 +156,17 @@ def of_finalists(study, folder):
     best = sorted((t for t in study.trials if t.value is not None), key=lambda t: (-t.value, t.number))[:2]
     found = {}
     for k, trial in enumerate(best):
-        fresh = [v["metrics"]["score"] for key, v in noted.items() if key.startswith(f"finalist_{trial.number}_")]
+        own = {
+            int(key.rpartition("_")[2]): v for key, v in noted.items() if key.startswith(f"finalist_{trial.number}_")
+        }
+        fresh = [own[repeat]["metrics"]["score"] for repeat in sorted(own)]
         found |= {
             f"finalists[{k}].number": trial.number,
             f"finalists[{k}].search_score": trial.value,
             f"finalists[{k}].fresh_score": statistics.fmean(fresh),
             f"finalists[{k}].fresh_standard_deviation": statistics.stdev(fresh),
+            **{f"finalists[{k}].fresh_values[{j}]": value for j, value in enumerate(fresh)},
         }
-        in_order = sorted(
-            (int(key.rpartition("_")[2]), v["metrics"]["score"])
-            for key, v in noted.items()
-            if key.startswith(f"finalist_{trial.number}_")
-        )
-        found |= {f"finalists[{k}].fresh_values[{j}]": value for j, (_, value) in enumerate(in_order)}
     return found
 
 

@@ -2,23 +2,18 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.trials.reported import cleaned, numbers
+from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures
 from hpo.report.figures import Drawn
 from hpo.report.pages.html import templates
-from hpo.report.part import Absent
-from hpo.report.write import write_report
-from hpo.study.opening import read_study
-from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.made_up import subject, trial
-from tests.studies import prepared, run_toy, toy_config
+from tests.studies import report_again, run_toy, toy_config
 
 VALUES = st.one_of(
     st.floats(),
@@ -66,9 +61,7 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
     tree = toy_config(trials=6, objective=f"{__name__}:diverges", space={"toy": {"layers": [1, 2, 3, 4, 5]}})
     rows = run_toy(tmp_path / "study", tree)
     assert {row["state"] for row in rows} == {"complete", "failed"}
-    study = prepared(tmp_path / "study", tree)
-    record = read_study(study)
-    write_report(study, record, read_verdict(study, record))
+    report_again(tmp_path / "study", tree)
     text = (tmp_path / "study" / "report.json").read_text()
     summary = json.loads(text, parse_constant=pytest.fail)
     assert summary["curves"]["tasks"]["fold_0"] == [{"epoch": 1, "score": 0.5}, {"epoch": 2}, {"epoch": 3}]
@@ -78,7 +71,6 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
 def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, monkeypatch):
     tree = toy_config(trials=3)
     run_toy(tmp_path / "study", tree)
-    study = prepared(tmp_path / "study", tree)
 
     def fails(*_):
         raise ZeroDivisionError("by nothing")
@@ -88,8 +80,7 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
         monkeypatch.setattr(f"hpo.report.{place}", fails)
     # The verdict alone calls it in a template.
     monkeypatch.setitem(templates().globals, "plain_text", fails)
-    record = read_study(study)
-    write_report(study, record, read_verdict(study, record))
+    report_again(tmp_path / "study", tree)
     summary = json.loads((tmp_path / "study" / "report.json").read_text())
     reason = "could not be made: ZeroDivisionError: by nothing"
     assert summary["cost"] == summary["counts"] == {"missing": reason}
@@ -99,20 +90,3 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
     assert page.count(reason) >= 4
     assert "id='best-so-far'" in page
     assert reason in (tmp_path / "study" / "report.md").read_text()
-
-
-def test_a_figure_that_fails_is_one_that_is_not_drawn(monkeypatch, tmp_path):
-    study = prepared(tmp_path / "study", toy_config(trials=1))
-    monkeypatch.setattr(figures, "_FIGURES", (("x", 1, "X", lambda _: 1 / 0),))
-    (drawing,) = figures.draw_figures(study, [], None)
-    assert drawing.content == Absent("could not be made: ZeroDivisionError: division by zero")
-
-
-def test_numbers_are_plain_finite_and_not_vast():
-    assert numbers({"a": 1, "b": True, "c": 2.5, "d": math.nan, "e": 1e101, "f": "1", 7: 0}) == {
-        "a": 1,
-        "b": 1,
-        "c": 2.5,
-        "7": 0,
-    }
-    assert not Path("runs").exists()

@@ -11,9 +11,10 @@ from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report.facts.schema.report import refuse_bad_report, report_schema
 from hpo.report.write import write_report
 from hpo.run import run_study
-from hpo.study.opening import open_study, read_study
+from hpo.study.opening import open_study
 from hpo.study.winner.scoring import open_test
 from hpo.study.winner.verdict import read_verdict
+from tests.hpo.report.made_up import TOY_SPACE
 from tests.hpo.report.recomputed import (
     of_best_so_far,
     of_cost,
@@ -24,17 +25,9 @@ from tests.hpo.report.recomputed import (
     of_trials,
     of_winner,
 )
-from tests.studies import REPOSITORY, prepared, run_toy, toy_config
+from tests.studies import REPOSITORY, prepared, report_again, run_toy, toy_config
 
-SPACE = {
-    "toy": {
-        "layers": [1, 2, 3, 4, 5],
-        "width": [8, 16, 32, 64],
-        "lr": {"low": 1e-4, "high": 1e-1, "log": True},
-        "nonlinearity": {"choices": ["relu", "gelu", "tanh"]},
-    },
-    "first": ["default"],
-}
+SPACE = TOY_SPACE | {"first": ["default"]}
 # What is not computed: copied from the inputs, and compared with them below.
 COPIED = (
     *("study.seed", "study.budget.", "environment.", "fixed.", "strategy."),
@@ -135,13 +128,10 @@ def test_what_is_copied_is_what_was_given(folder, report):
 
 
 def test_the_report_is_the_same_on_another_day(folder, monkeypatch):
-    study = prepared(folder, yaml.safe_load((folder / "config.yaml").read_text()))
     names = ("report.json", "report.md", "report.html", "trials.csv", "best.yaml")
     before = {name: (folder / name).read_bytes() for name in names}
     monkeypatch.setattr("time.time", lambda: 2e9)
-    record = read_study(study)
-    write_report(study, record, read_verdict(study, record))
-    record.close()
+    report_again(folder, yaml.safe_load((folder / "config.yaml").read_text()))
     assert {name: (folder / name).read_bytes() for name in names} == before
 
 

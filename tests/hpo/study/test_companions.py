@@ -6,7 +6,7 @@ import pytest
 
 from tests.faults.driver import LOCAL
 from tests.faults.driver import hpo as process
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import refused
 
 MODULE = """
 import os, sys
@@ -54,10 +54,9 @@ def test_whatever_it_raises_is_told_in_one_line(capsys, monkeypatch, number, fun
     name = f"boom_{function}_{number}"
     module(name, body, function)
     monkeypatch.setenv("OUR_TT", "PLANTED-4711")
-    code, out, err = hpo(capsys, "search", f"objective={name}:train", "+my.token=${oc.env:OUR_TT}", *OWN)
-    assert (code, err.count("\n")) == (2, 1), err
+    err = refused(capsys, "search", f"objective={name}:train", "+my.token=${oc.env:OUR_TT}", *OWN)
     assert words in err
-    assert "PLANTED" not in out + err
+    assert "PLANTED" not in err
     assert not Path("runs").exists()
 
 

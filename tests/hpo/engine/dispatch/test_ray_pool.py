@@ -17,26 +17,17 @@ def started(**changes):
     return RayDispatcher(dispatch_section(**changes), str(REPOSITORY))
 
 
-@pytest.fixture
-def pool(request):
-    dispatcher = started(**request.param)
-    yield dispatcher
-    dispatcher.close()
-
-
-@pytest.mark.parametrize("pool", [{"workers": 2, "gpus": 2, "gpus_per_worker": 0.5}], indirect=True)
-def test_two_half_gpu_workers_share_one(pool, tmp_path):
+@pytest.mark.parametrize(("share", "gpus"), [(0.5, {0}), pytest.param(1, {0, 1}, marks=pytest.mark.slow)])
+def test_two_half_gpu_workers_share_one_and_each_whole_gpu_worker_has_its_own(tmp_path, share, gpus):
     """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
-    outcomes, points = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
+    pool = started(workers=2, gpus=2, gpus_per_worker=share)
+    try:
+        outcomes, points = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
+    finally:
+        pool.close()
     assert points[0][0]["process"] != points[1][0]["process"]
-    assert outcomes[0].metrics["gpu"] == outcomes[1].metrics["gpu"] == 0
+    assert {outcome.metrics["gpu"] for outcome in outcomes.values()} == gpus
     assert outcomes[0].metrics["num_gpus"] == 1
-
-
-@pytest.mark.parametrize("pool", [{"gpus": 2, "gpus_per_worker": 1}], indirect=True)
-def test_each_whole_gpu_worker_has_its_own(pool, tmp_path):
-    outcomes, _ = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
-    assert {o.metrics["gpu"] for o in outcomes.values()} == {0, 1}
 
 
 @pytest.mark.parametrize(

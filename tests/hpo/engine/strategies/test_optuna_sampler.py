@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.optuna_study import decoded, encoded
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import SpaceError
+from tests.contracts.test_strategies import played
 from tests.studies import SPACES as ALL_SPACES
 from tests.studies import STRATEGIES
 
@@ -43,25 +44,13 @@ def bowl(point):
     return sum((value - 0.8) ** 2 for value in point.values())
 
 
-def closed(points, number, round_number, loss_of):
-    """Return finished trials of the points; a loss of None is a failure."""
-    trials = []
-    for place, point in enumerate(points):
-        loss = loss_of(point)
-        outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
-        trials.append(finished(Trial(number + place, round_number, point), {0: outcome}, "score", "minimize"))
-    return trials
-
-
-def played(strategy, num_trials, loss_of=bowl, start=()):
-    trials = list(start)
-    while len(trials) < num_trials and (points := strategy.next_round(History(trials))):
-        trials += closed(points, len(trials), trials[-1].round + 1 if trials else 0, loss_of)
-    return trials
+def trials_of(strategy, num_trials, loss_of=bowl):
+    """Return so many trials, or a few more to the end of the round; a loss of None is a failure."""
+    return list(played(strategy, math.ceil(num_trials / len(strategy.next_round(History()))), loss_of))
 
 
 def regret(name, seed, num_trials):
-    return min(trial.loss for trial in played(make(name, seed=seed), num_trials))
+    return min(trial.loss for trial in trials_of(make(name, seed=seed), num_trials))
 
 
 @pytest.mark.parametrize("name", ["tpe", "cma_es", "qmc"])
@@ -69,7 +58,7 @@ def regret(name, seed, num_trials):
 def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, space):
     """What was told is remembered on the instance; it must not show."""
     old = make(name, SPACES[space])
-    trials = played(old, 30, loss_of=lambda p: None if len(str(p)) % 5 == 0 else len(str(p)))
+    trials = trials_of(old, 30, loss_of=lambda p: None if len(str(p)) % 5 == 0 else len(str(p)))
     starts = [trial.number for trial in trials[13:] if trial.round > trials[trial.number - 1].round]
     assert starts
     for start in starts[-2:]:
@@ -80,8 +69,8 @@ def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, sp
 @pytest.mark.parametrize("name", ["tpe", "cma_es"])
 def test_another_history_is_not_taken_for_the_remembered_one(name):
     strategy = make(name)
-    trials = played(strategy, 20)
-    other = closed([trial.point for trial in trials], 0, 0, lambda point: -bowl(point))
+    trials = trials_of(strategy, 20)
+    other = [replace(trial, loss=-trial.loss) for trial in trials]
     assert strategy.next_round(History(other)) == make(name).next_round(History(other))
     assert strategy.next_round(History(other)) != strategy.next_round(History(trials))
 
@@ -109,7 +98,7 @@ def test_the_gaussian_process_finds_the_bottom_of_a_bowl():
 
 
 def test_tpe_keeps_away_from_what_failed():
-    trials = played(make("tpe"), 60, loss_of=lambda point: None if point["x"] > 0.5 else 1.0 + point["y"])
+    trials = trials_of(make("tpe"), 60, loss_of=lambda point: None if point["x"] > 0.5 else 1.0 + point["y"])
     later = [trial.point["x"] for trial in trials[20:]]
     assert sum(x > 0.5 for x in later) < len(later) / 4
 
@@ -128,5 +117,5 @@ def test_the_sequence_is_the_one_of_scipy(sequence, engine):
 
 
 def test_the_sequence_goes_on_where_it_stopped_whatever_the_rounds():
-    short, long = (played(make("qmc", round_size=size), 24) for size in (4, 24))
+    short, long = (trials_of(make("qmc", round_size=size), 24) for size in (4, 24))
     assert [trial.key for trial in short] == [trial.key for trial in long]

@@ -50,8 +50,3 @@ def test_random_draws_every_point_as_often():
         counts[tuple(strategy.next_round(History())[0].values())] += 1
     assert len(counts) == 6
     assert all(abs(count - 200) < 5 * (1200 * 1 / 6 * 5 / 6) ** 0.5 for count in counts.values())
-
-
-def test_random_exhausts_a_finite_space_exactly():
-    strategy = make_strategy({"name": "random", "round_size": 100}, space_from_dict(TREE), 0)
-    assert len(strategy.next_round(History())) == 6
