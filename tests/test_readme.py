@@ -32,6 +32,7 @@ def write_example():
     Path("my_conf/study/forest.yaml").write_text(yaml)
 
 
+@pytest.mark.slow
 def test_the_example_of_an_own_trainer_runs(capsys):
     write_example()
     assert main(["search", "--config-dir", "my_conf", "study=forest", "dispatch=local", "track=none"]) == 0

@@ -167,6 +167,7 @@ class Broken(LocalDispatcher):
         return super().wait(timeout)
 
 
+@pytest.mark.slow
 def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_the_same_runs(folder):
     study = tracked_study(folder)
     client = MlflowClient(study.config.track.uri)

@@ -129,6 +129,7 @@ def test_a_working_directory_of_any_name(capsys, monkeypatch):
     assert in_this_process(capsys, "reproduce", "toy")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_record_that_may_only_be_read_is_read(capsys):
     assert in_this_process(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=3")[0] == 0
     for path in Path("runs/toy").glob("study.db*"):

@@ -17,7 +17,8 @@ def started(**changes):
     return RayDispatcher(dispatch_section(**changes), str(REPOSITORY))
 
 
-@pytest.mark.parametrize(("share", "gpus"), [(0.5, {0}), pytest.param(1, {0, 1}, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "gpus"), [(0.5, {0}), (1, {0, 1})])
 def test_two_half_gpu_workers_share_one_and_each_whole_gpu_worker_has_its_own(tmp_path, share, gpus):
     """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
     pool = started(workers=2, gpus=2, gpus_per_worker=share)
