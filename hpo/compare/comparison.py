@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.files import write_atomically
-from hpo.config.keys import differences, replaced
+from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy, make_strategy
@@ -164,15 +164,11 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
 
 
 def _refuse_what_has_no_effect(config: StudyConfig) -> None:
-    given = {
-        "study.finalists": config.study.finalists,
-        "study.storage": config.study.storage,
-        "track.name": config.track.name,
-    }
-    for key, value in given.items():
-        if value != _NO_EFFECT[key]:
-            allowed = "null" if _NO_EFFECT[key] is None else _NO_EFFECT[key]
-            raise ConfigError(f"{key}: has no effect in a comparison, given {value!r}; set it to {allowed}")
+    given = flatten(config.to_dict())
+    for key, neutral in _NO_EFFECT.items():
+        if given[key] != neutral:
+            allowed = "null" if neutral is None else neutral
+            raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
 
 
 def _fingerprints(study: Study) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
-from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
@@ -117,7 +116,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"{shown(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
             f"{config.study.name}`"
         ) from error
-    report = _report(folder)
+    report = folder.report()
     winner = recorded_winner(rows, report, config.study.direction)
     number, folds = (None, {}) if winner is None else (int(winner["number"]), _folds(winner))
     search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))
@@ -126,11 +125,6 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
 def _folds(row: Mapping[str, str]) -> dict[str, float]:
     return {name: float(value) for name, value in row.items() if name.startswith("fold_") and value}
-
-
-def _report(folder: StudyFolder) -> dict[str, Any]:
-    path = folder.path / "report.json"
-    return read_json(path) if path.exists() else {}
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:

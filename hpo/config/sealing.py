@@ -114,22 +114,14 @@ def is_sealed(value: Any) -> bool:
     return isinstance(value, str) and _SEALED.search(value) is not None
 
 
-def sealed_keys(tree: Any, prefix: str = "") -> Iterator[str]:
+def sealed_keys(tree: Any) -> Iterator[str]:
     """Yield the dotted keys of the sealed values."""
-    if isinstance(tree, Mapping | list):
-        items = tree.items() if isinstance(tree, Mapping) else enumerate(tree)
-        for name, inner in items:
-            yield from sealed_keys(inner, f"{prefix}.{name}" if prefix else str(name))
-    elif is_sealed(tree):
-        yield prefix
+    return (key for key, text in _texts(tree) if is_sealed(text))
 
 
 def sealed_names(tree: Any) -> list[str]:
     """Return the names of all variables that the tree refers to, each once, in their order."""
-    if isinstance(tree, Mapping | list):
-        inner = tree.values() if isinstance(tree, Mapping) else tree
-        return list(dict.fromkeys(name for branch in inner for name in sealed_names(branch)))
-    return _SEALED.findall(tree) if isinstance(tree, str) else []
+    return list(dict.fromkeys(name for _, text in _texts(tree) for name in _SEALED.findall(text)))
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
@@ -144,19 +136,25 @@ def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
         ConfigError: a variable is not set; the message names it and the key.
     """
     values: dict[str, str] = {}
-    if isinstance(tree, Mapping | list):
-        for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-            values |= values_of(inner, secrets, f"{prefix}.{name}" if prefix else str(name))
-    elif isinstance(tree, str) and "${oc.env:" in tree:
-        for name in _SEALED.findall(tree):
+    for key, text in _texts(tree, prefix):
+        for name in _SEALED.findall(text):
             value = secrets.get(name, os.environ.get(name))
             if value is None:
                 raise ConfigError(
-                    f"{prefix}: the environment variable {name} is not set, and a study keeps only the names of such "
-                    f"values; set it, or give {prefix}=... again"
+                    f"{key}: the environment variable {name} is not set, and a study keeps only the names of such "
+                    f"values; set it, or give {key}=... again"
                 )
             values[name] = value
     return values
+
+
+def _texts(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted key and the value of every text in a tree."""
+    if isinstance(tree, Mapping | list):
+        for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+            yield from _texts(inner, f"{prefix}.{name}" if prefix else str(name))
+    elif isinstance(tree, str):
+        yield prefix, tree
 
 
 def opened(tree: Any, values: Secrets) -> Any:

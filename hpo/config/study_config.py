@@ -37,28 +37,10 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # Keys that may change when a study is resumed because no trial depends on them. The number of threads is not one of
 # them: it changes the order of additions and with it the last digits of a score.
 FREE_KEYS = (
-    "study.trials",
-    "study.checkpoints",
-    "study.finalists",
-    "study.finalist_repeats",
-    "dispatch.name",
-    "dispatch.workers",
-    "dispatch.cpus_per_worker",
-    "dispatch.gpus_per_worker",
-    "dispatch.gpus",
-    "dispatch.retries",
-    "dispatch.address",
-    "dispatch.allow_open_cluster",
-    "dispatch.timeout_seconds",
-    "track.name",
-    "track.uri",
-    "track.experiment",
-    "report.title",
-    "report.intent",
-    "report.data_version",
-    "report.data_source",
-    "report.data_licence",
-    "report.exclusions",
+    *("study.trials", "study.checkpoints", "study.finalists", "study.finalist_repeats"),
+    *(f"dispatch.{name}" for name in DispatchSection.model_fields if name != "threads"),
+    *(f"track.{name}" for name in TrackSection.model_fields),
+    *(f"report.{name}" for name in ReportSection.model_fields),
 )
 
 

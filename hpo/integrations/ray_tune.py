@@ -214,16 +214,14 @@ class StrategySearcher(Searcher):
     def restore(self, checkpoint_path: str) -> None:
         """Read a state written by `save`."""
         state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
-        self._history = History(self._from_dict(fields) for fields in state["history"])
-        self._closed = [self._from_dict(fields) for fields in state["closed"]]
-        self._running = {
-            trial_id: Trial(fields["number"], fields["round"], fields["point"])
-            for trial_id, fields in state["running"].items()
-        }
+        self._history = History(self._finished(_trial(fields), fields["score"]) for fields in state["history"])
+        self._closed = [self._finished(_trial(fields), fields["score"]) for fields in state["closed"]]
+        self._running = {trial_id: _trial(fields) for trial_id, fields in state["running"].items()}
         self._points = deque(state["points"])
 
-    def _from_dict(self, fields: Mapping[str, Any]) -> Trial:
-        return self._finished(Trial(fields["number"], fields["round"], fields["point"]), fields["score"])
+
+def _trial(fields: Mapping[str, Any]) -> Trial:
+    return Trial(fields["number"], fields["round"], fields["point"])
 
 
 def _to_dict(trial: Trial) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class StudyFolder:
     def changed_files(self, below: str) -> list[str]:
         """Return the files below this name that differ from those in the report; empty without a readable report."""
         try:
-            known = read_json(self.path / "report.json").get("files")
+            known = self.report().get("files")
         except DocumentError:
             return []
         expected = known if isinstance(known, dict) else {}
@@ -129,6 +129,11 @@ class StudyFolder:
         if not self.test_path.exists():
             return None
         return read_json(shown(self.test_path))
+
+    def report(self) -> dict[str, Any]:
+        """Return what report.json holds; empty without one."""
+        path = self.path / "report.json"
+        return read_json(shown(path)) if path.exists() else {}
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,15 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
     if not trials:
         raise ConfigError(f"study.imports: none of the {len(rows)} trials in {path} is in this space")
     # From -n to -1: on ties they rank before the study's own trials, in their own order.
-    return [_numbered(trial, place - len(trials)) for place, trial in enumerate(trials.values())]
+    return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials.values())]
 
 
 def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Return imported trials as the record keeps them."""
-    return [{"point": dict(t.point), "state": t.state, "score": t.score, "loss": _finite(t.loss)} for t in trials]
+    return [
+        {"point": dict(t.point), "state": t.state, "score": t.score, "loss": t.loss if math.isfinite(t.loss) else None}
+        for t in trials
+    ]
 
 
 def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> None:
@@ -64,10 +68,8 @@ def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> N
 
 def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
     """Return the imported trials that a record keeps."""
-    return [
-        _numbered(_made(note["point"], note["state"], note["score"], note["loss"]), place - len(notes or ()))
-        for place, note in enumerate(notes or ())
-    ]
+    trials = [_made(note["point"], note["state"], note["score"], note["loss"]) for note in notes or ()]
+    return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
 
 
 def _table_path(reference: str) -> Path:
@@ -109,11 +111,3 @@ def _trial(point: Point, row: Mapping[str, str], where: str, direction: Directio
 
 def _made(point: Point, state: Any, score: float | None, loss: float | None) -> Trial:
     return Trial(0, BEFORE, point, state=state, score=score, loss=float("inf") if loss is None else loss)
-
-
-def _numbered(trial: Trial, number: int) -> Trial:
-    return Trial(number, BEFORE, trial.point, state=trial.state, score=trial.score, loss=trial.loss, key=trial.key)
-
-
-def _finite(loss: float) -> float | None:
-    return loss if math.isfinite(loss) else None

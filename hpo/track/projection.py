@@ -1,6 +1,5 @@
 """A study as a tracker shows it: its opening, its page, its winner's model, its end."""
 
-import math
 import sys
 import time
 import traceback
@@ -14,6 +13,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.sections.course import improvements
+from hpo.report.facts.subject import score_of
 from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
@@ -150,10 +151,7 @@ def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> tr
 
 def _best_so_far(history: History, winner: Trial | None) -> Iterator[tuple[int, float, float]]:
     """Yield number, score and end of every trial that is better than all before it, and last the winner's score."""
-    best = math.inf
-    for trial in history:
-        if trial.state == "complete" and trial.score is not None and trial.loss < best:
-            best = trial.loss
-            yield trial.number, trial.score, trial.ended or 0.0
+    for trial in improvements(history):
+        yield trial.number, score_of(trial), trial.ended or 0.0
     if winner is not None and winner.score is not None:
         yield len(history), winner.score, max(trial.ended or 0.0 for trial in history)

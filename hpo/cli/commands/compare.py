@@ -3,14 +3,10 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpo.cli.arguments import make_parser, study_name
 from hpo.errors import ConfigError, StudyError, nearest
-
-if TYPE_CHECKING:
-    from hpo.compare.comparison import Comparison
-    from hpo.compare.result import Budget
 
 _EXAMPLES = """\
   hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
@@ -58,12 +54,14 @@ def _parser() -> argparse.ArgumentParser:
 def _compare_strategies(given: argparse.Namespace) -> int:
     from hpo.cli.comparing.searches import run_comparison
     from hpo.compare.comparison import prepare_comparison
+    from hpo.compare.result import Budget
 
     names = _labels(given.strategies)
     tree, strategies = _compose(given, names)
     repeats = _REPEATS if given.repeats is None else int(_number("--repeats", given.repeats, whole=True))
     comparison = prepare_comparison(tree, strategies, repeats, _name(given.name))
-    budgets = _budgets(given, comparison)
+    full = comparison.study.config.study.trials
+    budgets = [Budget(amount, "trials") for amount in _amounts(given.at, full)]
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
     # `shortest` means the length of the shortest search, which is known only when all are finished.
     texts = _items(given.at_seconds)
@@ -139,12 +137,6 @@ def _compare_studies(given: argparse.Namespace) -> int:
     show(result, write_comparison(folder.path, result))
     _publish(given, folder.path)
     return 0
-
-
-def _budgets(given: argparse.Namespace, comparison: "Comparison") -> "list[Budget]":
-    from hpo.compare.result import Budget
-
-    return [Budget(amount, "trials") for amount in _amounts(given.at, comparison.study.config.study.trials)]
 
 
 def _amounts(given: str | None, full: int) -> list[int]:

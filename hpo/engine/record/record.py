@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from hpo.engine.space.space import Point
 from hpo.engine.trials.history import History
@@ -14,36 +14,35 @@ _ROUND = "round"
 _AMOUNTS = ("amount", "continues", "trained")
 
 
-class Rows(Protocol):
-    """The storage of a record: an Optuna storage, or the memory of this process."""
+class Rows:
+    """The storage of a record: here the memory of this process alone, for searches over tables and for tests."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, Any] = {}
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
         """Write a running trial."""
-        ...
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write more attributes of a trial."""
-        ...
 
     def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
         """Write the last attributes, then the score and final state."""
-        ...
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return number, point, state and attributes of every trial, in any order."""
-        ...
+        return ()
 
     def note(self, key: str, value: Any) -> None:
         """Write a JSON-able value of the study."""
-        ...
+        self._noted[key] = value
 
     def noted(self, key: str) -> Any:
         """Return a value of the study; None where it is not there."""
-        ...
+        return self._noted.get(key)
 
     def dispose(self) -> None:
         """Close connections."""
-        ...
 
 
 class Record:
@@ -126,34 +125,6 @@ class Record:
         return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")
 
 
-class _MemoryRows:
-    """Rows in the memory of this process only."""
-
-    def __init__(self) -> None:
-        self._notes: dict[str, Any] = {}
-
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
-        pass
-
-    def add(self, number: int, attributes: Mapping[str, Any]) -> None:
-        pass
-
-    def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
-        pass
-
-    def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
-        return ()
-
-    def note(self, key: str, value: Any) -> None:
-        self._notes[key] = value
-
-    def noted(self, key: str) -> Any:
-        return self._notes.get(key)
-
-    def dispose(self) -> None:
-        pass
-
-
 def memory_record(metric: str, direction: Direction, layout: TaskLayout) -> Record:
     """Return an empty record in the memory of this process: for searches over tables, and for tests."""
-    return Record(_MemoryRows(), metric, direction, layout)
+    return Record(Rows(), metric, direction, layout)

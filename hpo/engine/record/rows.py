@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hpo.engine.record.guard import Guard, Mark
 from hpo.engine.record.optuna_tables import Tables
+from hpo.engine.record.record import Rows
 from hpo.engine.space.distributions import distribution
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
@@ -29,7 +30,7 @@ _STATES: Mapping[State, TrialState] = {
 _NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
 
 
-class OptunaRows:
+class OptunaRows(Rows):
     """The rows of one study in an Optuna storage.
 
     Args:

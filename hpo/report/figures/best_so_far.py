@@ -1,9 +1,9 @@
 """The best score so far, against the number of trials and against time."""
 
-import math
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.sections.course import improvements
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import counted, shown
 from hpo.report.figures.canvas.clock import Clock
@@ -60,21 +60,11 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     return Drawn(figure, caption + sampled(len(drawn), len(subject.scored)) + far + clock.note)
 
 
-def improvements(places: list[tuple[float, Trial]]) -> list[tuple[float, Trial]]:
-    """Return the trials, in their order, that were better than all before them."""
-    better: list[tuple[float, Trial]] = []
-    best = math.inf
-    for place, trial in places:
-        if trial.loss < best:
-            best = trial.loss
-            better.append((place, trial))
-    return better
-
-
 def _panel(
     figure: Any, subject: Subject, shown: list[tuple[float, Trial]], places: list[tuple[float, Trial]], column: int
 ) -> None:
-    steps = improvements(places)
+    better = {trial.number for trial in improvements(trial for _, trial in places)}
+    steps = [place for place in places if place[1].number in better]
     # To the end of the axis, since the last best holds until then.
     ends = [*steps, (places[-1][0], steps[-1][1])]
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]

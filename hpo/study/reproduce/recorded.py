@@ -87,8 +87,7 @@ def read_files(folder: StudyFolder) -> StudyFiles:
     Raises:
         HpoError: one is missing or was changed after the report was written.
     """
-    config, path = folder.config(), folder.path / "report.json"
-    report = read_json(shown(path)) if path.exists() else {}
+    config, report = folder.config(), folder.report()
     _refuse_tampered(folder, report)
     environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
     changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)

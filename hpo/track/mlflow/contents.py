@@ -22,14 +22,11 @@ def read_contents(uri: str, study_id: str) -> Contents:
         return Contents(0, frozenset())
     from mlflow.exceptions import MlflowException
 
-    run_id, trials, token = run.info.run_id, 0, None
-    condition = f"tags.`mlflow.parentRunId` = '{run_id}'"
+    from hpo.track.mlflow.runs import all_runs
+
+    info, condition = run.info, f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
     try:
-        while True:
-            page = client.search_runs([run.info.experiment_id], condition, max_results=1000, page_token=token)
-            trials += sum("hpo.status" in trial.data.tags for trial in page)
-            token = page.token
-            if not token:
-                return Contents(trials, frozenset(file.path for file in client.list_artifacts(run_id)))
+        trials = sum("hpo.status" in trial.data.tags for trial in all_runs(client, info.experiment_id, condition))
+        return Contents(trials, frozenset(file.path for file in client.list_artifacts(info.run_id)))
     except (MlflowException, OSError) as error:
         raise TrackError(hidden(f"track.uri: {uri} cannot be read: {first_line(error)}", {})) from error

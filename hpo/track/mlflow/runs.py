@@ -1,7 +1,7 @@
 """The runs of one study in MLflow: looked up by their tags, or created; never two for one trial."""
 
 import getpass
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlflow import MlflowClient
@@ -110,14 +110,18 @@ class StudyRuns:
         return ranked[0] if ranked else None
 
     def _search(self, condition: str) -> list[Run]:
-        runs: list[Run] = []
-        token = None
-        while True:
-            page = self._client.search_runs([self._experiment_id], condition, max_results=1000, page_token=token)
-            runs.extend(page)
-            token = page.token
-            if not token:
-                return runs
+        return list(all_runs(self._client, self._experiment_id, condition))
+
+
+def all_runs(client: MlflowClient, experiment_id: str, condition: str) -> Iterator[Run]:
+    """Yield the runs of an experiment that fulfil a condition of MLflow's search."""
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import mlflow
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
 from hpo.track.messages import TrackerMessage, fill_in
 from hpo.track.mlflow.models import register_champion
@@ -65,13 +65,10 @@ class MlflowSink:
             location = artifact_root.absolute().as_uri() if is_local else None
             experiment_id = self._client.create_experiment(name, artifact_location=location)
             experiment = self._client.get_experiment(experiment_id)
-        self._describe_experiment(experiment)
-        return str(experiment.experiment_id)
-
-    def _describe_experiment(self, experiment: Experiment) -> None:
         for key, value in EXPERIMENT_TAGS.items():
             if key not in experiment.tags:
                 self._client.set_experiment_tag(experiment.experiment_id, key, value)
+        return str(experiment.experiment_id)
 
     def _open_study(self, message: TrackerMessage) -> None:
         known = self._runs.open(message)
@@ -184,7 +181,8 @@ class MlflowSink:
         self._pending.setdefault(number, {}).update({(metric.key, metric.step): metric for metric in metrics})
 
     def _flush(self, number: int, tags: Mapping[str, Any] | None = None) -> None:
-        metrics, run_id = list(self._pending.get(number, {}).values()), self._run_id(number)
+        metrics = list(self._pending.get(number, {}).values())
+        run_id = self._runs.parent if number == _PARENT else self._runs.trials[number]
         entries = [RunTag(key, value) for key, value in texts(tags or {}).items()]
         for start in range(0, max(len(metrics), 1), _MAX_METRICS):
             chunk = metrics[start : start + _MAX_METRICS]
@@ -193,9 +191,6 @@ class MlflowSink:
         self._pending.pop(number, None)
         if number in self._curves:
             self._curves[number].update((metric.key, metric.step) for metric in metrics)
-
-    def _run_id(self, number: int) -> str:
-        return self._runs.parent if number == _PARENT else self._runs.trials[number]
 
 
 def _dataset(message: Mapping[str, Any]) -> DatasetInput:

@@ -20,11 +20,11 @@ def refuse_dead_address(address: str) -> None:
 
     Addresses of another form, such as `auto`, are left to Ray.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
+    place = _host_and_port(address)
+    if place is None:
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        socket.create_connection(place, _CONNECT_SECONDS).close()
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error) or "nothing answers"
         raise DispatchError(f"dispatch.address: no Ray cluster is at {address!r}: {reason}; {_HINT}") from error
@@ -46,8 +46,7 @@ def refuse_open_cluster(address: str) -> None:
     Anyone who reaches such a cluster can run programs on it (CVE-2023-48022) with the rights and files of its workers,
     which are this user's.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
+    if _host_and_port(address) is None:
         raise DispatchError(
             f"dispatch.address: must be host:port, so that it can be seen whether the cluster asks for a token, given "
             f"{address!r}; {_HINT}, or dispatch.allow_open_cluster=true to join it unseen"
@@ -63,6 +62,11 @@ def refuse_open_cluster(address: str) -> None:
             f"dispatch.address: the Ray cluster at {address!r} asks for no token, so whoever reaches it runs code "
             f"there; start it with RAY_AUTH_MODE=token, or join it anyway: dispatch.allow_open_cluster=true"
         )
+
+
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    host, _, port = address.rpartition(":")
+    return (host.strip("[]"), int(port)) if host and port.isdigit() and "/" not in host else None
 
 
 def _ask(address: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

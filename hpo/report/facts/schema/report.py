@@ -226,8 +226,3 @@ class ReportJson(SearchPart):
 def report_schema() -> dict[str, Any]:
     """Return the JSON Schema of report.json."""
     return TypeAdapter(ReportJson).json_schema()
-
-
-def refuse_bad_report(report: object) -> None:
-    """Raise pydantic.ValidationError if the content does not fit the schema."""
-    TypeAdapter(ReportJson).validate_python(report)

@@ -26,15 +26,16 @@ def best_so_far(trials: Sequence[Trial], amount: int | None) -> BestSoFar:
     ended.sort(key=lambda pair: (pair[0], pair[1].number))
     seconds = {trial.number: time for time, trial in ended}
     return {
-        "trials": [{"trial": trial.number, "score": score_of(trial)} for trial in _improvements(complete)],
+        "trials": [{"trial": trial.number, "score": score_of(trial)} for trial in improvements(complete)],
         "seconds": [
             {"seconds": seconds[trial.number], "trial": trial.number, "score": score_of(trial)}
-            for trial in _improvements(trial for _, trial in ended)
+            for trial in improvements(trial for _, trial in ended)
         ],
     }
 
 
-def _improvements(trials: Iterable[Trial]) -> list[Trial]:
+def improvements(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials, in their order, that were better than all before them."""
     best, improved = math.inf, []
     for trial in trials:
         if trial.loss < best:
