@@ -6,7 +6,7 @@ import pytest
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search
-from hpo.engine.record.record import Record, _MemoryRows
+from hpo.engine.record.record import Record, Rows
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, prepared, toy_config
 
 TRIALS = 15
@@ -16,7 +16,7 @@ class Killed(Exception):  # noqa: N818
     """The driver is gone."""
 
 
-class SurvivingRows(_MemoryRows):
+class SurvivingRows(Rows):
     """Rows that outlive the driver, which dies when it is about to write the `last`-th of them."""
 
     def __init__(self):
