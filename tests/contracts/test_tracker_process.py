@@ -27,6 +27,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folder):
     """Timed from when the process is up, which takes longer than that. A second attempt tells all of it again."""
     study = tracked_study(folder)

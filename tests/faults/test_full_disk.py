@@ -22,6 +22,7 @@ def refused(code, err, *words):
     assert all(line.startswith(("error: ", "warning: ")) for line in lines)
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed):
     """As where a checkpoint cannot be written: the point is not to blame, so its trial stays open."""
     Path("disk_is_full").write_text("6")

@@ -51,10 +51,8 @@ def searched(*arguments, **options):
     return out
 
 
-@pytest.mark.parametrize(
-    "where",
-    [pytest.param(("dispatch=local", "track=mlflow"), id="local"), pytest.param(RAY, id="ray", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [("dispatch=local", "track=mlflow"), RAY], ids=["local", "ray"])
 def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_directory(where):
     for name in (*NAMES, "mlflow.py"):
         occupied(name)

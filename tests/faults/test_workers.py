@@ -75,6 +75,7 @@ def test_a_retried_task_goes_on_from_its_last_state(pool, directory, tmp_path):
     assert (directory / "epochs").read_text().splitlines() == [f"0 {epoch}" for epoch in (1, 2, 3, 4)]
 
 
+@pytest.mark.slow
 def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool, directory):
     """Both at once, so that the other tasks have no place but theirs."""
     before = psutil.Process().children(recursive=True)
