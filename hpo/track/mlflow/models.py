@@ -14,9 +14,7 @@ from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model, ModelSignature
-from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
-from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.runs import texts
@@ -111,7 +109,7 @@ def _new_version(
     try:
         client.create_registered_model(message["name"], description=f"The winners of study {message['name']}.")
     except MlflowException as error:
-        if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
     version = client.create_model_version(
         message["name"],
@@ -123,7 +121,7 @@ def _new_version(
     )
     # As `mlflow.register_model` does, so that the model's page links to its version.
     link = [{"name": message["name"], "version": version.version}]
-    client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: json.dumps(link)})
+    client.set_logged_model_tags(model_id, {"mlflow.modelVersions": json.dumps(link)})
     return version
 
 
