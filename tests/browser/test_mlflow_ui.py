@@ -3,6 +3,7 @@
 Run with `python -m pytest -m slow tests/browser`; skipped where there is no Chromium.
 """
 
+import contextlib
 import subprocess
 import urllib.error
 import urllib.request
@@ -63,8 +64,7 @@ class Ui:
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ui")
     uri = new_store(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         (folder / "runs").mkdir()
         study = words_study(folder / "runs", trials=100, uri=uri)
         return study, run(study, has_page=True)

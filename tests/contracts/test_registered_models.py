@@ -1,5 +1,7 @@
 """What is promised of the winner in MLflow's model registry: the champion, once, and it predicts as `hpo predict`."""
 
+import contextlib
+
 import mlflow
 import numpy as np
 import pandas as pd
@@ -20,8 +22,7 @@ def reviews(tmp_path_factory):
     """Return a finished study that keeps models, its folder, and how it ended."""
     folder = tmp_path_factory.mktemp("reviews")
     new_store(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         study = words_study(folder, trials=8)
         return study, folder, run(study)
 

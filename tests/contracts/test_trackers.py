@@ -1,5 +1,6 @@
 """What the tracker promises: MLflow shows what the record holds, and sending it twice changes nothing."""
 
+import contextlib
 import json
 
 import pytest
@@ -25,8 +26,7 @@ def folder(tmp_path):
 def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tracked")
     new_store(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         study = tracked_study(folder, trials=14, objective="tests.toy_data:odd_names")
         return study, run(study, has_page=True)
 

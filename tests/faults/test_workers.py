@@ -1,5 +1,6 @@
 """Workers on Ray that die, hang, or run out of memory: one pool for all of it, since starting Ray takes seconds."""
 
+import contextlib
 import signal
 from dataclasses import replace
 
@@ -24,8 +25,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pool(directory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
+    with contextlib.chdir(directory):
         dispatcher = RayDispatcher(dispatch_section(workers=2, timeout_seconds=SILENT_SECONDS), str(REPOSITORY))
     yield dispatcher
     dispatcher.close()

@@ -130,7 +130,10 @@ def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
         allowed = f"must be one of {', '.join(options)}" if options else "there is no such configuration"
         raise ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}") from error
     except RecursionError as error:
-        raise ConfigError("config: a group of --config-dir names itself in its defaults; remove that line") from error
+        raise ConfigError(
+            "config: is nested too deeply, or a group of --config-dir names itself in its defaults; write it flatter, "
+            "or remove that line"
+        ) from error
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
         # Hydra fails with other exceptions on some values where it expects another type.
         raise ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where") from error

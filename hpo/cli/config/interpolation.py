@@ -1,9 +1,10 @@
 """Resolves `${...}` in a composed configuration; references to the environment stay names."""
 
+import functools
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -12,6 +13,9 @@ from omegaconf.resolvers import oc
 
 from hpo.errors import ConfigError
 
+# Limit on the text that all references expand to; the longest line of a real configuration has 100 characters.
+_MAX_WRITTEN = 1_000_000
+_REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
 # Placeholders until everything is resolved, because OmegaConf would resolve the name itself again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
 _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
@@ -21,9 +25,10 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     """Return the whole configuration as a plain tree.
 
     Raises:
-        ConfigError: with the key: references form a cycle or refer to nothing; an environment variable is not set; a
-            value is missing.
+        ConfigError: with the key: references form a cycle, refer to nothing, or expand without bound; an environment
+            variable is not set; a value is missing.
     """
+    _refuse_explosion(OmegaConf.to_container(config, resolve=False))
     with _environment_by_name():
         try:
             tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -75,6 +80,42 @@ def _named(value: Any) -> Any:
 
 def _written(marked: re.Match[str]) -> str:
     return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
+
+
+def _refuse_explosion(tree: Any) -> None:
+    """Refuse references that expand beyond the limit, which OmegaConf would write out for hours."""
+
+    @functools.cache
+    def size(path: tuple[str, ...]) -> int:
+        value = _at(tree, path)
+        if isinstance(value, Mapping | list):
+            names = value if isinstance(value, Mapping) else range(len(value))
+            return sum(size((*path, str(name))) for name in names)
+        if not isinstance(value, str):
+            return 1
+        return len(value) + sum(size(_target(reference, path)) for reference in _REFERENCE.findall(value))
+
+    # A cycle is left to OmegaConf, which names it.
+    with suppress(RecursionError):
+        if size(()) > _MAX_WRITTEN:
+            raise ConfigError(f"config: its references write out more than {_MAX_WRITTEN:,} characters; write less")
+
+
+def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the path of a reference; one leading dot means a sibling, two one level further up."""
+    dots = len(reference) - len(reference.lstrip("."))
+    parts = tuple(part for part in re.split(r"[.\[\]]+", reference) if part)
+    return parts if dots == 0 else (*path[: len(path) - dots], *parts)
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at a path; None where there is none."""
+    for name in path:
+        if isinstance(tree, list) and name.isdigit() and int(name) < len(tree):
+            tree = tree[int(name)]
+        else:
+            tree = tree.get(name) if isinstance(tree, Mapping) else None
+    return tree
 
 
 def _reason(error: OmegaConfBaseException) -> str:

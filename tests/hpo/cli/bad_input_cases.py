@@ -54,6 +54,7 @@ COMMAND_LINE = {
     "an override of nothing": ([""], ("command line", "write key=value")),
     "an override without a key": (["=3"], ("command line", "names no key")),
     "several values": (["study.trials=1,2"], ("study.trials", "takes one value")),
+    "a deep override": (["study.name=" + "[" * 300 + "]" * 300], ("config", "nested too deeply")),
     "an option that is not there": (["--nope"], ("command line", "--nope", "hpo search --help")),
     "an option without its value": (["--config"], ("command line", "--config", "expected one argument")),
     "a choice that is not there": (["--cfg", "hydra"], ("command line", "--cfg", "choose from")),
@@ -112,6 +113,15 @@ INTERPOLATION = {
         ("study.storage", "NOT_SET_HERE is not set"),
     ),
     "a value that is left open": (["study.name=???"], ("study.name", "has to be given")),
+    "references without end": (
+        OWN,
+        ("references write out more than",),
+        {
+            "my/study/own.yaml": HEAD
+            + "b0: xxxxxxxxxx\n"
+            + "".join(f"b{n + 1}: '{f'${{b{n}}}' * 10}'\n" for n in range(8))
+        },
+    ),
 }
 VALUES = {
     "wrong type": (["study.trials=many"], ("study.trials", "integer", "'many'")),

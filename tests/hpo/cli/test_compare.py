@@ -1,5 +1,6 @@
 """`hpo compare --strategies`: searches over a measured table, repeated with paired seeds."""
 
+import contextlib
 import csv
 import json
 import re
@@ -38,8 +39,7 @@ def table():
 def compared(tmp_path_factory):
     """The folder in which the comparison was made."""
     folder = tmp_path_factory.mktemp("compared")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         shutil.copy(TABLE, "table.csv")
         assert main(list(COMPARE)) == 0
     return folder

@@ -1,5 +1,6 @@
 """`hpo compare STUDY STUDY`: studies that exist, beside each other."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -16,8 +17,7 @@ from tests.studies import rows
 def made(tmp_path_factory):
     """The folder of two studies of the table, with the same trials and another strategy."""
     folder = tmp_path_factory.mktemp("studies")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         shutil.copy(TABLE, "table.csv")
         for name in ("random", "evolutionary"):
             arguments = [*TABLE_DATA, "track=none", f"strategy={name}", f"study.name={name}", "study.trials=12"]

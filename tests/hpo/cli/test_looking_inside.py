@@ -1,5 +1,6 @@
 """`hpo predict` and `hpo attention` on a real, small study of texts, and what they refuse."""
 
+import contextlib
 import io
 import json
 import re
@@ -20,8 +21,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def finished(tmp_path_factory):
     """A folder with a finished study of texts, `reviews`, and one of a trainer that keeps no models, `plain`."""
     folder = tmp_path_factory.mktemp("looking")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         lines = [f"the film {n % 7} was {'good' if n % 2 else 'bad'}\t{'yes' if n % 2 else 'no'}\n" for n in range(60)]
         Path("reviews.tsv").write_text("".join(lines))
         Path("trainer.py").write_text("def run_fold(task):\n    return {'accuracy': task['config']['a']}\n")

@@ -1,5 +1,6 @@
 """The commands on a real, small study of the digits: search, resume, test, report, train."""
 
+import contextlib
 import csv
 import json
 import shutil
@@ -19,8 +20,7 @@ from tests.studies import rows
 def finished_study(tmp_path_factory):
     """The folder in which the quick study was run to its end; tests that change it work on a copy."""
     folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with contextlib.chdir(folder):
         assert main(["search", *QUICK]) == 0
     return folder
 
