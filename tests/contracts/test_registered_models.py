@@ -42,6 +42,7 @@ def champion():
     return mlflow.pyfunc.load_model("models:/reviews@champion")
 
 
+@pytest.mark.slow
 def test_the_champion_predicts_on_raw_text_as_the_command_does(reviews, in_folder, tmp_path, capsys):
     study, _, _ = reviews
     (tmp_path / "texts").write_text("\n".join(TEXTS))
@@ -91,6 +92,7 @@ def test_a_registered_model_holds_no_code_and_no_pickle(reviews, in_folder, tmp_
     assert folder
 
 
+@pytest.mark.slow
 def test_a_study_that_is_sent_twice_has_one_version_and_a_moved_alias_stays_where_it_is(reviews, in_folder):
     study, _, _ = reviews
     client = MlflowClient()

@@ -144,6 +144,7 @@ def test_the_table_of_trials_is_a_saved_view_of_the_experiment(finished_run):
     assert set(state["selectedColumns"]) >= {f"params.`{key}`" for key in study.space.keys}
 
 
+@pytest.mark.slow
 def test_sending_it_again_changes_nothing(finished_run, monkeypatch):
     study, _ = finished_run
     # What is told of paths is told from here.

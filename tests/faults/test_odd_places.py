@@ -66,6 +66,7 @@ def test_texts_of_any_kind_come_back_from_trials_csv(tmp_path):
     assert [point_of(row, study.space) for row in found] == [dict(t.point) for t in read_study(study).trials()]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_does_not_know_a_sign_shows_another():
     Path("toy.yaml").write_text(
         yaml.safe_dump(

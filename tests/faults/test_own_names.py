@@ -72,6 +72,7 @@ def test_a_users_own_modules_come_first_for_his_own_trainer(where):
     assert "winner: trial 0, score 4.0" in searched("objective=train:run", *THEIRS, *where)
 
 
+@pytest.mark.slow
 def test_an_own_model_py_may_be_the_objective():
     """Also with `-m`, where the working directory comes first, and other names beside it."""
     occupied("model.py", "def train(task):\n    return {'score': 7.0}\n")

@@ -54,6 +54,7 @@ def test_the_first_signal_saves_and_says_how_to_go_on(undisturbed, number):
     assert gone_on() == undisturbed
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_first(undisturbed):
     Path("deaf").touch()
     driver = start("search", "objective=tests.faults.objectives:deaf", *LOCAL)

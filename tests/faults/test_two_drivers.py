@@ -3,11 +3,14 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.faults.driver import LOCAL, gone_on, hpo, start, wait_for_line
 
 SEARCH = ("search", "objective=tests.faults.objectives:waits", *LOCAL)
 
 
+@pytest.mark.slow
 def test_a_second_driver_is_refused_with_process_and_host_and_a_dead_ones_lock_is_taken_over(undisturbed):
     Path("wait").touch()
     first = start(*SEARCH)

@@ -46,6 +46,7 @@ def are_unaffected(outcomes):
     return all(outcomes[number].error is None for number in (7, 8, 9))
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
     deadly = {"killed": "signal 9", "crashes": "signal 11", "leaves": "exit code 3"}
     tasks = [task(number, objective, config={"signal": signal.SIGKILL}) for number, objective in enumerate(deadly)]

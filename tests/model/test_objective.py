@@ -35,6 +35,7 @@ def test_the_result_is_the_best_evaluation_and_the_first_of_equal_ones(fold, met
     assert result["best_epoch"] == 1 + values.index(best(values))
 
 
+@pytest.mark.slow
 def test_the_same_task_gives_the_same_bits_again_after_others_and_in_another_process(fold, tmp_path):
     task = fold(small(), checkpoint_dir=str(tmp_path / "a"))
     first = run(task)

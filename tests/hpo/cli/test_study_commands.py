@@ -67,6 +67,7 @@ def test_the_report_tells_what_was_done(study):
         assert text in page
 
 
+@pytest.mark.slow
 def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
     frozen = yaml.safe_load((study / "config.yaml").read_text())
     frozen["track"]["uri"] = "sqlite:///elsewhere.db"

@@ -60,6 +60,7 @@ def test_whatever_it_raises_is_told_in_one_line(capsys, monkeypatch, number, fun
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_process_that_a_check_leaves_behind_searches_nothing(monkeypatch):
     module("forks", "os.fork()", "check")
     code, out, err = process("search", "objective=forks:train", *OWN)
