@@ -49,16 +49,8 @@ def run_study(
         open_in_tracker(study, record, tracker)
     is_tracked, report = True, None
     try:
-        history = search(
-            study.strategy,
-            record,
-            dispatcher,
-            study.task_builder().tasks_of,
-            study.config.study.trials,
-            watching,
-            Notes(record).imports,
-            study.race,
-        )
+        rules = study.rules(Notes(record).imports)
+        history = search(rules, record, dispatcher, study.config.study.trials, watching)
         # Only the last rung, and the one before where the budget cut the last, may be continued later.
         recent = [t for t in history if t.amount is not None and t.round >= history[-1].round - 1]
         study.folder.remove_states(study.task_builder().state_names(recent))

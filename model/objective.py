@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from model.config.whole import parse
+from model.cost import cost_of_unit
 from model.data.examples import digest
 from model.data.readers.source import read_examples
 from model.data.store import write_store
@@ -68,6 +69,12 @@ def prepare_data(config: dict[str, Any], indices: list[int], data_dir: str) -> N
     write_store([items[index] for index in indices], data_dir)
 
 
+def describe_cost(config: dict[str, Any]) -> float:
+    """Return what training from one evaluation to the next costs; see `model.cost.cost_of_unit`."""
+    parsed = parse(config)
+    return cost_of_unit(parsed.model, parsed.training)
+
+
 def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str, float]]:
     """Train one configuration on one fold.
 
@@ -79,7 +86,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             stopped at any moment, or run with fewer `epochs`, continues from there and ends with the same bits.
 
     Yields:
-        One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`.
+        One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`, and `more`, whether the
+        training goes on.
 
     Returns:
         The validation metrics of the best evaluation, `num_parameters` and `best_epoch`; without validation

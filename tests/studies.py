@@ -61,13 +61,15 @@ def _shipped(path):
 STRATEGIES = {
     "grid": shipped("grid") | {"round_size": 5},
     "random": shipped("random") | {"round_size": 5},
-    "shifting_window": shipped("shifting_window") | {"first_draws": 5, "draws": 3},
-    "evolutionary": shipped("evolutionary") | {"surviving": 0.34, "children": 3, "candidates": 4},
+    "shifting_window": shipped("shifting_window") | {"first_draws": 5},
+    "shifting_window_literal": shipped("shifting_window_literal") | {"draws": 3},
+    "evolutionary": shipped("evolutionary") | {"surviving": 0.34, "candidates": 4},
+    "evolutionary_plain": shipped("evolutionary_plain") | {"population": 6},
     "successive_halving": shipped("successive_halving") | {"max_amount": 4, "eta": 2},
     "hyperband": shipped("hyperband") | {"max_amount": 4, "eta": 2},
-    "tpe": shipped("tpe") | {"round_size": 5, "startup": 5, "patience": 3},
+    "tpe": shipped("tpe") | {"startup": 5, "patience": 3},
     # Half of what the tests ask for is drawn at random: a proposal of the model takes 0.1 s and more.
-    "gp": shipped("gp") | {"round_size": 6, "startup": 13, "patience": 1},
+    "gp": shipped("gp") | {"startup": 13, "patience": 1},
     "cma_es": shipped("cma_es") | {"patience": 3},
     "qmc": shipped("qmc") | {"round_size": 5},
 }
@@ -108,8 +110,7 @@ def run_toy(folder, config, dispatcher=None):
     study = prepared(folder, config)
     record = open_study(study)
     dispatcher = dispatcher or LocalDispatcher(str(REPOSITORY))
-    tasks_of, trials = study.task_builder().tasks_of, study.config.study.trials
-    search(study.strategy, record, dispatcher, tasks_of, trials, (), Notes(record).imports, study.race)
+    search(study.rules(Notes(record).imports), record, dispatcher, study.config.study.trials)
     write_report(study, record, read_verdict(study, record), has_page=False)
     record.close()
     return rows(study.folder.trials_path)

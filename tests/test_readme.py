@@ -53,7 +53,7 @@ def test_a_search_over_a_table_runs(capsys):
     words = next(w for w in commands() if "data=table" in w and w[0] == "search")
     Path("tests").symlink_to(REPOSITORY / "tests")
     assert main(words) == 0
-    assert "simulated: 100 worker(s)" in capsys.readouterr().out
+    assert "simulated: 8 workers" in capsys.readouterr().out
 
 
 def test_our_strategies_drive_optuna_as_the_readme_shows():

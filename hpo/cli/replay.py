@@ -31,9 +31,11 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.cli.trust import ask_for_trust
     from hpo.engine.trials.table import read_rows
     from hpo.study.folder import find_study, shown
+    from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
     from hpo.study.reproduce.replay import Replay
 
+    refuse_past_search(find_study(name))
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
     refuse_two_parts(files)

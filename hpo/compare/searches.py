@@ -121,16 +121,8 @@ def run_search(
     builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)
     record = memory_record(config.metric, config.direction, study.layout)
     try:
-        history = search(
-            study.strategy,
-            record,
-            dispatcher,
-            builder.tasks_of,
-            config.trials,
-            observers,
-            study.imports,
-            study.race,
-        )
+        rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of)
+        history = search(rules, record, dispatcher, config.trials, observers)
     finally:
         shutil.rmtree(states, ignore_errors=True)
     losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)

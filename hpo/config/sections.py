@@ -52,6 +52,9 @@ class StudySection(Section):
     imports: str | None
     checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
+    # These two have defaults, unlike all others, because configurations frozen before the clock existed lack them.
+    lanes: int | None = Field(default=None, ge=1, le=MOST)
+    order: Literal["clock", "free"] = "clock"
 
 
 class SplitSection(Section):

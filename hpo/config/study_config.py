@@ -69,6 +69,9 @@ class StudyConfig(Section):
     def to_dict(self) -> dict[str, Any]:
         """Return the plain tree that `config_from_dict` reads, the trial's own keys at the top."""
         tree = self.model_dump(mode="json")
+        if tree["study"]["lanes"] is None:
+            # Frozen before the clock existed, without these keys.
+            del tree["study"]["lanes"], tree["study"]["order"]
         return {**tree.pop("objective_config"), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:

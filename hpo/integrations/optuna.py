@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +42,7 @@ def as_sampler(strategy: Strategy) -> BaseSampler:
 
 @dataclass(frozen=True)
 class _Round:
-    """A round of a strategy: its points go to consecutive trials, the first to trial `first`."""
+    """What a strategy proposed at once: its points go to consecutive trials, the first to trial `first`."""
 
     number: int
     first: int
@@ -50,13 +50,14 @@ class _Round:
 
 
 class StrategySampler(BaseSampler):
-    """Hands the points of a strategy's rounds to trials, in the order of the trials' numbers.
+    """Hands a strategy's points to trials, in the order of the trials' numbers.
 
-    One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy.
-    Optuna cannot make a trial wait. So with several at once (`n_jobs`), when a round has been handed out and some
-    of its trials still run, the next round is proposed from the finished trials only, and running points are removed
-    from it. Rounds are stored as user attributes of the Optuna study: one that is loaded again, also in another
-    process, continues with the same points, in whatever order an objective asks for its parameters.
+    One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy and
+    one lane. With several at once (`n_jobs`), the strategy knows what has finished, and that the others are pending.
+    Optuna cannot make a trial wait. So where a strategy would wait, as one of generations does, it is asked as if
+    nothing were pending, and running points are removed from its answer. Proposals are stored as user attributes of the
+    Optuna study: one that is loaded again, also in another process, continues with the same points, in whatever order
+    an objective asks for its parameters.
 
     The objective must suggest every hyperparameter with the range of the space (for a list of values
     `suggest_categorical` of the same ones, or `suggest_int` where it has the same); everything else is an error.
@@ -65,15 +66,15 @@ class StrategySampler(BaseSampler):
     that their number would have had. When the strategy is over, `optimize` stops; later requests get uniform draws,
     untried ones first.
 
-    Several processes on one storage share the rounds through it. If two of them open a round in the same moment,
-    each may know other finished trials, and a point may occur twice.
+    Several processes on one storage share the proposals through it. If two of them ask in the same moment, each may
+    know other finished trials, and a point may occur twice.
     """
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
         self._space = strategy.space
         self._lock = threading.Lock()
-        # By study and trial: what was stored, and what the next round will be.
+        # By study and trial: what was stored, and what will be proposed next.
         self._handed: dict[tuple[str, int], Point] = {}
         self._upcoming: dict[tuple[str, int], Sequence[Point]] = {}
 
@@ -88,14 +89,14 @@ class StrategySampler(BaseSampler):
         return {}
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Decide the trial's point; open a round where the last one is handed out."""
+        """Decide the trial's point; ask the strategy where the last proposal is handed out."""
         if len(study.directions) > 1:
             raise ValueError("a strategy has one objective; multi-objective studies need another sampler")
         with self._lock:
             rounds = _rounds(study)
             last = next((r for r in reversed(rounds) if r.first <= trial.number), None)
             if last is None or trial.number >= last.first + len(last.points):
-                points = self._next_round(study, trial.number, rounds)
+                points = self._next_points(study, trial.number, rounds)
                 last = _Round(last.number + 1 if last else 0, trial.number, points)
                 stored = {"number": last.number, "points": [dict(point) for point in points]}
                 study.set_user_attr(f"{_ROUND}{last.first}", stored)
@@ -133,8 +134,8 @@ class StrategySampler(BaseSampler):
                 with suppress(RuntimeError):
                     study.stop()
 
-    def _next_round(self, study: Study, number: int, rounds: Sequence[_Round]) -> Sequence[Point]:
-        """Return the points of the round that begins with this trial, at least one."""
+    def _next_points(self, study: Study, number: int, rounds: Sequence[_Round]) -> Sequence[Point]:
+        """Return the points of this trial and those that follow it, at least one."""
         upcoming = self._upcoming.pop((study.study_name, number), None)
         if upcoming:
             return upcoming
@@ -142,11 +143,15 @@ class StrategySampler(BaseSampler):
         done = [t for t in others if t.state.is_finished() and t.number < number]
         history = History(self._trials(done, study.direction, rounds))
         handed = _handed_out(rounds)
-        running = {point_key(handed[t.number]) for t in others if not t.state.is_finished() and t.number in handed}
-        proposed = [p for p in next_points(self._strategy, history) if point_key(p) not in running]
-        return proposed or self._drawn({*history.keys, *running}, number)
+        running = [t.number for t in others if not t.state.is_finished() and t.number in handed]
+        pending = [Trial(number, 0, handed[number]) for number in running]
+        proposed = next_points(self._strategy, history, pending)
+        if not proposed and pending:
+            keys = {trial.key for trial in pending}
+            proposed = [p for p in next_points(self._strategy, history, ()) if point_key(p) not in keys]
+        return proposed or self._drawn(history.tried(pending), number)
 
-    def _drawn(self, tried: set[str], number: int) -> Sequence[Point]:
+    def _drawn(self, tried: Collection[str], number: int) -> Sequence[Point]:
         """Return one random point, untried if possible."""
         rng = np.random.default_rng(number)
         return draw_untried(self._space, rng, tried, 1) or [self._space.draw(rng)]
@@ -162,7 +167,7 @@ class StrategySampler(BaseSampler):
         last = copy.copy(trial)
         last.state, last.value = state, values[0] if values else None
         done = sorted([*others, last], key=lambda t: t.number)
-        upcoming = next_points(self._strategy, History(self._trials(done, study.direction, rounds)))
+        upcoming = next_points(self._strategy, History(self._trials(done, study.direction, rounds)), ())
         self._upcoming[study.study_name, len(trials)] = upcoming
         return not upcoming
 
@@ -196,14 +201,14 @@ class StrategySampler(BaseSampler):
 
 
 def _rounds(study: Study) -> list[_Round]:
-    """Return the rounds that are stored with the study, by their first trials."""
+    """Return the proposals that are stored with the study, by their first trials."""
     stored = {key.removeprefix(_ROUND): value for key, value in study.user_attrs.items() if key.startswith(_ROUND)}
     rounds = [_Round(value["number"], int(first), value["points"]) for first, value in stored.items()]
     return sorted(rounds, key=lambda r: r.first)
 
 
 def _handed_out(rounds: Sequence[_Round]) -> dict[int, Point]:
-    """Return the point by the number of its trial; of two rounds that overlap the later one counts."""
+    """Return the point by the number of its trial; of two proposals that overlap the later one counts."""
     return {r.first + place: point for r in rounds for place, point in enumerate(r.points)}
 
 

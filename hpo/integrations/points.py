@@ -1,4 +1,4 @@
-"""A strategy's round as plain points, and their trials, for loops of other libraries that train points completely."""
+"""A strategy's points, and their trials, for loops of other libraries that train points completely."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from hpo.engine.trials.trial import Direction, Proposal, Trial, loss_of
 from hpo.errors import ConfigError
 
 
-def next_points(strategy: Strategy, history: History) -> Sequence[Point]:
-    """Return the strategy's next round; ConfigError for amounts of training, which only our own search supports."""
+def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+    """Return the strategy's next points; ConfigError for amounts of training, which only our own search supports."""
     points: list[Point] = []
-    for proposed in strategy.next_round(history):
+    for proposed in strategy.propose(known, pending):
         if isinstance(proposed, Proposal):
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(

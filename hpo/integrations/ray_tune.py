@@ -83,7 +83,7 @@ class StrategySearch(SearchAlgorithm):
         self._generator.add_configurations(experiments)
 
     def next_trial(self) -> Any:
-        """Return the next Ray trial; None while the round runs, or when there are no more."""
+        """Return the next Ray trial; None while the strategy waits, or when there are no more."""
         return self._generator.next_trial()
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
@@ -116,17 +116,16 @@ class StrategySearch(SearchAlgorithm):
 
 
 class StrategySearcher(Searcher):
-    """Hands out the points of a strategy's rounds, and waits for a whole round before the next.
+    """Hands out a strategy's points; it knows what has finished, and that the other trials are pending.
 
-    A trial's `config` is the point with its dotted keys nested, over the constants of the Tuner's `param_space`. While
-    a round is handed out and not finished, Tune waits (it runs what it has), so the points are those
-    of `hpo search` with the same strategy, for any number of concurrent trials. A round smaller than the cluster
-    leaves workers idle: raise the strategy's round size (`draws`, `population`) to at least their number.
+    A trial's `config` is the point with its dotted keys nested, over the constants of the Tuner's `param_space`. Where
+    the strategy waits, as one of generations does until a generation is finished, Tune waits too (it runs what it
+    has). One trial at a time, the points are those of `hpo search` with the same strategy and one lane; with several,
+    they depend on which finishes first, as in the free order.
 
     A trial counts with the metric of its last result; one that failed, or reported no finite number, counts as
     worst. With ASHA this is the result when a trial was stopped. With population based training a trial's result is
-    credited to its first point, even if its `config` changed; since its population must run at once, use a strategy
-    whose rounds are as large as the population.
+    credited to its first point, even if its `config` changed.
 
     `Tuner.restore` continues with the same points; the state is JSON.
     """
@@ -140,7 +139,7 @@ class StrategySearcher(Searcher):
         self._points: deque[Point] = deque()
         self._running: dict[str, Trial] = {}
         self._reported: dict[str, Any] = {}
-        self._closed: list[Trial] = []
+        self._round = -1
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
@@ -165,19 +164,17 @@ class StrategySearcher(Searcher):
 
     # Ray documents a text as the third kind of answer, but its types lack it.
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]
-        """Return the next point as a config; None while the round runs; FINISHED when the strategy is over."""
+        """Return the next point as a config; None while the strategy waits; FINISHED when it is over."""
         if not self.metric or not self.mode:
             raise ConfigError("metric, mode: must be given to as_searcher, or to the TuneConfig with a param_space")
         if not self._points:
-            if self._running:
-                return None
-            self._points.extend(next_points(self._strategy, self._history))
+            self._points.extend(next_points(self._strategy, self._history, tuple(self._running.values())))
             if not self._points:
-                return str(self.FINISHED)
-        number = len(self._history) + len(self._closed) + len(self._running)
-        last = self._history[-1].round if self._history else -1
+                return None if self._running else str(self.FINISHED)
+            self._round += 1
+        number = len(self._history) + len(self._running)
         point = self._points.popleft()
-        self._running[trial_id] = Trial(number, last + 1, point)
+        self._running[trial_id] = Trial(number, self._round, point)
         return replaced({}, point)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -185,7 +182,7 @@ class StrategySearcher(Searcher):
         self._reported[trial_id] = flatten_dict(dict(result)).get(self.metric)
 
     def on_trial_complete(self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False) -> None:
-        """Take a trial's result; the last of a round adds the round to the history."""
+        """Take a trial's result."""
         trial, score = self._running.pop(trial_id, None), self._reported.pop(trial_id, None)
         if trial is None:
             return
@@ -193,10 +190,7 @@ class StrategySearcher(Searcher):
             score = flatten_dict(dict(result)).get(self.metric)
         if error:
             score = None
-        self._closed.append(self._finished(trial, score))
-        if not self._running and not self._points:
-            self._history = self._history.extended(sorted(self._closed, key=lambda t: t.number))
-            self._closed = []
+        self._history = self._history.extended([self._finished(trial, score)])
 
     def _finished(self, trial: Trial, score: Any) -> Trial:
         return closed(trial, score, "maximize" if self.mode == "max" else "minimize")
@@ -205,7 +199,7 @@ class StrategySearcher(Searcher):
         """Write the state as JSON; Tune calls this during the run."""
         state = {
             "history": [_to_dict(trial) for trial in self._history],
-            "closed": [_to_dict(trial) for trial in self._closed],
+            "round": self._round,
             "running": {trial_id: _to_dict(trial) for trial_id, trial in self._running.items()},
             "points": [dict(point) for point in self._points],
         }
@@ -215,7 +209,7 @@ class StrategySearcher(Searcher):
         """Read a state written by `save`."""
         state = json.loads(Path(checkpoint_path).read_text(encoding="utf-8"))
         self._history = History(self._finished(_trial(fields), fields["score"]) for fields in state["history"])
-        self._closed = [self._finished(_trial(fields), fields["score"]) for fields in state["closed"]]
+        self._round = state["round"]
         self._running = {trial_id: _trial(fields) for trial_id, fields in state["running"].items()}
         self._points = deque(state["points"])
 

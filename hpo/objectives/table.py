@@ -92,8 +92,16 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def describe_cost(config: Mapping[str, Any]) -> float:
+    """Return the table's cost of the configuration: of one place on its learning curve, if the table has curves."""
+    row, _ = _row(config)
+    if row is None or row.cost is None:
+        return _UNIT
+    return row.cost / len(row.curve) if row.curve is not None else row.cost
+
+
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
-    """Return the table's score for the task's point on its fold, and the `seconds` that it cost.
+    """Return the table's score for the task's point on its fold, and the `seconds` and `units` that it cost.
 
     With an amount of training (`task["amount"]`), the score is the best on the learning curve up to there, and the
     seconds count from `task["trained"]`.
@@ -101,16 +109,21 @@ def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
     Raises:
         LookupError: the cell is absent, and `data.absent` is fail.
     """
-    table = _table(task["config"])
-    values = flatten(task["config"])
-    point = tuple(values[column] for column in table.values)
-    row, distance = table.rows.get(point), 0.0
+    row, distance = _row(task["config"])
     if row is None:
-        if table.absent != "nearest":
-            raise LookupError("the table does not have this configuration")
-        row, distance = table.nearest(point)
-    result = _result(row, task)
-    return result | ({"distance": distance} if table.absent == "nearest" else {})
+        raise LookupError("the table does not have this configuration")
+    return _result(row, task) | ({} if distance is None else {"distance": distance})
+
+
+def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
+    """Return the configuration's row, or the nearest one where `data.absent` says so, and then how far away it is."""
+    table = _table(config)
+    values = flatten(config)
+    point = tuple(values[column] for column in table.values)
+    row = table.rows.get(point)
+    if table.absent != "nearest":
+        return row, None
+    return (row, 0.0) if row is not None else table.nearest(point)
 
 
 def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
@@ -122,7 +135,7 @@ def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
     added = max(0, end - min(task.get("trained") or 0, end))
     best = (max if task["direction"] == "maximize" else min)(row.curve[:end])
     place = _UNIT if row.cost is None else row.cost / len(row.curve)
-    return {task["metric"]: best, "seconds": place * added, "amount": end}
+    return {task["metric"]: best, "seconds": place * added, "units": max(1, added), "amount": end}
 
 
 def _table(config: Mapping[str, Any]) -> Table:

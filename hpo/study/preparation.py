@@ -5,15 +5,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
 from hpo.config.study_config import StudyConfig, explain
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
-from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies import Strategy, make_strategy
+from hpo.engine.strategies.past import PastSearch
 from hpo.engine.training.objective import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, StudyError
 from hpo.study.basis.changes import refuse_other_config
 from hpo.study.checks import (
     refuse_amounts_without_states,
@@ -22,7 +24,7 @@ from hpo.study.checks import (
     refuse_race_without_folds,
     refuse_unknown_metric,
 )
-from hpo.study.folder import RUNS, StudyFolder, find_study
+from hpo.study.folder import RUNS, StudyFolder, find_study, shown
 from hpo.study.imports import read_imports
 from hpo.study.study import Study
 
@@ -39,10 +41,7 @@ def prepare_study(config: StudyConfig) -> Study:
     config = config.model_copy(update={"space": overridden(replaced({}, own.space), config.space)})
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     refuse_bad_space(space, config, objective, own.space)
-    try:
-        strategy = make_strategy(config.strategy, space, config.study.seed)
-    except ValidationError as error:
-        raise ConfigError(explain(error, "strategy.")) from error
+    strategy = _strategy(config, space)
     refuse_amounts_without_states(config, objective, own.amounts_need)
     examples = objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
@@ -57,6 +56,32 @@ def prepare_study(config: StudyConfig) -> Study:
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))
     return Study(config, folder, objective, space, strategy, examples, plan, own, imports)
+
+
+def _strategy(config: StudyConfig, space: Space) -> Strategy:
+    if config.study.lanes is None:
+        # Its settings are those of an earlier version.
+        return PastSearch(space)
+    try:
+        return make_strategy(config.strategy, space, config.study.seed)
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error
+
+
+def refuse_past_search(folder: StudyFolder) -> None:
+    """Raise StudyError for a study of before the clock: its search is not continued by other rules."""
+    if folder.config().study.lanes is not None:
+        return
+    made = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
+    packages = made.get("packages")
+    version = packages.get("hpo-transformer") if isinstance(packages, dict) else None
+    commit = made.get("commit")
+    raise StudyError(
+        f"{folder}: was searched in rounds by hpo {version or 'of an earlier version'}"
+        f"{f' (commit {commit[:12]})' if isinstance(commit, str) else ''}, before there was a clock, and is not "
+        f"continued by other rules: continue it with that version, or start a new study; its report, test and "
+        f"reproduction work as before"
+    )
 
 
 def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:
@@ -77,6 +102,8 @@ def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool
     """
     folder = find_study(name)
     frozen = folder.config()
+    if config is not None:
+        refuse_past_search(folder)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
     return replace(prepare_study(config or frozen), folder=folder, allow_changes=allow_changes)

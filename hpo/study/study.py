@@ -6,7 +6,10 @@ from typing import Any, Self
 
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
-from hpo.engine.race import Race
+from hpo.engine.course.race import Race
+from hpo.engine.course.rules import Rules
+from hpo.engine.loop import is_over
+from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
 from hpo.engine.training.examples import Examples
@@ -18,6 +21,7 @@ from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.environment import refuse_incomplete
 from hpo.study.folder import RUNS, StudyFolder, shown
+from hpo.study.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Study:
         own: what the objective knows of its search.
         imports: finished trials of another study, for a new study.
         allow_changes: whether an existing study continues although its basis has changed.
+        script: what each trial learned in the search of free order that this study runs again.
     """
 
     config: StudyConfig
@@ -43,6 +48,7 @@ class Study:
     own: OwnSearch = field(default_factory=OwnSearch)
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
+    script: tuple[tuple[int, ...], ...] = ()
 
     @property
     def num_folds(self) -> int:
@@ -61,6 +67,36 @@ class Study:
         if split.race_after is None:
             return None
         return Race(split.race_after, split.race_level, study.metric, study.direction)
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether its search was made by the clock, not in rounds as by the versions before it."""
+        return self.config.study.lanes is not None
+
+    def rules(self, imported: Sequence[Trial] = ()) -> Rules:
+        """Return what determines its search, besides the budget."""
+        study = self.config.study
+        assert study.lanes is not None
+        return Rules(
+            self.strategy,
+            self.task_builder().tasks_of,
+            self.cost_of,
+            study.lanes,
+            study.order,
+            self.race,
+            imported,
+            self.script,
+        )
+
+    def cost_of(self, trial: Trial) -> float:
+        """Return the cost of one unit of a trial's training, on the study's clock."""
+        return self.objective.cost(self.config.trial_config(trial.point), trial.number)
+
+    def is_over(self, record: Record) -> bool:
+        """Return whether nothing is left to search: every trial is finished, and the budget or the space exhausted."""
+        if not self.has_clock:
+            return all(trial.state != "running" for trial in record.trials())
+        return is_over(self.rules(Notes(record).imports), record, self.config.study.trials)
 
     @property
     def keeps_models(self) -> bool:

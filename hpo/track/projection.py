@@ -8,7 +8,6 @@ from typing import Any
 
 from hpo.config.keys import flatten
 from hpo.config.sealing import hidden
-from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
@@ -78,7 +77,7 @@ def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None
 
 def closing_status(study: Study, record: Record) -> str:
     """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
-    if not is_over(study.strategy, record, study.config.study.trials, Notes(record).imports):
+    if not study.is_over(record):
         return "KILLED"
     return "FINISHED" if record.history().best() else "FAILED"
 

@@ -64,7 +64,8 @@ def train(
         told: epochs whose points an earlier training has yielded; a training that continues it does not repeat them.
 
     Yields:
-        One learning-curve point per evaluation; and {"warning": text} for each damaged state.
+        One learning-curve point per evaluation, with `more`, whether the training goes on; and {"warning": text} for
+        each damaged state.
 
     Returns:
         The progress at the end; without validation its `best` is None.
@@ -79,15 +80,21 @@ def train(
     optimizers = build_optimizers(network, config)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
     progress = Progress()
+
+    def goes_on() -> bool:
+        return progress.step < last_step and not _is_out_of_patience(progress, config)
+
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness)
         yield from ({"warning": damage} for damage in damages)
         # The points that an interrupted training yielded were lost with their receiver.
-        yield from (point for point in progress.curve if point["epoch"] > told)
+        for point in progress.curve:
+            if point["epoch"] > told:
+                yield point | {"more": point is not progress.curve[-1] or goes_on()}
     update = Update(task, network, config, data, device, optimizers, scaler)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
 
-    while progress.step < last_step and not _is_out_of_patience(progress, config):
+    while goes_on():
         losses = Losses(progress.step, device)
         with randomness.use():
             network.train()
@@ -109,7 +116,7 @@ def train(
                 "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
                 "epochs": config.epochs,
             })  # fmt: skip
-            yield progress.curve[-1]
+            yield progress.curve[-1] | {"more": goes_on()}
         if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
             resumable.save(progress, network, optimizers, scaler, randomness)
     return progress

@@ -1,4 +1,4 @@
-"""Studies that the code of November 2026 made, before its modules moved: they open, report, resume and reproduce."""
+"""Studies that the code of November 2026 made, in rounds: they open, report and reproduce, and are not continued."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
-def test_it_is_reported_its_winner_reproduced_and_it_is_resumed(kept, capsys, name):
+def test_it_is_reported_its_winner_reproduced_and_its_search_not_continued(kept, capsys, name):
     folder = kept(name)
     code, out, err = hpo(capsys, "report", name)
     assert code == 0, out + err
@@ -39,11 +39,10 @@ def test_it_is_reported_its_winner_reproduced_and_it_is_resumed(kept, capsys, na
     else:
         # Another processor or version: small networks may take another way.
         assert (code in (0, 1), "reproduced: " in out) == (True, True), out + err
-    code, out, err = hpo(capsys, "resume", name, f"study.trials={len(before) + 2}")
-    assert code == 0, out + err
-    now = rows(folder / "trials.csv")
-    assert (now[: len(before)], len(now)) == (before, len(before) + 2)
-    assert all(row["state"] == "complete" for row in now)
+    for command in (["resume", name, f"study.trials={len(before) + 2}"], ["search", "--replay", name, "--trust"]):
+        code, out, err = hpo(capsys, *command)
+        assert (code, "was searched in rounds by hpo" in err, err.count("\n")) == (2, True, 1), out + err
+    assert rows(folder / "trials.csv") == before
 
 
 def test_its_test_part_is_opened(kept, capsys):

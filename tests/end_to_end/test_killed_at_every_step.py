@@ -51,17 +51,8 @@ def run(study, rows, left=None):
     rows.left = left
     config = study.config.study
     record = Record(rows, config.metric, config.direction, study.layout)
-    search(
-        study.strategy,
-        record,
-        LocalDispatcher(str(REPOSITORY)),
-        study.task_builder().tasks_of,
-        config.trials,
-        (),
-        (),
-        study.race,
-    )
-    return [(t.number, t.round, t.key, t.amount, t.state, t.score) for t in record.trials()]
+    search(study.rules(), record, LocalDispatcher(str(REPOSITORY)), config.trials)
+    return [(t.number, t.round, t.learned, t.key, t.amount, t.state, t.score) for t in record.trials()]
 
 
 # Every other step where a round takes no time; every seventh where Optuna has to fit a model again and again.
@@ -90,5 +81,5 @@ def test_killed_at_every_step_with_folds_repeats_and_a_race(tmp_path):
     tree = toy_config("evolutionary", SPACES["all ordered"], 9, "tests.toy_data:noisy")
     tree |= {"study": tree["study"] | {"repeats": 2}, "split": tree["split"] | {"folds": 3, "race_after": 2}}
     expected = run(prepared(tmp_path, tree), SurvivingRows())
-    assert "stopped" in {row[4] for row in expected}
+    assert "stopped" in {row[5] for row in expected}
     survive(tmp_path, tree, range(40), expected)

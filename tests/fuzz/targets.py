@@ -15,7 +15,7 @@ from hpo.cli.trust import ask_for_trust
 from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.sealing import hidden, opened, seal, values_of
 from hpo.config.study_config import config_from_dict
-from hpo.engine.loop import propose
+from hpo.engine.course.proposer import propose
 from hpo.engine.space.constraints import read_constraint
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.objective import resolve

@@ -22,7 +22,8 @@ def test_the_default_digits_reach_96_percent(fold):
 def test_a_curve_point_and_a_result_hold_what_the_search_relies_on(fold):
     points, result = run(fold(small()))
     assert [point["epoch"] for point in points] == [1, 2]
-    assert set(points[0]) == {"epoch", "step", "train_loss", "loss", "accuracy", "macro_f1", "lr", "epochs"}
+    assert set(points[0]) == {"epoch", "step", "train_loss", "loss", "accuracy", "macro_f1", "lr", "epochs", "more"}
+    assert [point["more"] for point in points] == [True, False]
     assert set(result) == {"accuracy", "macro_f1", "loss", "num_parameters", "best_epoch"}
     assert json.loads(json.dumps([points, result])) == [points, result]
 

@@ -31,6 +31,9 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     first, _ = run(part | {"amount": 2})
     second, _ = run(part | {"amount": 3, "trained": 2})
     third, resumed = run(part | {"trained": 3})
+    more = [point.pop("more") for point in points]
+    assert [point.pop("more") for point in first + second + third][-1] is False
+    assert more == [True] * (len(points) - 1) + [False]
     assert first + second + third == points
     assert resumed == result
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts")]

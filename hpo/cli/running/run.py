@@ -1,5 +1,6 @@
 """Runs a checked study at a terminal: workers, record, tracker, progress, signals, and which command comes next."""
 
+import math
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -11,14 +12,12 @@ from hpo.cli.running.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.config.keys import flatten
 from hpo.engine.dispatch import make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
 from hpo.errors import MachineError, SpaceError
 from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.study.folder import shown
-from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
@@ -26,6 +25,8 @@ from hpo.track import make_tracker, refuse_bad_uri
 
 # Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4
+# Where cost predicts seconds within a third or so; measured in benchmarks/clock.md.
+_LANES_PER_WORKER = 1.5
 
 
 def run_to_the_end(study: Study) -> int:
@@ -63,15 +64,17 @@ def _run(study: Study, stopping: Stopping) -> Result:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
             _announce(study)
-            dispatcher = (
-                make_dispatcher(config.dispatch, config.secrets) if _has_work(study, record) else LocalDispatcher()
-            )
+            has_work = _has_work(study, record)
+            dispatcher = make_dispatcher(config.dispatch, config.secrets) if has_work else LocalDispatcher()
             stack.callback(dispatcher.close)
+            if has_work:
+                _tell_lanes(study, dispatcher.slots)
         else:
             _announce(study)
             dispatcher = make_dispatcher(config.dispatch, config.secrets)
             stack.callback(dispatcher.close)
             stopping.check()
+            _tell_lanes(study, dispatcher.slots)
             stack.enter_context(study.folder.lock())
             record = open_study(study)
         stack.callback(record.close)
@@ -84,7 +87,7 @@ def _run(study: Study, stopping: Stopping) -> Result:
 
 
 def _has_work(study: Study, record: Record) -> bool:
-    if not is_over(study.strategy, record, study.config.study.trials, Notes(record).imports):
+    if not study.is_over(record):
         return True
     verdict = read_verdict(study, record)
     return not verdict.are_finalists_trained or lacks_model(study, verdict)
@@ -133,7 +136,7 @@ def _conclude(study: Study, result: Result) -> None:
         print(f"winner: trial {winner.number}, {metric} {winner.score:.4f}")
         for key, value in winner.point.items():
             print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
-    _tell_workers(study, result.report.summary["cost"])
+    _tell_time(study, result.report.summary["cost"])
     print(f"report: {shown(result.report.paths[0])}")
     if not result.is_tracked:
         print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
@@ -143,18 +146,39 @@ def _conclude(study: Study, result: Result) -> None:
         print("        hpo ui")
 
 
-def _tell_workers(study: Study, cost: Mapping[str, Any]) -> None:
-    """Print how long simulated workers took, and that workers were idle because there were no points to try."""
+def _tell_lanes(study: Study, workers: int) -> None:
+    """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""
+    section = study.config.study
+    lanes = section.lanes or 1
+    if section.order == "free":
+        effect = "another run of this search would have other trials"
+        if study.strategy.is_in_rounds:
+            effect = "study.order=free has no effect with this strategy, which proposes in rounds"
+        print(f"{_count(workers, 'worker')}, free order: {effect}", flush=True)
+        return
+    says = f"{_count(lanes, 'lane')}, {_count(workers, 'worker')}"
+    # Lanes that wait for the clock leave no worker idle if there are some more of them.
+    suits = math.ceil(_LANES_PER_WORKER * workers)
+    if workers > lanes:
+        says += f": {workers - lanes} will be idle; study.lanes={suits} keeps all busy, in a study of its own"
+    elif workers > 1 and lanes < suits:
+        says += f" (study.lanes={suits} would keep them busier, in a study of its own)"
+    print(says, flush=True)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _tell_time(study: Study, cost: Mapping[str, Any]) -> None:
+    """Print how long simulated workers took, and how much of the time workers were idle."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
     if dispatch.name == "simulated":
         print(
-            f"simulated: {dispatch.workers or 1:,} worker(s) take {cost['wall_seconds']:,.0f} s for "
+            f"simulated: {_count(dispatch.workers or 1, 'worker')} took {cost['wall_seconds']:,.0f} s for "
             f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
-        print(
-            f"workers were idle for {cost['idle_share']:.0%} of the time: longer rounds keep more of them busy "
-            f"(strategy.draws, strategy.children or strategy.round_size), and learn less often"
-        )
+        print(f"workers were idle for {cost['idle_share']:.0%} of the time: see the timeline in the report")

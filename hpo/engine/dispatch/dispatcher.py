@@ -17,6 +17,8 @@ class Report:
     Attributes:
         task: the task that the message is about.
         point: a step of its learning curve.
+        units: how many units of its training are done at this point; None for other messages.
+        goes_on: whether it has said that it does not end with this point.
         warning: a line for people; the task continues.
         outcome: its result.
         machine_fault: why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
@@ -29,6 +31,8 @@ class Report:
     outcome: Outcome | None = None
     machine_fault: str | None = None
     is_lost: bool = False
+    units: float | None = None
+    goes_on: bool = False
 
     def settled(self) -> Outcome | None:
         """Return the outcome; None while the task runs.
@@ -44,7 +48,15 @@ class Report:
 def report_of(task: Task, message: Message) -> Report:
     """Return a message of `hpo.engine.training.worker.run_task` as a report."""
     outcome = Outcome.from_dict(message["outcome"]) if "outcome" in message else None
-    return Report(task, message.get("point"), message.get("warning"), outcome, message.get("machine_fault"))
+    return Report(
+        task,
+        message.get("point"),
+        message.get("warning"),
+        outcome,
+        message.get("machine_fault"),
+        units=message.get("units"),
+        goes_on=message.get("goes_on", False),
+    )
 
 
 class Dispatcher(Protocol):

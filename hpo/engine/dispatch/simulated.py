@@ -1,6 +1,7 @@
-"""A simulated cluster: any number of workers on a simulated clock, without waiting."""
+"""A simulated cluster: any number of workers on a simulated time, without waiting."""
 
 import heapq
+import itertools
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +12,11 @@ from hpo.engine.training.worker import run_task
 
 
 class SimulatedDispatcher:
-    """Runs every task at once, in this process, and reports it when it would have ended on `workers` workers.
+    """Runs every task at once, in this process, and reports it when it would have reported on `workers` workers.
 
-    A task takes the `seconds` that its objective returns (its wall time if it returns none). Tasks start in the order
-    of `submit`, each on the worker that is free first; ties go to the lower number. The clock begins at 0 and stands
-    still while the search itself computes.
+    A task takes the `seconds` that its objective returns (its wall time if it returns none), and makes its reports at
+    equal distances. Tasks start in the order of `submit`, each on the worker that is free first; ties go to the lower
+    number. The time begins at 0 and stands still while the search itself computes.
     """
 
     runs_here = True
@@ -25,9 +26,10 @@ class SimulatedDispatcher:
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
         self._free = [(0.0, worker) for worker in range(1, workers + 1)]
-        self._running: list[tuple[float, int, int, list[Report]]] = []
-        self._num_started = 0
-        self.clock = 0.0
+        # The count keeps reports that are due at the same time in their order.
+        self._due: list[tuple[float, int, int, Report]] = []
+        self._count = itertools.count()
+        self.now = 0.0
 
     def submit(self, task: Task) -> None:
         """Start the task on a free worker, or queue it."""
@@ -35,29 +37,29 @@ class SimulatedDispatcher:
         self._start_waiting()
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
-        """Move the clock to the end of the task that ends next; return its reports."""
-        if not self._running:
+        """Move the time to the next report, and return it."""
+        if not self._due:
             return ()
-        ended, _, worker, reports = heapq.heappop(self._running)
-        self.clock = ended
-        heapq.heappush(self._free, (ended, worker))
-        self._start_waiting()
-        return reports
+        self.now, _, worker, report = heapq.heappop(self._due)
+        if report.point is None and report.warning is None:
+            heapq.heappush(self._free, (self.now, worker))
+            self._start_waiting()
+        return (report,)
 
     def close(self) -> None:
         """Drop all tasks."""
         self._waiting.clear()
-        self._running.clear()
+        self._due.clear()
 
     def _start_waiting(self) -> None:
         while self._waiting and self._free:
             task = self._waiting.popleft()
             _, worker = heapq.heappop(self._free)
             reports = [report_of(task, message) for message in run_task(task.payload, self._import_from)]
-            ended = self.clock
+            seconds = 0.0
             if (outcome := reports[-1].outcome) is not None:
-                reports[-1] = Report(task, outcome=replace(outcome, started=self.clock, worker=worker))
-                ended += outcome.seconds
-            # The count keeps tasks that end together in the order of their start.
-            self._num_started += 1
-            heapq.heappush(self._running, (ended, self._num_started, worker, reports))
+                reports[-1] = Report(task, outcome=replace(outcome, started=self.now, worker=worker))
+                seconds = outcome.seconds
+            for place, report in enumerate(reports, start=1):
+                due = self.now + seconds * place / len(reports)
+                heapq.heappush(self._due, (due, next(self._count), worker, report))

@@ -1,6 +1,6 @@
 """The study's record: every trial and every outcome is written here before it is shown."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
 
-_ROUND = "round"
+_ROUND, _COST, _LEARNED = "round", "cost", "learned"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
 
@@ -68,13 +68,31 @@ class Record:
         """Return the finished trials in the order of their numbers."""
         return History(trial for trial in self.trials() if trial.state != "running")
 
-    def open_trial(self, round_number: int, proposal: Proposal) -> Trial:
-        """Write that this point is being evaluated, and return its trial with the next number."""
+    def open_trial(
+        self,
+        round_number: int,
+        proposal: Proposal,
+        learned: Sequence[int] = (),
+        cost_of: Callable[[Trial], float] | None = None,
+    ) -> Trial:
+        """Write that this point is being evaluated, and return its trial with the next number.
+
+        Args:
+            round_number: number of the proposal.
+            proposal: the point, and how far to train it.
+            learned: numbers of the trials that have become known since the last proposal.
+            cost_of: returns the cost of one unit of the trial's training; None = it is not noted.
+        """
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
+        trial = Trial(number, round_number, proposal.point, **amounts, learned=tuple(learned))
         attributes: dict[str, Any] = {_ROUND: round_number, **amounts}
+        if cost_of is not None:
+            trial = replace(trial, cost=cost_of(trial))
+            attributes[_COST] = trial.cost
+        if learned:
+            attributes[_LEARNED] = list(learned)
         self._rows.open(number, proposal.point, attributes)
-        trial = Trial(number, round_number, proposal.point, **amounts)
         self._trials[number] = trial
         return trial
 
@@ -111,6 +129,17 @@ class Record:
         """Return what was stored under the key; None when nothing was."""
         return self._rows.noted(key)
 
+    def copy(self) -> "Record":
+        """Return a copy in the memory of this process alone: for a look ahead."""
+        copy = Record(Rows(), self._metric, self._direction, self._layout)
+        copy._trials = dict(self._trials)
+        return copy
+
+    @property
+    def layout(self) -> TaskLayout:
+        """The tasks of a trial."""
+        return self._layout
+
     def close(self) -> None:
         """Close the connection."""
         self._rows.dispose()
@@ -119,7 +148,15 @@ class Record:
         names = {self._layout.name(index): index for index in range(self._layout.size)}
         outcomes = {names[name]: Outcome.from_dict(cleaned(attributes[name])) for name in names if name in attributes}
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
-        trial = Trial(number, attributes[_ROUND], point, outcomes, **amounts)
+        trial = Trial(
+            number,
+            attributes[_ROUND],
+            point,
+            outcomes,
+            **amounts,
+            cost=attributes.get(_COST),
+            learned=tuple(attributes.get(_LEARNED, ())),
+        )
         if state == "running" and len(outcomes) < self._layout.size:
             return trial
         return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")

@@ -13,8 +13,9 @@ from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.drawing.preselection import most_promising
 from hpo.engine.strategies.drawing.stratified import draw_stratified
-from hpo.engine.strategies.strategy import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings, generator, next_round
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 
 
 class EvolutionarySettings(Settings):
@@ -25,11 +26,9 @@ class EvolutionarySettings(Settings):
         opening: how they are drawn: `stratified` over every dimension, or at `random`.
         generations: number of generations, including the first population; None = until the budget ends.
         surviving: share of the population that survives (rounded, at least 1) and has children.
-        children: points of a later generation; None = as many as do not survive.
-        growth: a generation has at least this share of the trials so far, so that a long study keeps more
-            workers busy.
-        candidates: children made per place in a generation; `most_promising` selects those that are trained.
-            1 = every child is trained.
+        children: points of a later generation, which is finished before the next one; None = as many as do not
+            survive. 1 = no generations: a child is made from what is known whenever a lane is free.
+        candidates: children made per child that is trained; `most_promising` selects it. 1 = every child is trained.
         crossover: probability that a hyperparameter comes from the second parent instead of the first.
         mutation: probability that a hyperparameter of a child is changed; None = 1 / number of its dimensions.
         mutation_steps: maximum distance of a mutation along ordered values, in neighbouring values, all
@@ -42,7 +41,6 @@ class EvolutionarySettings(Settings):
     generations: int | None = Field(ge=1, le=MOST)
     surviving: float = Field(gt=0, lt=1)
     children: int | None = Field(ge=1, le=MOST)
-    growth: float = Field(ge=0, le=1)
     candidates: int = Field(ge=1, le=MOST)
     crossover: float = Field(ge=0, le=1)
     mutation: float | None = Field(ge=0, le=1)
@@ -54,10 +52,10 @@ class EvolutionarySettings(Settings):
         """The number of points that survive."""
         return max(1, round(self.surviving * self.population))
 
-    def generation(self, trials: int) -> int:
-        """Return the number of children in the next generation, after so many trials."""
-        children = self.children or self.population - self.survivors
-        return max(children, int(self.growth * trials))
+    @property
+    def generation(self) -> int:
+        """The number of children in a generation."""
+        return self.children or self.population - self.survivors
 
     @model_validator(mode="after")
     def _has_children(self) -> Self:
@@ -78,24 +76,25 @@ class EvolutionarySettings(Settings):
 class Evolutionary:
     """Delete the worst, pair the best at random, cross and mutate.
 
-    First points: `population` of them, spread evenly over every dimension. In each later generation the
-    best complete points of the whole history (`surviving` of the population) have children: two different
+    First points: `population` of them, spread evenly over every dimension. Then the
+    best complete points of all that is known (`surviving` of the population) have children: two different
     survivors are paired at random, each hyperparameter is taken from one or the other, and is changed with a
     probability: to another value near it where values have an order, to any other where not, by a Gaussian
-    step, reflected at the ends, on the (log) scale of a range. `most_promising` selects the children that are trained
-    from `candidates` per place in the generation. A child that was tried before is made again; where no new one is
-    possible, a random point replaces it. Failures have no children, ties go to the earlier trial; while no trial is
-    complete, points are drawn at random. Ends after its generations, or when a finite space is exhausted.
+    step, reflected at the ends, on the (log) scale of a range. `most_promising` selects the child that is trained
+    from several candidates, and keeps away from pending points. A child that was tried before is made again; where no
+    new one is possible, a random point replaces it. Failures have no children, ties go to the earlier trial; while no
+    trial is complete, points are drawn at random. Ends after its generations, or when a finite space is exhausted.
 
-    Because the worst are always deleted, the survivors of a generation are the best of the whole history, and
-    no state is kept between rounds.
+    With `children: 1` there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and
+    selection pressure"). Because the worst are always deleted, the survivors are the best of all that is known, and no
+    state is kept.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020; in the terms of evolution strategies
     (Beyer & Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. The
-    lecture's generations are `opening: random`, `children: null`, `growth: 0`, `candidates: 1`, `mutation_steps: 1`.
+    lecture's generations are `opening: random`, `children: null`, `candidates: 1`, `mutation_steps: 1`.
 
-    Example: with population 6, surviving 0.3 and 2 children, round 0 has 6 points; in round 1 the best 2 have 16
-    candidates for children, 2 of which are trained.
+    Example: with population 6, surviving 0.3 and 1 child, 6 points come first; then the best 2 have 8 candidates for
+    a child, one of which is trained.
     """
 
     settings: EvolutionarySettings
@@ -104,34 +103,39 @@ class Evolutionary:
 
     @property
     def announcement(self) -> str:
-        """One line on the generations."""
+        """One line on the population and its children."""
         settings = self.settings
-        generations = f"{settings.generations} generations" if settings.generations else "generations"
-        more = f" (or {settings.growth:.0%} of the trials so far, if more)" if settings.growth else ""
-        return (
-            f"evolutionary: {generations}, the first of {settings.population} points, each later one of "
-            f"{settings.generation(0)} children of the best {settings.survivors}{more}"
-        )
+        first = f"evolutionary: {settings.population} points, then "
+        best = f"of the best {settings.survivors}"
+        if settings.generation == 1:
+            return f"{first}one child at a time {best}"
+        generations = f"{settings.generations - 1} generations" if settings.generations else "generations"
+        return f"{first}{generations} of {settings.generation} children {best}"
 
-    def next_round(self, history: History) -> Sequence[Point]:
-        """Return the first population, or the children of the best points so far."""
+    @property
+    def is_in_rounds(self) -> bool:
+        """Whether there are generations."""
+        return self.settings.generation > 1
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+        """Return the first population, or children of the best points so far."""
         settings = self.settings
-        if settings.generations and history and history[-1].round + 1 >= settings.generations:
+        if pending and self.is_in_rounds:
             return []
-        rng = np.random.default_rng((self.seed, len(history)))
+        if settings.generations and next_round([*known, *pending]) >= settings.generations:
+            return []
+        rng, tried = generator(self.seed, known, pending), known.tried(pending)
         # Trials of other studies count as members of the first population; points of space.first are additional.
-        missing = settings.population - len(history)
+        missing = settings.population - len(known) - len(pending)
         if missing > 0:
             draw_first = draw_stratified if settings.opening == "stratified" else draw_untried
-            return draw_first(self.space, rng, history.keys, missing)
-        parents = [trial.point for trial in history.ranked(settings.survivors) if trial.score is not None]
-        count = settings.generation(len(history))
+            return draw_first(self.space, rng, tried, missing)
+        parents = [trial.point for trial in known.ranked(settings.survivors) if trial.score is not None]
+        count = settings.generation
         if not parents:
-            return draw_untried(self.space, rng, history.keys, count)
-        made = draw_untried(
-            self.space, rng, history.keys, count * settings.candidates, lambda: self.child(parents, rng)
-        )
-        return made if len(made) <= count else most_promising(self.space, history, made, count)
+            return draw_untried(self.space, rng, tried, count)
+        made = draw_untried(self.space, rng, tried, count * settings.candidates, lambda: self.child(parents, rng))
+        return made if len(made) <= count else most_promising(self.space, known, pending, made, count)
 
     def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
         """Return a mutated child of two different parents (or of a single one)."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal
+from hpo.engine.trials.trial import Proposal, Trial
 
 
 @dataclass(frozen=True)
 class FirstPoints:
-    """Puts the space's first points at the start of the first round; later rounds are the strategy's own.
+    """Puts the space's first points before the strategy's first ones; later proposals are its own.
 
     Points of imported trials are not tried again.
     """
@@ -28,12 +28,17 @@ class FirstPoints:
         """The strategy's own line, and how many given points are tried first."""
         return f"{self.strategy.announcement}; {len(self.space.first)} given first"
 
-    def next_round(self, history: History) -> Sequence[Point | Proposal]:
-        """Return the strategy's next round; the first one starts with the first points."""
-        proposed = self.strategy.next_round(history)
-        if any(trial.round >= 0 for trial in history[-1:]):
+    @property
+    def is_in_rounds(self) -> bool:
+        """As the strategy's own."""
+        return self.strategy.is_in_rounds
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
+        """Return the strategy's next points; before its first ones, the first points."""
+        proposed = self.strategy.propose(known, pending)
+        if pending or any(trial.round >= 0 for trial in known[-1:]):
             return proposed
-        first = {point_key(point): point for point in self.space.first if point_key(point) not in history.keys}
+        first = {point_key(point): point for point in self.space.first if point_key(point) not in known.keys}
         others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
         # A strategy that trains by amounts starts these on its first rung too.
         amounts = [p.amount for p in proposed if isinstance(p, Proposal)]

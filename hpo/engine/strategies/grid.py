@@ -12,6 +12,7 @@ from hpo.engine.space.dimensions import Range
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.strategy import MOST, Settings
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
 
 
@@ -67,11 +68,14 @@ class GridSearch:
         """One line on the number of points."""
         return f"grid: {self.space.size:,} points in {self.settings.order} order"
 
-    def next_round(self, history: History) -> Sequence[Point]:
+    is_in_rounds = True
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the next `round_size` points of the order that have not been tried."""
         points: Sequence[Point] = list(self.space.points())
         if self.settings.order == "shuffled":
-            # Seeded without the length of the history: one order for the whole search.
+            # Seeded without the number of trials: one order for the whole search.
             points = [points[int(i)] for i in np.random.default_rng(self.seed).permutation(len(points))]
-        untried = (point for point in points if point_key(point) not in history.keys)
+        tried = known.tried(pending)
+        untried = (point for point in points if point_key(point) not in tried)
         return list(itertools.islice(untried, self.settings.round_size))

@@ -86,7 +86,7 @@ class HalvingSettings(Settings):
 class SuccessiveHalving:
     """Consecutive brackets: random points on the first rung, the best 1 / eta of each rung on the next.
 
-    Synchronous, and so deterministic: a round is a rung, and a rung is finished before the next is proposed.
+    Synchronous: a rung is finished before the next is proposed.
     A survivor continues from its own checkpoint, so a rung costs only what it adds. First points:
     eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung with too
     few successes passes on fewer. The budget counts trials, one per point and rung. Ends when a finite space is
@@ -115,8 +115,13 @@ class SuccessiveHalving:
         first = self.settings.first_points(halvings)
         return f"successive halving: {first} points, the best 1 in {self.settings.eta} continue, by {amounts}"
 
-    def next_round(self, history: History) -> Sequence[Proposal]:
-        """Return the next rung of the bracket, or the first of a new one."""
+    is_in_rounds = True
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
+        """Return the next rung of the bracket, or the first of a new one; nothing until the last one is finished."""
+        return [] if pending else self._next_rung(known)
+
+    def _next_rung(self, history: History) -> Sequence[Proposal]:
         halvings, rung = self._place(history)
         if halvings is not None:
             amounts = self.settings.amounts(halvings)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
+from hpo.engine.strategies.strategy import generator
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MOST_LISTED = 10_000_000
 
 @dataclass(frozen=True)
 class OptunaModel:
-    """Rounds from Optuna's TPE, Gaussian process or CMA-ES, each of which sees the history as an Optuna study.
+    """Points from Optuna's TPE, Gaussian process or CMA-ES, each of which sees the trials as an Optuna study.
 
     First points: TPE and the Gaussian process draw `startup` points uniformly; CMA-ES starts from a normal
     distribution in the middle of the space, its standard deviation a sixth of every range. Ordered values are passed as
@@ -36,19 +36,24 @@ class OptunaModel:
     where it comes last, and the Gaussian process reads it as the worst loss seen. Optuna's own FAIL would hide it, and
     the sampler would propose the same bad region again. Optuna breaks ties. A proposal that was tried before, or that
     the space does not contain, is answered at once (with its known loss, if any) and another is requested; after
-    `patience` such proposals in a row the rest of the round is drawn uniformly from the untried points. Ends when a
-    finite space is exhausted; never on an infinite one.
+    `patience` such proposals in a row an untried point is drawn uniformly. Ends when a finite space is exhausted; never
+    on an infinite one.
 
-    A round depends only on settings, space, seed and history: the sampler is created for each round with a
-    seed from (seed, number of trials), and CMA-ES, whose state is the sequence of its generations, is told the whole
-    history in order. Converted trials are cached.
+    TPE and the Gaussian process propose one point at a time, and see what is pending as running trials: TPE counts them
+    among the bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization"),
+    the Gaussian process takes the mean over the losses that its model gives them (qLogEI, Ament et al. 2023). CMA-ES
+    proposes a generation, and waits until it is finished.
+
+    A proposal depends only on settings, space, seed and trials: the sampler is created for each with a seed from (seed,
+    number of trials), and CMA-ES, whose state is the sequence of its generations, is told the whole history in order.
+    Converted trials are cached.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE; Optuna's is multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
     Improvement"); Hansen 2016, "The CMA Evolution Strategy: A Tutorial".
 
-    Example: TPE with round_size 4 and startup 10 proposes three rounds of 4 random points, then rounds of 4 from
-    its model of the best and the other trials so far.
+    Example: TPE with startup 10 proposes ten random points, then one at a time from its model of the best and the
+    other trials so far.
     """
 
     settings: TpeSettings | GpSettings | CmaEsSettings
@@ -67,7 +72,7 @@ class OptunaModel:
     def round_size(self) -> int:
         """The number of points proposed together."""
         if not isinstance(self.settings, CmaEsSettings):
-            return self.settings.round_size
+            return 1
         return self.settings.population or 4 + math.floor(3 * math.log(max(len(self.numeric), 1)))
 
     @property
@@ -77,12 +82,9 @@ class OptunaModel:
 
     @property
     def announcement(self) -> str:
-        """One line on the rounds."""
+        """One line on what is proposed."""
         if not isinstance(self.settings, CmaEsSettings):
-            return (
-                f"{self.settings.name}: rounds of {self.round_size} points, the first {self.settings.startup} points "
-                f"at random"
-            )
+            return f"{self.settings.name}: one point at a time, the first {self.settings.startup} at random"
         others = len(self.space.dimensions) - len(self.numeric)
         at_random = f"; {others} dimensions without order, or with a condition or one value, at random"
         return (
@@ -90,21 +92,31 @@ class OptunaModel:
             f"{at_random if others else ''}"
         )
 
-    def next_round(self, history: History) -> Sequence[Point]:
-        """Return `round_size` untried points, fewer where the space holds no more."""
-        remaining = None if self.space.size is None else self.space.size - len(history.keys)
-        rng = np.random.default_rng((self.seed, len(history)))
+    @property
+    def is_in_rounds(self) -> bool:
+        """Whether points are proposed in generations."""
+        return isinstance(self.settings, CmaEsSettings)
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+        """Return `round_size` untried points, fewer where the space holds no more; CMA-ES none while any is pending."""
+        if pending and self.is_in_rounds:
+            return []
+        tried = known.tried(pending)
+        remaining = None if self.space.size is None else self.space.size - len(tried)
+        rng = generator(self.seed, known, pending)
         if remaining is not None and remaining <= self.round_size:
             # Every remaining point is proposed.
-            return draw_untried(self.space, rng, history.keys, self.round_size)
+            return draw_untried(self.space, rng, tried, self.round_size)
         sampler_seed = int(rng.integers(2**31))
-        points = self._proposals.asked(history, self.round_size, sampler_seed, self.settings.patience)
-        tried = {*history.keys, *(point_key(point) for point in points)}
+        # Generations are told one by one.
+        trials = sorted(known, key=lambda trial: trial.number) if self.is_in_rounds else known
+        points = self._proposals.asked(trials, pending, tried, self.round_size, sampler_seed)
+        tried = {*tried, *(point_key(point) for point in points)}
         return [*points, *draw_untried(self.space, rng, tried, self.round_size - len(points))]
 
     @cached_property
     def _proposals(self) -> "Proposals":
-        """The Optuna part, which caches the history; imported on the first round."""
+        """The Optuna part, which caches the history; imported on the first proposal."""
         from hpo.engine.strategies.optuna_study import Proposals
 
         return Proposals(self.space, self.settings, self.round_size, [d.key for d in self.numeric])

@@ -9,15 +9,12 @@ class TpeSettings(Settings):
     """Settings of the tree-structured Parzen estimator.
 
     Attributes:
-        round_size: points proposed together. Within a round TPE knows the others without their results
-            ("constant liar"), so a long round keeps workers busy and learns later.
         startup: trials drawn at random before there is a model.
         candidates: draws from the model of good points, of which the most promising is proposed.
         patience: unusable proposals in a row (tried before, or against the rules of the space) before the
-            rest of the round is drawn uniformly.
+            point is drawn uniformly.
     """
 
-    round_size: int = Field(ge=1, le=MOST)
     startup: int = Field(ge=1, le=MOST)
     candidates: int = Field(ge=1, le=MOST)
     patience: int = Field(ge=0, le=MOST)
@@ -26,7 +23,6 @@ class TpeSettings(Settings):
 class GpSettings(Settings):
     """Settings of Bayesian optimisation with a Gaussian process; as for TPE."""
 
-    round_size: int = Field(ge=1, le=MOST)
     startup: int = Field(ge=1, le=MOST)
     patience: int = Field(ge=0, le=MOST)
 
@@ -35,8 +31,8 @@ class CmaEsSettings(Settings):
     """Settings of CMA-ES.
 
     Attributes:
-        population: points in a generation, which is a round; None is 4 + floor(3 ln n) for n ordered dimensions
-            (Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48).
+        population: points in a generation, which is finished before the next; None is 4 + floor(3 ln n) for n ordered
+            dimensions (Hansen 2016, "The CMA Evolution Strategy: A Tutorial", equation 48).
         patience: as for TPE.
     """
 

@@ -1,7 +1,7 @@
 """The history as an Optuna study in memory, and proposals from Optuna's samplers."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, assert_never
 
@@ -13,7 +13,6 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 
@@ -38,20 +37,24 @@ class Proposals:
         self._told: list[tuple[str, float]] = []
         self._frozen: list[FrozenTrial] = []
 
-    def asked(self, history: History, count: int, seed: int, patience: int) -> list[Point]:
-        """Return up to `count` new points of the space; fewer after `patience` unusable proposals in a row."""
+    def asked(
+        self, known: Sequence[Trial], pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
+    ) -> list[Point]:
+        """Return up to `count` points whose keys are not in `tried`; fewer after too many unusable proposals."""
         with _quiet(), _one_thread() if isinstance(self._settings, GpSettings) else nullcontext():
-            study = self._study(history)
+            study = self._study(known)
+            for running in pending:
+                study.add_trial(self._frozen_trial(running, TrialState.RUNNING, None))
             # A new sampler: reading the history consumed random numbers, as many as it had new trials.
             study.sampler = self._sampler(seed)
-            losses = {trial.key: trial.loss for trial in history}
+            losses = {trial.key: trial.loss for trial in known}
             points: dict[str, Point] = {}
             misses = 0
-            while len(points) < count and misses <= patience:
+            while len(points) < count and misses <= self._settings.patience:
                 trial = study.ask()
                 point = _suggested(self._space, trial)
                 key = point_key(point)
-                if key not in losses and key not in points and self._space.contains(point):
+                if key not in tried and key not in points and self._space.contains(point):
                     # It stays RUNNING in Optuna's study, so that the sampler avoids it.
                     points[key] = point
                     misses = 0
@@ -63,13 +66,13 @@ class Proposals:
                     study.tell(trial, state=TrialState.FAIL)
         return list(points.values())
 
-    def _study(self, history: History) -> optuna.Study:
-        """Return a new study that holds the history only."""
-        if self._told != [(trial.key, trial.loss) for trial in history[: len(self._told)]]:
+    def _study(self, known: Sequence[Trial]) -> optuna.Study:
+        """Return a new study that holds these trials only."""
+        if self._told != [(trial.key, trial.loss) for trial in known[: len(self._told)]]:
             self._told, self._frozen = [], []
         study = optuna.create_study(sampler=self._sampler(0))
         study.add_trials(self._frozen)
-        for trial in history[len(self._told) :]:
+        for trial in known[len(self._told) :]:
             self._told.append((trial.key, trial.loss))
             if self._space.contains(trial.point):
                 self._tell(study, trial)
@@ -77,17 +80,28 @@ class Proposals:
         return study
 
     def _tell(self, study: optuna.Study, trial: Trial) -> None:
-        params = {key: encoded(self._space[key], value) for key, value in trial.point.items()}
-        distributions = {key: self._distributions[key] for key in params}
         if isinstance(self._settings, CmaEsSettings):
+            params = self._params(trial)
             study.enqueue_trial(params)
-            asked = study.ask(distributions)
+            asked = study.ask({key: self._distributions[key] for key in params})
             # CMA-ES stores its state in attributes of a trial when it samples, which happens on first use: with every
             # value given, never.
             _ = asked.relative_params
             study.tell(asked, trial.loss)
         else:
-            study.add_trial(create_trial(params=params, distributions=distributions, value=trial.loss))
+            study.add_trial(self._frozen_trial(trial, TrialState.COMPLETE, trial.loss))
+
+    def _params(self, trial: Trial) -> dict[str, Value]:
+        return {key: encoded(self._space[key], value) for key, value in trial.point.items()}
+
+    def _frozen_trial(self, trial: Trial, state: TrialState, loss: float | None) -> FrozenTrial:
+        params = self._params(trial)
+        return create_trial(
+            state=state,
+            params=params,
+            distributions={key: self._distributions[key] for key in params},
+            value=loss,
+        )
 
     def _sampler(self, seed: int) -> BaseSampler:
         settings = self._settings

@@ -12,8 +12,9 @@ from pydantic import Field
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.strategies.strategy import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings, generator
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 
 # The sequence is followed up to this many of its points per requested point, and a few more; the rest is drawn
 # uniformly. This happens where nearly the whole of a finite space has been tried, or where fewer than one point in
@@ -62,22 +63,23 @@ class QuasiRandom:
         kind = "scrambled " if self.settings.scramble else ""
         return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
 
-    def next_round(self, history: History) -> Sequence[Point]:
+    is_in_rounds = True
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the next `round_size` untried points of the sequence."""
-        count = self.settings.round_size
-        rng = np.random.default_rng((self.seed, len(history)))
-        remaining = None if self.space.size is None else self.space.size - len(history.keys)
+        count, tried = self.settings.round_size, known.tried(pending)
+        rng = generator(self.seed, known, pending)
+        remaining = None if self.space.size is None else self.space.size - len(tried)
         if remaining is not None and remaining <= count:
-            return draw_untried(self.space, rng, history.keys, count)
+            return draw_untried(self.space, rng, tried, count)
         points: dict[str, Point] = {}
-        for place in range(_SEQUENCE_STRETCH * (len(history) + count) + _SEQUENCE_START):
+        for place in range(_SEQUENCE_STRETCH * (len(known) + len(pending) + count) + _SEQUENCE_START):
             if len(points) == count:
                 break
             key, point = self._sequence[place]
-            if key not in history.keys and key not in points and self.space.contains(point):
+            if key not in tried and key not in points and self.space.contains(point):
                 points[key] = point
-        tried = {*history.keys, *points}
-        return [*points.values(), *draw_untried(self.space, rng, tried, count - len(points))]
+        return [*points.values(), *draw_untried(self.space, rng, {*tried, *points}, count - len(points))]
 
     @cached_property
     def _sequence(self) -> "_Sequence":

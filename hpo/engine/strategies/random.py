@@ -3,21 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from pydantic import Field
 
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.strategies.strategy import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings, generator
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 
 
 class RandomSettings(Settings):
     """Settings of random search.
 
     Attributes:
-        round_size: points proposed together. The draws do not depend on results, so a long round costs
-            nothing and keeps every worker busy; it is part of the study's identity.
+        round_size: points proposed together; the draws do not depend on results.
     """
 
     round_size: int = Field(ge=1, le=MOST)
@@ -46,7 +45,9 @@ class RandomSearch:
         size = self.space.size
         return f"random: {f'{size:,} points' if size else 'an infinite space'}, drawn uniformly without repeats"
 
-    def next_round(self, history: History) -> Sequence[Point]:
+    is_in_rounds = True
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return `round_size` untried points, fewer where the space holds no more."""
-        rng = np.random.default_rng((self.seed, len(history)))
-        return draw_untried(self.space, rng, history.keys, self.settings.round_size)
+        rng = generator(self.seed, known, pending)
+        return draw_untried(self.space, rng, known.tried(pending), self.settings.round_size)

@@ -15,8 +15,9 @@ from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.drawing.windows import window
-from hpo.engine.strategies.strategy import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Settings, generator, next_round
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
 
 # The shortest window of random length, in values: the centre and a neighbour on each side.
@@ -51,8 +52,8 @@ class ShiftingWindowSettings(Settings):
             middle of the range.
         first_draws: the number of points drawn in the first round; None = `draws`.
         rounds: N, the number of rounds; None = until the budget ends.
-        draws: N', the number of points drawn per round.
-        growth: a round has at least this share of the trials so far, so that a long study keeps more workers busy.
+        draws: N', the number of points drawn per round, which is finished before the next one. 1 = no rounds: a point
+            is drawn from what is known whenever a lane is free.
         moving: probability that a hyperparameter is drawn from its window; the others keep the value at the
             centre. None = 1 / number of dimensions; 1 = all are drawn.
         credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
@@ -68,7 +69,6 @@ class ShiftingWindowSettings(Settings):
     first_draws: int | None = Field(ge=1, le=MOST)
     rounds: int | None = Field(ge=1, le=MOST)
     draws: int = Field(ge=1, le=MOST)
-    growth: float = Field(ge=0, le=1)
     moving: float | None = Field(gt=0, le=1)
     credit: Literal["best", "mean", "median"]
 
@@ -85,6 +85,7 @@ class ShiftingWindow:
     the windows of each draw are a share of the range that is log-uniform between 1 and first_draws / trials so far, at
     least three values: early draws cover a whole dimension, later ones are increasingly close to the best, but never
     only there, so that no window gets stuck. Choices have no order and no window: they are drawn from all their values.
+    With `draws: 1` the windows move with every trial that becomes known. Pending points are not drawn again.
 
     Failures count as worst, ties go to the earlier trial; while every trial has failed the first round is drawn
     again. Where the windows hold no untried point, one is drawn from the whole space. Ends after N rounds, or when
@@ -92,8 +93,8 @@ class ShiftingWindow:
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which
     trials are used and how credit is given; here it is all trials so far, and `credit` says how. Its literal
-    method is `window: 3`, `opening: window`, `moving: 1`, `growth: 0`: it draws all dimensions at once from windows
-    of constant length, which is random search where the ranges are as short as the windows.
+    method is `window: 3`, `opening: window`, `moving: 1`: it draws all dimensions at once from windows of constant
+    length, which is random search where the ranges are as short as the windows.
 
     Example: over the range 4, 8, 16, 32, 64, 128, 256 with `window: 3`, `opening: window`, the first window is
     16, 32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, 64, 128, 256.
@@ -149,28 +150,34 @@ class ShiftingWindow:
         """One line on the windows and rounds."""
         settings = self.settings
         windows = f"windows of {settings.window} values" if settings.window else "windows of random length"
-        more = f" (or {settings.growth:.0%} of the trials so far, if more)" if settings.growth else ""
-        return (
-            f"shifting window: {settings.rounds or 'rounds until the budget ends'}, the first of {self.first_draws} "
-            f"draws, each later one of {settings.draws}{more}, {windows}"
-        )
+        draws = "then one at a time" if settings.draws == 1 else f"each later round of {settings.draws}"
+        rounds = f"{settings.rounds} rounds, " if settings.rounds else ""
+        return f"shifting window: {rounds}{self.first_draws} draws first, {draws}, {windows}"
 
-    def next_round(self, history: History) -> Sequence[Point]:
-        """Return untried points from the windows that follow from the history."""
+    @property
+    def is_in_rounds(self) -> bool:
+        """Whether several points are drawn per round."""
+        return self.settings.draws > 1
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
+        """Return untried points from the windows that follow from what is known."""
         settings = self.settings
-        if settings.rounds and history and history[-1].round + 1 >= settings.rounds:
+        if pending and self.is_in_rounds:
             return []
-        rng = np.random.default_rng((self.seed, len(history)))
-        missing = self.first_draws - len(history)
-        has_led = any(trial.score is not None for trial in history.ranked(1))
+        if settings.rounds and next_round([*known, *pending]) >= settings.rounds:
+            return []
+        rng, tried = generator(self.seed, known, pending), known.tried(pending)
+        num_proposed = len(known) + len(pending)
+        missing = self.first_draws - num_proposed
+        best = known.ranked(1)
+        has_led = any(trial.score is not None for trial in best)
+        count = missing if missing > 0 else settings.draws
         if settings.opening == "space" and (missing > 0 or not has_led):
-            return draw_stratified(self.space, rng, history.keys, missing if missing > 0 else settings.draws)
-        count = missing if missing > 0 else max(settings.draws, int(settings.growth * len(history)))
-        centres = self.centres(history)
-        shortest = min(1.0, self.first_draws / max(len(history), 1))
-        best = history.ranked(1)
+            return draw_stratified(self.space, rng, tried, count)
+        centres = self.centres(known)
+        shortest = min(1.0, self.first_draws / max(num_proposed, 1))
         moving = settings.moving or 1 / (len(best[0].point) if best else len(self.space.dimensions))
-        return draw_untried(self.space, rng, history.keys, count, lambda: self.draw(centres, shortest, moving, rng))
+        return draw_untried(self.space, rng, tried, count, lambda: self.draw(centres, shortest, moving, rng))
 
     def centres(self, history: History) -> Mapping[str, Value]:
         """Return the value at the centre of each window by key, without dimensions that have no results yet."""

@@ -1,23 +1,24 @@
-"""The interface of strategies: one pure function from the history to the next round."""
+"""The interface of strategies: one pure function from what is known and pending to the next points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal
+from hpo.engine.trials.trial import Proposal, Trial
 
 # Bound of every count in a strategy's settings: a longer round would not fit into memory.
 MOST = 1_000_000
 
 
 class Strategy(Protocol):
-    """Proposes points; all points of a round are finished before it proposes again.
+    """Proposes points, from what is known at its place on the study's clock.
 
-    The answer depends only on the settings, the space, the seed and the history. Randomness is
-    `numpy.random.default_rng((seed, len(history)))`, so a resumed study gets the same round again.
+    The answer depends only on the settings, the space, the seed, and the two arguments of `propose`. Randomness is
+    `numpy.random.default_rng((seed, number of trials proposed))`, so a resumed study gets the same points again.
     """
 
     @property
@@ -30,14 +31,33 @@ class Strategy(Protocol):
         """One line for the user about the search, shown before it starts."""
         ...
 
-    def next_round(self, history: History) -> Sequence[Point | Proposal]:
-        """Return the next round: points that are all new; empty when the search is over.
+    @property
+    def is_in_rounds(self) -> bool:
+        """Whether its points are the same in whatever order trials end: it waits for all, or learns from none."""
+        ...
 
-        `history` holds the finished trials of all earlier rounds, failures included; before them, with
-        rounds below 0, those imported from other studies. A strategy that trains by amounts returns
-        proposals: the same point may then be proposed again, to be trained further.
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
+        """Return one or more points, all new; none = ask again when more is known, or, with nothing pending, the end.
+
+        A strategy that trains by amounts returns proposals: the same point may then be proposed again, to be trained
+        further.
+
+        Args:
+            known: every trial that has ended, failures included, in the order of their ends; before them those
+                imported from other studies, with numbers below 0.
+            pending: the trials that were proposed and have not ended, without their outcomes.
         """
         ...
+
+
+def generator(seed: int, known: History, pending: Sequence[Trial]) -> np.random.Generator:
+    """Return the random numbers of a proposal, which depend on the seed and the number of trials proposed."""
+    return np.random.default_rng((seed, len(known) + len(pending)))
+
+
+def next_round(trials: Iterable[Trial]) -> int:
+    """Return the number of the proposal that follows those of these trials, from 0."""
+    return max((trial.round + 1 for trial in trials), default=0)
 
 
 class Settings(BaseModel):

@@ -20,7 +20,8 @@ from hpo.engine.training.modules import out_of_the_way, put_first
 from hpo.engine.training.origin import Origin, origin_of, refuse_another
 from hpo.engine.training.own_place import OwnPlace
 from hpo.engine.training.own_search import OwnSearch
-from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
+from hpo.engine.trials import reported
+from hpo.errors import ConfigError, DataError, HpoError, StudyError, is_interruption, text_of
 from hpo.machine import machine_fault
 
 TaskDict = Mapping[str, Any]
@@ -29,11 +30,14 @@ _LONGEST_REASON = 200  # characters of an error in a user's own code
 
 _COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
-    *("predict", "describe_prediction", "attention"),
+    *("predict", "describe_prediction", "attention", "describe_cost"),
 )
 
 
-_TAKE_CONFIG = ("check", "describe_data", "describe_method", "describe_search", "prepare_data", "describe_prediction")
+_TAKE_CONFIG = (
+    *("check", "describe_data", "describe_method", "describe_search", "describe_cost", "prepare_data"),
+    "describe_prediction",
+)
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 
@@ -46,7 +50,8 @@ class Objective:
         path: the dotted path `package.module:function`.
         run_fold: `(task) -> dict` of numbers, including the study's metric, or a generator that yields
             one dict per step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
-            in it replaces the measured wall time.
+            in it replaces the measured wall time. A step may say `more`: whether the training goes on after it, which
+            saves other trainings a wait.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`.
         describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
@@ -63,6 +68,11 @@ class Objective:
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
         describe_search: `(config) -> dict` with the fields of `OwnSearch`.
+        describe_cost: `(config) -> number`, above 0: what one unit of training costs, as a share of any fixed amount
+            of work, always the same for the same configuration. A unit is what lies between two steps of the learning
+            curve; without a curve, the whole training. With `describe_cost`, a step may say in `units` how many are
+            done so far, at least one more than the step before, and the returned dict how many there were. Without it
+            every unit costs 1.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`.
 
@@ -81,6 +91,7 @@ class Objective:
     describe_prediction: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
     describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    describe_cost: Callable[[Mapping[str, Any]], float] | None = None
     continues: bool = False
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
@@ -114,6 +125,19 @@ class Objective:
             raise DataError(
                 f"objective: {module}.describe_search does not return the fields of OwnSearch: {text_of(error)}"
             ) from error
+
+    def cost(self, config: Mapping[str, Any], number: int) -> float:
+        """Return the cost of one unit of a trial's training; StudyError for one that no clock can count."""
+        if self.describe_cost is None:
+            return 1.0
+        described = self.describe_cost(config)
+        cost = reported.number(described)
+        if cost is None or cost <= 0:
+            raise StudyError(
+                f"trial {number}: {self.path.partition(':')[0]}.describe_cost must return a finite number above 0, it "
+                f"returned {described!r}"
+            )
+        return float(cost)
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples for the workers; return whether the objective reads them there."""

@@ -6,6 +6,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,34 @@ from hpo.errors import MachineError, is_interruption, text_of
 from hpo.machine import figures, held, machine_fault
 
 Message = dict[str, Any]
+
+
+@dataclass
+class Progress:
+    """How many units of its training a task has done, and whether it has said that it goes on."""
+
+    units: float = 0.0
+    goes_on: bool = False
+
+    def step(self, given: Any, goes_on: bool) -> None:
+        """Note a report after `given` units; None = one more than before. ValueError for less than one more."""
+        units = self.units + 1 if given is None else reported.number(given)
+        if units is None or units < self.units + 1:
+            raise ValueError(
+                f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
+                f"{self.units:g}"
+            )
+        self.units, self.goes_on = float(units), goes_on
+
+    def end(self, given: Any) -> None:
+        """Note the end after `given` units; None = with the last report, or after one unit."""
+        least = max(self.units + self.goes_on, 1.0)
+        units = least if given is None else reported.number(given)
+        if units is None or units < least:
+            raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
+        self.units = float(units)
+
+
 # The last message of a task has one of these keys.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
 # Characters of an error, and of its traceback, that are kept.
@@ -33,15 +62,16 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         import_from: a folder to import the objective from besides installed packages; None = the working directory.
 
     Yields:
-        `{"point": {...}}` for each step of the curve, `{"warning": text}` for people, then once
-        `{"outcome": {...}}`, the fields of `Outcome`. Errors of the objective are not raised: a failure is an outcome.
-        Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`.
-        All texts of the objective, names of metrics included, have their secrets hidden.
+        `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
+        then once `{"outcome": {...}}`, the fields of `Outcome`. Errors of the objective are not raised: a failure is an
+        outcome. Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault":
+        text}`. All texts of the objective, names of metrics included, have their secrets hidden.
     """
     started, clock = time.time(), time.perf_counter()
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
     seconds: float | None = None
+    progress = Progress()
     error = details = None
     values = payload.secrets
     place, steps = OwnPlace(values), None
@@ -55,7 +85,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
             with place.entered():
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
-                    steps = _steps(payload, values, import_from or str(Path.cwd()))
+                    steps = _steps(payload, values, import_from or str(Path.cwd()), progress)
                 step = next(steps, None)
         except BaseException as caught:
             if is_interruption(caught):
@@ -67,6 +97,8 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
                 return
             error = _one_line(caught, values)
             details = told(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+            # It failed in the unit that follows the last report.
+            progress.units += 1
             break
         if step is None:
             break
@@ -74,7 +106,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         if kind == "point":
             point = {shown(name): number for name, number in content.items()}
             curve.append(point)
-            yield {"point": point}
+            yield {"point": point, "units": progress.units, "goes_on": progress.goes_on}
         elif kind == "warning":
             yield {"warning": told(content, values, _LONGEST_LINE)}
         else:
@@ -83,7 +115,9 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
     # An objective that only looks up its score reports the duration of the original training.
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
-    outcome = Outcome(metrics, curve, taken, error, started=started, worker=os.getpid(), details=details)
+    outcome = Outcome(
+        metrics, curve, taken, error, progress.units, started=started, worker=os.getpid(), details=details
+    )
     yield {"outcome": outcome.to_dict()}
 
 
@@ -111,10 +145,17 @@ def _study_folder(payload: Payload) -> Path | None:
     return Path(inner).parent.parent if inner else None
 
 
-def _steps(payload: Payload, values: Mapping[str, str], import_from: str) -> Iterator[tuple[str, Any]]:
-    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers."""
+def _steps(
+    payload: Payload, values: Mapping[str, str], import_from: str, progress: Progress
+) -> Iterator[tuple[str, Any]]:
+    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers.
+
+    Keeps `progress` up to date.
+    """
     task = payload.task(opened(payload.config, values))
-    returned = resolve(payload.objective, import_from).run_fold(task)
+    objective = resolve(payload.objective, import_from)
+    counts = objective.describe_cost is not None
+    returned = objective.run_fold(task)
     while inspect.isgenerator(returned):
         try:
             step = next(returned)
@@ -123,8 +164,17 @@ def _steps(payload: Payload, values: Mapping[str, str], import_from: str) -> Ite
             break
         if not isinstance(step, Mapping):
             raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
-        yield ("warning", str(step["warning"])) if set(step) == {"warning"} else ("point", reported.numbers(step))
+        if set(step) == {"warning"}:
+            yield "warning", str(step["warning"])
+            continue
+        progress.step(step.get("units") if counts else None, bool(step.get("more")))
+        yield "point", reported.numbers({name: value for name, value in step.items() if name != "more"})
     # The final training has no validation part, and so no score.
+    if counts and isinstance(returned, Mapping):
+        progress.end(returned.get("units"))
+        returned = {name: value for name, value in returned.items() if name != "units"}
+    else:
+        progress.end(None)
     numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
     left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
     if left_out:

@@ -1,4 +1,4 @@
-"""The history that a strategy sees: every trial of every earlier round, ranked, and the points tried."""
+"""The history that a strategy sees: every trial that has ended, ranked, and the points tried."""
 
 import bisect
 import heapq
@@ -11,11 +11,11 @@ from hpo.engine.trials.trial import Trial
 
 
 class History(Sequence[Trial]):
-    """Every trial of every earlier round, all finished, failures included, in the order of their numbers.
+    """Trials that have ended, failures included, in the order in which they became known.
 
     Knows the points tried (`point in history`), so that a strategy never proposes one twice, and the best trials.
-    Immutable. `extended` costs only what is added, since consecutive histories share one log; so the cost of a round
-    does not grow with the study.
+    Immutable. `extended` costs only what is added, since consecutive histories share one log; so the cost of a
+    proposal does not grow with the study.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
@@ -24,13 +24,19 @@ class History(Sequence[Trial]):
         self._length = len(self._log.trials)
 
     def extended(self, trials: Iterable[Trial]) -> "History":
-        """Return the history with another round at its end."""
+        """Return the history with these trials at its end."""
         longer = History()
         # Only the end of a log can grow: a history that is not its log's end starts its own log.
         longer._log = self._log if self._is_end else History(self)._log
         longer._log.append(trials)
         longer._length = len(longer._log.trials)
         return longer
+
+    def first(self, count: int) -> "History":
+        """Return the history of the first `count` trials, as it was then."""
+        shorter = History()
+        shorter._log, shorter._length = self._log, count
+        return shorter
 
     def __len__(self) -> int:
         return self._length
@@ -51,6 +57,10 @@ class History(Sequence[Trial]):
         """The keys of all points tried; membership takes constant time."""
         return _Keys(self._log.first_of_key, self._length)
 
+    def tried(self, pending: Sequence[Trial]) -> Collection[str]:
+        """Return the keys of all points tried, and of those being tried."""
+        return _Keys(self._log.first_of_key, self._length, frozenset(trial.key for trial in pending))
+
     def ranked(self, count: int | None = None) -> list[Trial]:
         """Return the `count` best trials (None = all) from best to worst: failures last, ties to the earlier trial."""
         return list(itertools.islice(self._from_best(), count))
@@ -65,7 +75,7 @@ class History(Sequence[Trial]):
         return next(iter(self.leaders(1)), None)
 
     def _from_best(self) -> Iterator[Trial]:
-        for _, place in self._log.ranked:
+        for _, _, place in self._log.ranked:
             if place < self._length:
                 yield self._log.trials[place]
 
@@ -75,11 +85,11 @@ class History(Sequence[Trial]):
 
 
 class _Log:
-    """Trials in order, their ranking by (loss, place), and the place of each point's first trial."""
+    """Trials in order, their ranking by (loss, number, place), and the place of each point's first trial."""
 
     def __init__(self) -> None:
         self.trials: list[Trial] = []
-        self.ranked: list[tuple[float, int]] = []
+        self.ranked: list[tuple[float, int, int]] = []
         self.first_of_key: dict[str, int] = {}
 
     def append(self, trials: Iterable[Trial]) -> None:
@@ -87,22 +97,26 @@ class _Log:
             place = len(self.trials)
             self.trials.append(trial)
             self.first_of_key.setdefault(trial.key, place)
-            bisect.insort(self.ranked, (trial.loss, place))
+            bisect.insort(self.ranked, (trial.loss, trial.number, place))
 
 
 class _Keys(Collection[str]):
-    """The keys of the first `length` trials of a log."""
+    """The keys of the first `length` trials of a log, and some more."""
 
-    def __init__(self, first_of_key: Mapping[str, int], length: int) -> None:
+    def __init__(self, first_of_key: Mapping[str, int], length: int, more: frozenset[str] = frozenset()) -> None:
         self._first_of_key = first_of_key
         self._length = length
+        self._more = more
 
     def __contains__(self, key: object) -> bool:
+        if key in self._more:
+            return True
         place = self._first_of_key.get(key) if isinstance(key, str) else None
         return place is not None and place < self._length
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key, place in self._first_of_key.items() if place < self._length)
+        yield from (key for key, place in self._first_of_key.items() if place < self._length)
+        yield from (key for key in self._more if self._first_of_key.get(key, self._length) >= self._length)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

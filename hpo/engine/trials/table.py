@@ -93,17 +93,20 @@ def first_start(trials: Sequence[Trial]) -> float:
 def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layout: TaskLayout) -> "pd.DataFrame":
     """Return one row per trial in the order of their numbers.
 
-    Columns, in order: number, round, state, score, one per hyperparameter (dotted key), amount (how far a trial was
-    trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold; with repeats,
-    fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and ended (of its
-    first and last fold, in seconds since the study's first), error. A missing value is empty: the score of a failed
-    trial, an inactive hyperparameter.
+    Columns, in order: number, round, learned (numbers of the trials that became known since the proposal before its
+    own), cost (of all its training, on the study's clock), state, score, one per hyperparameter (dotted key), amount
+    (how far a trial was trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold;
+    with repeats, fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and
+    ended (of its first and last fold, in seconds since the study's first), error. A missing value is empty: the score
+    of a failed trial, an inactive hyperparameter.
     """
     amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
-    columns = ["number", "round", "state", "score", *keys, *amount]
+    # Studies of before the clock have neither.
+    on_clock = ["learned", "cost"] if any(trial.cost is not None for trial in trials) else []
+    columns = ["number", "round", *on_clock, "state", "score", *keys, *amount]
     columns += [*(layout.name(index) for index in range(layout.size)), "num_parameters", *TIMES, "error"]
     start = first_start(trials)
-    rows = [_row(trial, keys, metric, layout, bool(amount), start) for trial in trials]
+    rows = [_row(trial, keys, metric, layout, bool(on_clock), bool(amount), start) for trial in trials]
     import pandas as pd  # Half a second to load, and readers of a table do not need it.
 
     # dtype object: pandas would turn a column of integers with a gap into floats.
@@ -116,13 +119,14 @@ def write_trials(path: Path, table: "pd.DataFrame") -> None:
 
 
 def _row(
-    trial: Trial, keys: Sequence[str], metric: str, layout: TaskLayout, has_amount: bool, start: float
+    trial: Trial, keys: Sequence[str], metric: str, layout: TaskLayout, on_clock: bool, has_amount: bool, start: float
 ) -> list[object]:
     folds = [trial.outcomes[k].metrics.get(metric) if k in trial.outcomes else None for k in range(layout.size)]
     sizes = trial.values("num_parameters")
     return [
         trial.number,
         trial.round,
+        *([" ".join(map(str, trial.learned)) or None, trial.total_cost] if on_clock else []),
         trial.state,
         trial.score,
         *(trial.point.get(key) for key in keys),

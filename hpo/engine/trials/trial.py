@@ -21,6 +21,7 @@ class Outcome:
         curve: one dict per step of the learning curve, in order; each holds `epoch` or `step` and numbers.
         seconds: wall time of the task on its worker.
         error: why it failed, as one line, or None.
+        units: how many units of training it took, each of which costs the same; see `Objective.describe_cost`.
         attempt: 1 for the first try; more after workers died.
         started: when the worker started, in seconds since the epoch (0 when it never did).
         worker: process id of the worker (0 when it never ran).
@@ -31,6 +32,7 @@ class Outcome:
     curve: Sequence[Mapping[str, float]] = ()
     seconds: float = 0.0
     error: str | None = None
+    units: float = 1.0
     attempt: int = 1
     started: float = 0.0
     worker: int = 0
@@ -99,9 +101,11 @@ class Trial:
 
     Attributes:
         number: from 0, in the order of proposal; never depends on the order of finishing.
-        round: number of the round that proposed it, from 0.
+        round: number of the proposal that it came from, from 0; points proposed together share it.
         point: one value for every active dimension.
         amount, continues, trained: how far it was trained, and from where; see `Proposal`.
+        cost: cost of one unit of its training, on the study's clock; None before there was a clock.
+        learned: numbers of the trials that had become known since the proposal before its own, in that order.
         outcomes: outcomes by the index of the task; a complete trial has all.
         state: `running` until every task has an outcome; `failed` when any task failed; `stopped` when it was so far
             behind after its first folds that it did not get the others.
@@ -120,10 +124,17 @@ class Trial:
     amount: int | None = None
     continues: int | None = None
     trained: int = 0
+    cost: float | None = None
+    learned: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.key:
             object.__setattr__(self, "key", point_key(self.point))
+
+    @property
+    def as_opened(self) -> Self:
+        """The trial as it was when it was opened: without outcomes."""
+        return replace(self, outcomes={}, state="running", score=None, loss=math.inf)
 
     @property
     def rank(self) -> tuple[int, float, int]:
@@ -143,6 +154,13 @@ class Trial:
     def seconds(self) -> float:
         """Wall seconds of all its tasks together."""
         return math.fsum(outcome.seconds for outcome in self.outcomes.values())
+
+    @property
+    def total_cost(self) -> float | None:
+        """Cost of all its training so far, on the study's clock; None before there was one."""
+        if self.cost is None:
+            return None
+        return math.fsum(self.cost * outcome.units for outcome in self.outcomes.values())
 
     @property
     def started(self) -> float | None:

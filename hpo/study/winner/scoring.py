@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import parse_json, read_json
-from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.training.splits import open_test_part
 from hpo.engine.training.worker import outcome_of, run_task
@@ -100,7 +99,7 @@ def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
 def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
     budget = study.config.study.trials
-    if not is_over(study.strategy, record, budget, Notes(record).imports):
+    if not study.is_over(record):
         raise StudyError(
             f"test: the search is not finished ({len(verdict.history)} of {budget} trials); "
             f"run `hpo resume {study.reference}` first"

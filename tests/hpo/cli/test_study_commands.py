@@ -43,7 +43,8 @@ def test_a_search_leaves_its_files(study):
     with (study / "trials.csv").open() as file:
         header = next(csv.reader(file))
     folds = ["fold_0", "fold_1", "fold_2"]
-    assert header == ["number", "round", "state", "score", "training.lr", *folds, "num_parameters", *TIMES, "error"]
+    first = ["number", "round", "learned", "cost", "state", "score"]
+    assert header == [*first, "training.lr", *folds, "num_parameters", *TIMES, "error"]
 
 
 def test_the_report_tells_what_was_done(study):

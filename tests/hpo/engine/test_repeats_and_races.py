@@ -92,7 +92,7 @@ def test_imported_trials_teach_the_strategy_and_cost_no_budget(tmp_path, monkeyp
     assert not points & {tuple(v for k, v in row.items() if k.startswith("toy.")) for row in new}
     # The first round has children of the imported best, not a first population at random.
     plain = prepared(tmp_path / "plain", toy_config("evolutionary", trials=8))
-    assert [t["toy.layers"] for t in new] != [str(p["toy.layers"]) for p in plain.strategy.next_round(History())]
+    assert [t["toy.layers"] for t in new] != [str(p["toy.layers"]) for p in plain.strategy.propose(History(), [])]
     # What was imported is in the record: the other study may go.
     (tmp_path / "runs" / "old" / "trials.csv").unlink()
     more = run_toy(tmp_path / "runs" / "new", with_study(tree, trials=12))

@@ -94,9 +94,10 @@ def payload(name, **config):
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     *points, last = run_task(payload("odd_points"))
-    assert points == [{"point": {"epoch": 1, "3": 0.5}}, {"point": {"epoch": 2, "loss": 0.5}}, {"point": {}}]
+    assert [point["point"] for point in points] == [{"epoch": 1, "3": 0.5}, {"epoch": 2, "loss": 0.5}, {}]
     json.dumps(points, allow_nan=False)
-    assert [{"point": point} for point in last["outcome"]["curve"]] == points
+    assert last["outcome"]["curve"] == [point["point"] for point in points]
+    assert ([point["units"] for point in points], last["outcome"]["units"]) == ([1, 2, 3], 3)
 
 
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():

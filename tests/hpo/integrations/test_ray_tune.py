@@ -58,13 +58,19 @@ def run(searcher, workers, order, ids=0):
 
 @pytest.mark.parametrize(
     ("name", "workers"),
-    [("grid", 3), ("random", 100), *(("evolutionary", n) for n in (1, 3, 100)), ("tpe", 3), ("shifting_window", 3)],
+    [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1), ("tpe", 1)],
 )
-def test_any_number_of_workers_in_any_order_gets_the_trials_of_our_own_search(name, workers):
+def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(name, workers):
     expected = [dict(trial.point) for trial in played(make(name), 10_000, loss_of)]
     points, waited = run(searcher_of(make(name)), workers, random.Random(workers))
     assert points == expected
     assert waited == (workers > 1)
+
+
+@pytest.mark.parametrize("name", ["random", "shifting_window", "evolutionary", "tpe"])
+def test_several_workers_never_get_a_point_twice(name):
+    points, _ = run(searcher_of(make(name)), 5, random.Random(5))
+    assert len({point_key(point) for point in points}) == len(points) == make(name).space.size
 
 
 def test_max_is_min_of_the_opposite():
@@ -77,9 +83,9 @@ def test_max_is_min_of_the_opposite():
         large.on_trial_complete(f"{step}", {"loss": -loss})
 
 
-def test_a_searcher_that_is_restored_in_the_middle_of_a_round_goes_on_with_the_same_points(tmp_path):
-    whole, _ = run(searcher_of(make("evolutionary")), 1, random.Random(0))
-    begun = searcher_of(make("evolutionary"))
+def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_goes_on_with_the_same_points(tmp_path):
+    whole, _ = run(searcher_of(make("evolutionary_plain")), 1, random.Random(0))
+    begun = searcher_of(make("evolutionary_plain"))
     points = [flatten(begun.suggest(f"t{i}")) for i in range(6)]
     for i in (3, 0, 1, 2, 4, 5):
         loss = loss_of(points[i])
@@ -88,7 +94,7 @@ def test_a_searcher_that_is_restored_in_the_middle_of_a_round_goes_on_with_the_s
     begun.save_to_dir(str(tmp_path))
     (state,) = tmp_path.iterdir()
     json.loads(state.read_text())
-    restored = searcher_of(make("evolutionary"))
+    restored = searcher_of(make("evolutionary_plain"))
     restored.restore_from_dir(str(tmp_path))
     for i in (7, 6):
         loss = loss_of(points[i])

@@ -40,7 +40,7 @@ def run(folder, tree, workers=1):
     study = prepared(folder, tree)
     record = memory_record(study.config.study.metric, "maximize", study.layout)
     dispatcher = SimulatedDispatcher(workers)
-    history = search(study.strategy, record, dispatcher, study.task_builder().tasks_of, tree["study"]["trials"])
+    history = search(study.rules(), record, dispatcher, tree["study"]["trials"])
     return study, history, dispatcher
 
 
@@ -119,7 +119,7 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
     _, history, dispatcher = run(tmp_path, tree)
     assert [trial.amount for trial in history] == [1, 1, 1, 1, 2, 2, 4]
     assert [trial.seconds for trial in history] == [1, 1, 1, 1, 1, 1, 2]
-    assert dispatcher.clock == 8
+    assert dispatcher.now == 8
     best = max(trial.score for trial in history if trial.amount == 1)
     assert history[-1].score == best + 3
 
@@ -130,7 +130,7 @@ def test_any_number_of_workers_gives_the_same_trials_in_less_time(tmp_path, stra
     runs = {workers: run(tmp_path, tree, workers) for workers in (1, 3, 1000)}
     points = [[(t.key, t.score) for t in history] for _, history, _ in runs.values()]
     assert points[0] == points[1] == points[2]
-    clocks = [dispatcher.clock for _, _, dispatcher in runs.values()]
+    clocks = [dispatcher.now for _, _, dispatcher in runs.values()]
     assert clocks[0] == sum(trial.seconds for trial in runs[1][1])
     assert clocks[0] > clocks[1] > clocks[2]
 

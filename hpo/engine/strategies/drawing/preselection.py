@@ -8,32 +8,39 @@ from numpy.typing import NDArray
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 
 # How fast a trial's weight falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
 # to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by less than its noise.
 _SHARPNESS = 10.0
 # Only the latest trials are used: this bounds the time of a round in a long study.
 _MEMORY = 300
+# The rank that a pending trial counts with: below the middle, so that its neighbourhood waits for its result.
+_PENDING = 0.5
 
 
-def most_promising(space: Space, history: History, candidates: Sequence[Point], count: int) -> list[Point]:
+def most_promising(
+    space: Space, known: History, pending: Sequence[Trial], candidates: Sequence[Point], count: int
+) -> list[Point]:
     """Return the `count` candidates with the lowest expected rank, best first; ties to the earlier candidate.
 
-    The expected rank of a candidate is the mean of the ranks of the trials so far (0 = best, failures last),
-    weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of the difference of the two
-    values, as a share of the (log) range; 1 for different choices, and where only one of the two points has
-    the dimension. Ranks, not losses, so that failures and diverged trials do not dominate.
+    The expected rank of a candidate is the mean of the ranks of the known trials (0 = best, failures last, pending ones
+    as if `_PENDING`), weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of the
+    difference of the two values, as a share of the (log) range; 1 for different choices, and where only one of the two
+    points has the dimension. Ranks, not losses, so that failures and diverged trials do not dominate.
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin
     2011, "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
     """
-    trials = history[-_MEMORY:]
+    trials = known[-_MEMORY:]
     losses = np.array([trial.loss for trial in trials])
     # The share of better trials: equal losses, and all failures, share a rank.
     ranks = np.searchsorted(np.sort(losses), losses) / len(losses)
-    distances = np.zeros((len(candidates), len(trials)))
+    ranks = np.append(ranks, np.full(len(pending), _PENDING))
+    points = [trial.point for trial in [*trials, *pending]]
+    distances = np.zeros((len(candidates), len(points)))
     for dimension in space.dimensions:
-        distances += _distances(dimension, candidates, [trial.point for trial in trials])
+        distances += _distances(dimension, candidates, points)
     # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
     weights = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
     expected = weights @ ranks / weights.sum(axis=1)

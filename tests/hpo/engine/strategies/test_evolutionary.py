@@ -27,9 +27,9 @@ def history_of(points, losses):
 
 def test_the_first_generation_is_the_population_and_later_ones_are_its_children():
     strategy = make(population=8, surviving=0.25)
-    first = strategy.next_round(History())
+    first = strategy.propose(History(), [])
     assert len(first) == 8
-    assert len(strategy.next_round(history_of(first, range(8)))) == 6
+    assert len(strategy.propose(history_of(first, range(8)), [])) == 6
 
 
 def test_without_mutation_children_mix_the_best_and_nothing_else():
@@ -81,17 +81,17 @@ def test_it_finds_the_best_point_of_a_bowl_sooner_than_it_could_try_them_all():
     strategy = make(tree, population=10, surviving=0.3)
     history = History()
     while len(history) < 150:
-        points = [*(t.point for t in history), *strategy.next_round(history)]
+        points = [*(t.point for t in history), *strategy.propose(history, [])]
         history = history_of(points, [sum((v - 7) ** 2 for v in p.values()) for p in points])
     assert history.best().loss == 0
 
 
 def test_it_ends_after_its_generations():
     """The first population is the first generation."""
-    first = make(generations=2).next_round(History())
-    assert make(generations=2).next_round(history_of(first, range(10)))
-    assert not make(generations=1).next_round(history_of(first, range(10)))
-    assert "2 generations" in make(generations=2).announcement
+    first = make(generations=2).propose(History(), [])
+    assert make(generations=2).propose(history_of(first, range(10)), [])
+    assert not make(generations=1).propose(history_of(first, range(10)), [])
+    assert "1 generations" in make(generations=2).announcement
 
 
 def test_steps_of_random_length_are_mostly_short_and_stay_in_the_range():
@@ -108,13 +108,15 @@ def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_fo
     points = [{"a": a, "b": b} for a in range(0, 9, 2) for b in range(0, 9, 2)]
     history = history_of(points, [abs(p["a"] - 8) + abs(p["b"] - 8) for p in points])
     candidates = [{"a": 1, "b": 1}, {"a": 7, "b": 7}, {"a": 7, "b": 1}, {"a": 3, "b": 7}]
-    assert most_promising(space, history, candidates, 2) == [candidates[1], candidates[3]]
-    assert most_promising(space, history_of(points, [1.0] * len(points)), candidates, 2) == candidates[:2]
+    assert most_promising(space, history, [], candidates, 2) == [candidates[1], candidates[3]]
+    assert most_promising(space, history_of(points, [1.0] * len(points)), [], candidates, 2) == candidates[:2]
 
 
 def test_the_first_points_of_a_dimension_with_a_default_lie_around_it():
     tree = {"a": {"values": list(range(20)), "default": 15}, "b": list(range(20))}
-    points = make_strategy(shipped("evolutionary") | {"population": 10}, space_from_dict(tree), 0).next_round(History())
+    points = make_strategy(shipped("evolutionary") | {"population": 10}, space_from_dict(tree), 0).propose(
+        History(), []
+    )
     assert {p["a"] for p in points} <= set(range(10, 20))
     assert len({p["b"] // 2 for p in points}) == 10
 

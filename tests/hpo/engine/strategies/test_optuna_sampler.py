@@ -46,7 +46,7 @@ def bowl(point):
 
 def trials_of(strategy, num_trials, loss_of=bowl):
     """Return so many trials, or a few more to the end of the round; a loss of None is a failure."""
-    return list(played(strategy, math.ceil(num_trials / len(strategy.next_round(History()))), loss_of))
+    return list(played(strategy, math.ceil(num_trials / len(strategy.propose(History(), []))), loss_of))
 
 
 def regret(name, seed, num_trials):
@@ -63,7 +63,7 @@ def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, sp
     assert starts
     for start in starts[-2:]:
         history = History(trials[:start])
-        assert old.next_round(history) == make(name, SPACES[space]).next_round(history)
+        assert old.propose(history, []) == make(name, SPACES[space]).propose(history, [])
 
 
 @pytest.mark.parametrize("name", ["tpe", "cma_es"])
@@ -71,8 +71,8 @@ def test_another_history_is_not_taken_for_the_remembered_one(name):
     strategy = make(name)
     trials = trials_of(strategy, 20)
     other = [replace(trial, loss=-trial.loss) for trial in trials]
-    assert strategy.next_round(History(other)) == make(name).next_round(History(other))
-    assert strategy.next_round(History(other)) != strategy.next_round(History(trials))
+    assert strategy.propose(History(other), []) == make(name).propose(History(other), [])
+    assert strategy.propose(History(other), []) != strategy.propose(History(trials), [])
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -104,15 +104,15 @@ def test_tpe_keeps_away_from_what_failed():
 
 
 def test_cma_es_has_the_population_of_the_tutorial():
-    assert len(make("cma_es").next_round(History())) == 4 + math.floor(3 * math.log(3))
-    assert len(make("cma_es", SPACES["mixed"]).next_round(History())) == 4 + math.floor(3 * math.log(3))
+    assert len(make("cma_es").propose(History(), [])) == 4 + math.floor(3 * math.log(3))
+    assert len(make("cma_es", SPACES["mixed"]).propose(History(), [])) == 4 + math.floor(3 * math.log(3))
     with pytest.raises(ValueError, match="population"):
         make("cma_es", population=3)
 
 
 @pytest.mark.parametrize(("sequence", "engine"), [("sobol", qmc.Sobol), ("halton", qmc.Halton)])
 def test_the_sequence_is_the_one_of_scipy(sequence, engine):
-    points = make("qmc", sequence=sequence, scramble=False, round_size=8).next_round(History())
+    points = make("qmc", sequence=sequence, scramble=False, round_size=8).propose(History(), [])
     assert np.allclose([list(point.values()) for point in points], engine(3, scramble=False).random(8))
 
 

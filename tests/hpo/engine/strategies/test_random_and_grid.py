@@ -19,14 +19,14 @@ def grid(tree=TREE, **changes):
 
 
 def test_lexicographic_runs_the_last_dimension_fastest():
-    points = grid(order="lexicographic").next_round(History())
+    points = grid(order="lexicographic").propose(History(), [])
     assert [(p["a"], p["b"]) for p in points] == [(1, "x"), (1, "y"), (1, "z"), (2, "x"), (2, "y"), (2, "z")]
 
 
 def test_rounds_of_any_size_give_the_same_order():
-    whole = grid().next_round(History())
+    whole = grid().propose(History(), [])
     strategy, trials = grid(round_size=2), []
-    while points := strategy.next_round(History(trials)):
+    while points := strategy.propose(History(trials), []):
         trials += [Trial(len(trials) + n, 0, point) for n, point in enumerate(points)]
     assert [trial.point for trial in trials] == whole
 
@@ -38,7 +38,7 @@ def test_the_size_is_told_and_bounded():
 
 
 def test_an_integer_range_is_a_finite_one():
-    points = grid({"n": {"low": 3, "high": 5, "integer": True}}, order="lexicographic").next_round(History())
+    points = grid({"n": {"low": 3, "high": 5, "integer": True}}, order="lexicographic").propose(History(), [])
     assert [point["n"] for point in points] == [3, 4, 5]
 
 
@@ -47,6 +47,6 @@ def test_random_draws_every_point_as_often():
     counts = Counter()
     for seed in range(1200):
         strategy = make_strategy({"name": "random", "round_size": 1}, space_from_dict(TREE), seed)
-        counts[tuple(strategy.next_round(History())[0].values())] += 1
+        counts[tuple(strategy.propose(History(), [])[0].values())] += 1
     assert len(counts) == 6
     assert all(abs(count - 200) < 5 * (1200 * 1 / 6 * 5 / 6) ** 0.5 for count in counts.values())

@@ -78,7 +78,7 @@ def test_failures_count_as_worst_and_ties_go_to_the_earlier_trial():
 
 def test_draws_lie_in_the_windows_and_choices_come_from_all_their_values():
     strategy = make({"width": WIDTHS, "kind": {"choices": list("abcdefgh")}}, draws=24)
-    points = strategy.next_round(History())
+    points = strategy.propose(History(), [])
     assert {point["width"] for point in points} == {16, 32, 64}
     assert len({point["kind"] for point in points}) > 3
 
@@ -93,12 +93,12 @@ def test_a_range_without_points_has_a_window_on_its_scale():
 
 def test_it_ends_after_its_rounds():
     strategy = make({"width": WIDTHS}, rounds=2, draws=1)
-    assert strategy.next_round(history_of([(32, 1.0)]))
-    assert not strategy.next_round(history_of([(32, 1.0)], round_number=1))
+    assert strategy.propose(history_of([(32, 1.0)]), [])
+    assert not strategy.propose(history_of([(32, 1.0)], round_number=1), [])
 
 
 def test_where_the_windows_hold_nothing_new_a_point_comes_from_the_whole_space():
-    points = make({"width": WIDTHS}, draws=1).next_round(history_of([(16, 2.0), (32, 1.0), (64, 3.0)]))
+    points = make({"width": WIDTHS}, draws=1).propose(history_of([(16, 2.0), (32, 1.0), (64, 3.0)]), [])
     assert points[0]["width"] in {4, 8, 128, 256}
 
 
@@ -111,7 +111,7 @@ def test_a_dimensions_default_is_the_centre_of_its_first_window():
 
 def test_by_default_the_first_round_spreads_over_every_dimension():
     tree = {"width": WIDTHS[:6], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b", "c"]}}
-    points = make_default(tree).next_round(History())
+    points = make_default(tree).propose(History(), [])
     assert sorted(point["width"] for point in points) == WIDTHS[:6]
     assert sorted(point["kind"] for point in points) == ["a", "a", "b", "b", "c", "c"]
 
@@ -123,7 +123,7 @@ def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_e
     trials = [
         finished(Trial(n, 0, {**best, "a": n}), {0: Outcome({"s": abs(n - 9)})}, "s", "minimize") for n in range(20)
     ]
-    points = strategy.next_round(History(trials))
+    points = strategy.propose(History(trials), [])
     changed = [sum(point[name] != 9 for name in "abcdef") for point in points]
     # Draws that change nothing are the best itself, and drawn again.
     assert 1 <= sum(changed) / len(changed) < 2

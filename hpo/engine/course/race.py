@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 
+Losses = tuple[float, ...]
+
 
 class Race:
-    """Compares a trial's first tasks with the same tasks of the best trial of earlier rounds.
+    """Compares a trial's first tasks with the same tasks of the best trial that was known when it was proposed.
 
-    The rival is the trial of lowest mean loss on these tasks among the complete trials of earlier rounds that were
-    trained as far (under a strategy that trains by amounts). So the decision does not depend on the trial's own
-    round: it is the same for any number of workers, in any order, and under any budget.
+    The rival is the trial of lowest mean loss on these tasks among the complete trials that were known then and were
+    trained as far (under a strategy that trains by amounts). So the decision is the same for any number of workers, in
+    any order, and under any budget.
 
     A trial is behind when its losses on the shared tasks are all worse than the rival's, and a one-sided paired
     t-test says that their mean is worse. The losses are paired because some folds are harder than others.
@@ -31,27 +33,22 @@ class Race:
         self._level = level
         self._metric = metric
         self._direction: Direction = direction
-        # By amount of training.
-        self._rivals: dict[int | None, tuple[float, ...]] = {}
 
-    def is_ready(self, trial: Trial) -> bool:
-        """Return whether the trial's first tasks all have outcomes."""
-        return all(index in trial.outcomes for index in range(self.tasks))
+    def better(self, rival: Losses, trial: Trial) -> Losses:
+        """Return the first losses of the trial if it is complete and better than the rival's, else the rival's."""
+        own = self._first_losses(trial)
+        if trial.state == "complete" and own and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
+            return own
+        return rival
 
-    def is_behind(self, trial: Trial) -> bool:
+    def is_behind(self, trial: Trial, rival: Losses) -> bool:
         """Return whether the trial should get no further tasks: it failed, or is clearly worse than the rival."""
-        own, rival = self._first_losses(trial), self._rivals.get(trial.amount)
+        own = self._first_losses(trial)
         if not own or not rival:
             return not own
         return _is_worse([mine - its for mine, its in zip(own, rival, strict=True)], self._level)
 
-    def enter(self, trial: Trial) -> None:
-        """Add a trial of a finished round; only a complete trial can be a rival."""
-        own, rival = self._first_losses(trial), self._rivals.get(trial.amount)
-        if trial.state == "complete" and (not rival or statistics.fmean(own) < statistics.fmean(rival)):
-            self._rivals[trial.amount] = own
-
-    def _first_losses(self, trial: Trial) -> tuple[float, ...]:
+    def _first_losses(self, trial: Trial) -> Losses:
         outcomes = [trial.outcomes[index] for index in range(self.tasks) if index in trial.outcomes]
         if len(outcomes) < self.tasks or any(outcome.error for outcome in outcomes):
             return ()

@@ -1,0 +1,169 @@
+"""The course of a search: which trials are opened and which tasks begin, decided on the clock alone."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hpo.engine.course.arrival import Arrival
+from hpo.engine.course.clock import Clock, Event, Key
+from hpo.engine.course.proposer import Proposer
+from hpo.engine.course.race import Losses, Race
+from hpo.engine.course.rules import Rules
+from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.observer import Observer
+from hpo.engine.record.record import Record
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.trial import Trial
+from hpo.errors import StudyError
+
+
+class Course:
+    """Opens trials, begins their tasks, and takes their reports, in the order of the clock.
+
+    A lane that becomes free takes the next task of an open trial, in the order (trial, task); where there is none, the
+    strategy is asked, with everything that has happened on the clock so far. What is in the record takes its course
+    again first; so a search that is continued is the same as one that was never interrupted.
+
+    Args:
+        rules: of the search.
+        record: holds what has happened so far; everything is written to it first.
+        num_trials: the budget.
+        slots: number of workers, which the free order keeps busy.
+        observers: are notified afterwards.
+
+    Attributes:
+        events: what has happened on the clock.
+        begun: when each task began on the clock.
+    """
+
+    def __init__(
+        self, rules: Rules, record: Record, num_trials: int, slots: int = 1, observers: Sequence[Observer] = ()
+    ) -> None:
+        self._rules = rules
+        self._record = record
+        self._num_trials = num_trials
+        self._observers = observers
+        self._lanes = rules.lanes if rules.order == "clock" else slots
+        self._clock: Clock | Arrival = Clock() if rules.order == "clock" else Arrival()
+        self._proposer = Proposer(rules.strategy, record, rules.cost_of, rules.imported, rules.script)
+        # By the trial's number.
+        self._trials: dict[int, Trial] = {}
+        self._tasks: dict[int, dict[int, Task]] = {}
+        self._missing: dict[int, int] = {}
+        self._queue: list[Key] = []
+        # Each trial is judged once, when its first tasks have ended; its later tasks wait for that.
+        self._unjudged: dict[int, Losses] = {}
+        self._best: dict[int | None, Losses] = {}
+        self._num_raced = 0
+        self.events: list[Event] = []
+        self.begun: dict[Key, float] = {}
+
+    def advance(self) -> Iterator[Task]:
+        """Move the clock as far as it is certain, and yield the tasks that begin, in their order on the clock."""
+        while True:
+            while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
+                trial = self._trials[key.trial]
+                assert trial.cost is not None
+                self._clock.begin(key, trial.cost)
+                self.begun[key] = self._clock.now
+                if key.task in trial.outcomes:
+                    self._replay(key)
+                else:
+                    yield self._task(key)
+            event = self._clock.advance()
+            if event is None:
+                return
+            self.events.append(event)
+            if event.is_end:
+                self._end(event.key)
+
+    def take(self, report: Report) -> None:
+        """Write an outcome, tell the clock, then notify the observers."""
+        key, outcome = Key(report.task.trial, report.task.index), report.settled()
+        trial = self._trials[key.trial]
+        if report.units is not None:
+            self._clock.report(key, report.units, report.goes_on)
+        if outcome is not None:
+            if report.is_lost:
+                outcome = replace(outcome, units=self._clock.latest(key) + 1)
+            trial = self._record.add_outcome(trial.number, key.task, outcome)
+            self._trials[trial.number] = trial
+            self._clock.end(key, outcome.units)
+        for observer in self._observers:
+            observer.reported(trial, report)
+            if outcome is not None and trial.state != "running":
+                observer.trial_finished(trial)
+
+    def _next_key(self) -> Key | None:
+        """Return the next task; open a trial where no open one has any left."""
+        while not self._queue:
+            if self._proposer.num_opened == self._num_trials:
+                return None
+            trial = self._proposer.open_next()
+            if trial is None:
+                return None
+            self._open(trial)
+        return heapq.heappop(self._queue)
+
+    def _open(self, trial: Trial) -> None:
+        number, num_tasks, race = trial.number, self._record.layout.size, self._rules.race
+        self._trials[number], self._missing[number] = trial, num_tasks
+        first = num_tasks
+        if race is not None:
+            first = race.tasks
+            for known in self._proposer.known[self._num_raced :]:
+                self._best[known.amount] = race.better(self._best.get(known.amount, ()), known)
+            self._num_raced = len(self._proposer.known)
+            self._unjudged[number] = self._best.get(trial.amount, ())
+        for index in range(first):
+            heapq.heappush(self._queue, Key(number, index))
+        if trial.state != "running":
+            return
+        cost = self._rules.cost_of(trial)
+        if cost != trial.cost:
+            raise StudyError(
+                f"trial {number}: describe_cost now returns {cost:g}, the record holds {trial.cost:g}; the cost of a "
+                f"configuration must stay the same: restore the objective, or start a new study"
+            )
+        for observer in self._observers:
+            observer.trial_opened(trial)
+
+    def _task(self, key: Key) -> Task:
+        if key.trial not in self._tasks:
+            self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(self._trials[key.trial])}
+        return self._tasks[key.trial].pop(key.task)
+
+    def _replay(self, key: Key) -> None:
+        """Tell the clock of a task that is in the record."""
+        outcome = self._trials[key.trial].outcomes[key.task]
+        for place, point in enumerate(outcome.curve, start=1):
+            self._clock.report(key, point.get("units", place))
+        self._clock.end(key, outcome.units)
+
+    def _end(self, key: Key) -> None:
+        """Note on the clock that a task has ended, and perhaps its trial."""
+        number, race = key.trial, self._rules.race
+        self._missing[number] -= 1
+        if race is not None and number in self._unjudged and self._missing[number] == self._missing_when_judged:
+            self._judge(race, number)
+        if not self._missing[number]:
+            self._proposer.end(self._trials[number])
+            self._tasks.pop(number, None)
+
+    @property
+    def _missing_when_judged(self) -> int:
+        assert self._rules.race is not None
+        return self._record.layout.size - self._rules.race.tasks
+
+    def _judge(self, race: Race, number: int) -> None:
+        """Give a trial its other tasks, or stop it; what the record says of it stands."""
+        trial, rival = self._trials[number], self._unjudged.pop(number)
+        if trial.state == "running" and race.is_behind(trial, rival):
+            self._trials[number] = trial = self._record.stop(number)
+            for observer in self._observers:
+                observer.trial_finished(trial)
+        if len(trial.outcomes) == race.tasks and trial.state != "running":
+            self._missing[number] = 0
+            return
+        for index in range(race.tasks, self._record.layout.size):
+            heapq.heappush(self._queue, Key(number, index))

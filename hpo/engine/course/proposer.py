@@ -1,0 +1,132 @@
+"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import point_key
+from hpo.engine.strategies.strategy import Strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal, Trial
+from hpo.errors import StudyError
+
+
+class Proposer:
+    """Opens trials one by one; the strategy is asked when all that it proposed are open.
+
+    Each trial's record says what was learned before it was proposed. So a search that is continued first opens the
+    recorded trials again, each when the same is known, and asks the strategy only after the last: for the rest of that
+    one's proposal, which must hold the recorded points.
+
+    Args:
+        strategy: proposes the points.
+        record: holds the trials so far; new ones are written to it.
+        cost_of: returns the cost of one unit of a trial's training.
+        imported: finished trials of another study, known from the start.
+        script: what each trial learned in a search that is run again, by its number; empty = as the clock has it.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        record: Record,
+        cost_of: Callable[[Trial], float],
+        imported: Sequence[Trial] = (),
+        script: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self._strategy = strategy
+        self._record = record
+        self._cost_of = cost_of
+        self._recorded = record.trials()
+        self._script = [trial.learned for trial in self._recorded] + list(script[len(self._recorded) :])
+        self.known = History(imported)
+        # Open and not known; and those of them that have ended.
+        self._pending: dict[int, Trial] = {}
+        self._ended: dict[int, Trial] = {}
+        self._learned: list[int] = []
+        self._proposals: deque[Proposal] = deque()
+        self._round = -1
+        self.num_opened = 0
+        # What the last proposal in the record was made from, and its first trial; None once it was made again.
+        self._asked: tuple[History, tuple[Trial, ...], int] | None = None
+        self._waits_with = -1
+
+    def end(self, trial: Trial) -> None:
+        """Let the next proposal know a trial that has ended."""
+        self._ended[trial.number] = trial
+
+    def open_next(self) -> Trial | None:
+        """Open the next trial; None while the strategy waits for more, and after its end."""
+        number = self.num_opened
+        if number < len(self._recorded):
+            if not self._can_learn(number):
+                return None
+            self._learn(number)
+            trial = self._recorded[number]
+            if trial.round != self._round:
+                self._asked, self._round = (self.known, self._open_trials, number), trial.round
+        else:
+            if self._asked is not None:
+                self._proposals.extend(self._rest_of_last(*self._asked))
+                self._asked = None
+            if not self._proposals and not self._ask(number):
+                return None
+            trial = self._record.open_trial(self._round, self._proposals.popleft(), self._learned, self._cost_of)
+        self._learned = []
+        self._pending[number] = trial.as_opened
+        self.num_opened += 1
+        return trial
+
+    def _ask(self, number: int) -> bool:
+        """Ask for further points; return whether there are any."""
+        if not self._can_learn(number):
+            return False
+        self._learn(number)
+        if len(self.known) == self._waits_with:
+            return False
+        self._proposals.extend(propose(self._strategy, self.known, self._open_trials))
+        self._waits_with = -1 if self._proposals else len(self.known)
+        self._round += bool(self._proposals)
+        return bool(self._proposals)
+
+    @property
+    def _open_trials(self) -> tuple[Trial, ...]:
+        return tuple(self._pending.values())
+
+    def _can_learn(self, number: int) -> bool:
+        """Return whether everything that this trial knew has ended."""
+        return number >= len(self._script) or all(learned in self._ended for learned in self._script[number])
+
+    def _learn(self, number: int) -> None:
+        """Add to what is known: what this trial learned, or everything that has ended."""
+        numbers = list(self._ended if number >= len(self._script) else self._script[number])
+        self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
+        for learned in numbers:
+            del self._pending[learned]
+        self._learned += numbers
+
+    def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
+        """Return what the last proposal in the record holds besides its recorded trials.
+
+        Raises:
+            StudyError: the strategy no longer proposes these.
+        """
+        begun, proposals = self._recorded[first:], propose(self._strategy, known, pending)
+        for trial, proposal in zip(begun, proposals, strict=False):
+            if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
+                raise StudyError(
+                    f"record: trial {trial.number} holds {trial.key}, the strategy now proposes "
+                    f"{point_key(proposal.point)}; the strategy or a library that it uses has changed: start a new "
+                    f"study"
+                )
+        if len(begun) > len(proposals):
+            raise StudyError(
+                f"record: proposal {begun[0].round} holds {len(begun)} trials, the strategy now proposes "
+                f"{len(proposals)}; the strategy or a library that it uses has changed: start a new study"
+            )
+        return proposals[len(begun) :]
+
+
+def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -> list[Proposal]:
+    """Return what the strategy proposes; a bare point is a proposal to train it to its end."""
+    return [p if isinstance(p, Proposal) else Proposal(p) for p in strategy.propose(known, pending)]

@@ -1,0 +1,37 @@
+"""What determines a search, besides its budget."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hpo.engine.course.race import Race
+from hpo.engine.strategies.strategy import Strategy
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.trial import Trial
+
+Order = Literal["clock", "free"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What determines a search, besides its budget.
+
+    Attributes:
+        strategy: proposes the points.
+        tasks_of: returns the tasks of a trial, one per fold and repeat.
+        cost_of: returns the cost of one unit of a trial's training, above 0.
+        lanes: trainings that are planned to be under way at once; without influence on the free order.
+        order: whether things count as known by the clock, or as soon as they are known (`free`).
+        race: decides which trials get no further folds; None = all trials get all folds.
+        imported: finished trials of another study; the strategy learns from them, and they use no budget.
+        script: what each trial learned in a search of free order that is run again, by its number.
+    """
+
+    strategy: Strategy
+    tasks_of: Callable[[Trial], Sequence[Task]]
+    cost_of: Callable[[Trial], float]
+    lanes: int
+    order: Order = "clock"
+    race: Race | None = None
+    imported: Sequence[Trial] = ()
+    script: Sequence[Sequence[int]] = ()

@@ -1,0 +1,156 @@
+"""The clock: the same events, in the same order, as if everything had been known beforehand."""
+
+import heapq
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpo.engine.course.clock import Clock, Event, Key
+from hpo.engine.course.course import Course
+from hpo.engine.course.rules import Rules
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal, Trial
+from tests.simulated_tasks import World, run, told
+from tests.studies import shipped
+
+SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
+TRIALS = 14
+
+
+def foreseen(world, strategy, lanes, num_trials):
+    """Return events and what every proposal knew, in a world where the future is known: no reports, no waiting."""
+    now, events, knowledge = 0.0, [], []
+    upcoming, queue, known, missing, trials = [], [], [], {}, []
+    running = 0
+    while True:
+        while running < lanes:
+            if not queue:
+                if len(trials) == num_trials:
+                    break
+                finished = [trials[number] for number in known]
+                pending = [trial for trial in trials if trial.number not in known]
+                (point,) = strategy.propose(History(finished), pending)
+                trials.append(Trial(len(trials), len(trials), point))
+                knowledge.append(list(known))
+                missing[len(trials) - 1] = world.folds
+                queue += [Key(len(trials) - 1, index) for index in range(world.folds)]
+            key = queue.pop(0)
+            running += 1
+            trial = trials[key.trial]
+            reports, outcome = world.units(trial, key.task)[0], world.outcome(trial, key.task)
+            for units in sorted({*reports, outcome.units}):
+                time = now + units * world.cost_of(trial)
+                heapq.heappush(upcoming, Event(time, key, units, units == outcome.units))
+        if not upcoming:
+            return events, knowledge
+        event = heapq.heappop(upcoming)
+        now = event.time
+        events.append(event)
+        if event.is_end:
+            running -= 1
+            missing[event.key.trial] -= 1
+            if not missing[event.key.trial]:
+                known.append(event.key.trial)
+
+
+@settings(max_examples=60)
+@given(
+    world=st.builds(
+        World, seed=st.integers(0, 999), folds=st.integers(1, 3), failing=st.sampled_from([0, 0.3]),
+        tells_more=st.booleans(), even=st.booleans(),
+    ),
+    lanes=st.integers(1, 6), slots=st.integers(1, 8), order=st.integers(0, 999),
+)  # fmt: skip
+def test_events_and_knowledge_are_those_of_a_world_whose_future_is_known(world, lanes, slots, order):
+    strategy = make_strategy(shipped("random") | {"round_size": 1}, SPACE, world.seed)
+
+    def rules(tasks_of, cost_of):
+        return Rules(strategy, tasks_of, cost_of, lanes)
+
+    record = run(world, rules, TRIALS, slots, order)
+    events, knowledge = foreseen(world, strategy, lanes, TRIALS)
+    learned = [number for trial in record.trials() for number in trial.learned]
+    sizes = [sum(len(t.learned) for t in record.trials()[: n + 1]) for n in range(TRIALS)]
+    assert [learned[:size] for size in sizes] == knowledge
+    # The record alone gives the same course once more.
+    again = Course(rules(lambda _: [], world.cost_of), record.copy(), TRIALS)
+    assert next(again.advance(), None) is None
+    assert again.events == events
+
+
+def test_it_waits_for_what_may_come_first_and_for_nothing_else():
+    clock = Clock()
+    a, b = Key(0, 0), Key(1, 0)
+    clock.begin(a, 1.0)
+    clock.begin(b, 2.5)
+    assert clock.advance() is None
+    clock.report(a, 1.0)
+    assert clock.advance() is None, "it may have been its last"
+    clock.report(a, 2.0, goes_on=True)
+    assert [clock.advance(), clock.advance(), clock.advance()] == [
+        Event(1.0, a, 1.0, False), Event(2.0, a, 2.0, False), None,
+    ]  # fmt: skip
+    clock.report(a, 3.0, goes_on=True)
+    assert clock.advance() is None, "the other may report at 2.5"
+    clock.end(b, 1.0)
+    assert clock.advance() == Event(2.5, b, 1.0, True)
+    assert clock.advance() == Event(3.0, a, 3.0, False)
+    clock.end(a, 4.0)
+    assert clock.advance() == Event(4.0, a, 4.0, True)
+    assert (clock.now, clock.num_running, clock.advance()) == (4.0, 0, None)
+
+
+def test_at_the_same_time_the_lower_key_comes_first():
+    clock = Clock()
+    keys = [Key(0, 0), Key(0, 1), Key(1, 0)]
+    for key in keys:
+        clock.begin(key, 2.0)
+    for key in reversed(keys):
+        assert clock.advance() is None
+        clock.end(key, 1.0)
+    assert [clock.advance().key for _ in keys] == keys
+
+
+def test_free_order_knows_what_has_finished_and_the_same_knowledge_gives_the_same_points():
+    strategy = make_strategy(shipped("evolutionary"), SPACE, 0)
+    world = World(0, folds=2)
+    runs = []
+    for order in range(3):
+        script = []
+        for dies_after in (None, 20):
+
+            def rules(tasks_of, cost_of, script=script):
+                return Rules(strategy, tasks_of, cost_of, 1, "free", script=script)
+
+            record = run(world, rules, TRIALS, 4, order, dies_after=dies_after)
+            record = run(world, rules, TRIALS, 4, order + 5, record=record)
+            script = script or [trial.learned for trial in record.trials()]
+            runs.append(told(record))
+    assert runs[0] != runs[2], "another order is another search"
+    assert [runs[0], runs[2], runs[4]] == [runs[1], runs[3], runs[5]]
+
+
+def test_a_strategy_that_proposes_nothing_is_asked_again_when_more_is_known():
+    asked = []
+
+    class Waiting:
+        def propose(self, known, pending):
+            asked.append((len(known), len(pending)))
+            return [Proposal({"x": len(known) + 0.5})] * (len(known) < 3) if not pending else []
+
+    record = run(World(3), lambda tasks, cost: Rules(Waiting(), tasks, cost, 4), 99, slots=4)
+    assert len(record.trials()) == 3
+    assert asked == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
+
+
+@pytest.mark.parametrize("order", ["clock", "free"])
+def test_a_cost_that_changes_is_refused(order):
+    costs = iter([1.0, 1.0, 2.0, 3.0])
+    from hpo.errors import StudyError
+
+    strategy = make_strategy(shipped("random"), SPACE, 0)
+    with pytest.raises(StudyError, match="trial 1: describe_cost now returns 3, the record holds 2"):
+        run(World(0), lambda tasks, _: Rules(strategy, tasks, lambda _: next(costs), 2, order), 5, slots=2)
