@@ -40,7 +40,7 @@ def measure(strategy: str, trials: int, workers: int) -> list[str]:
     study = prepare_study(config_from_dict(tree))
     record = memory_record(study.config.study.metric, "minimize", study.layout)
     watch, dispatcher = FinishTimes(time.process_time), SimulatedDispatcher(workers)
-    history = search(study.strategy, record, dispatcher, study.task_builder().tasks_of, trials, [watch])
+    history = search(study.rules(), record, dispatcher, trials, [watch])
     gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     failed = sum(trial.state == "failed" for trial in history)
     tenths = " ".join(f"{x:.2f}" for x in watch.tenths())

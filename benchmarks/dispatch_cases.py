@@ -44,7 +44,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
         tracker = make_tracker(study.config, study.layout)
         run_study(study, store, dispatcher, tracker, [finished])
     else:
-        search(study.strategy, store, dispatcher, study.task_builder().tasks_of, trials, [finished])
+        search(study.rules(), store, dispatcher, trials, [finished])
     measured = clock.read(trials, startup_seconds)
     dispatcher.close()
     store.close()
@@ -61,7 +61,8 @@ def study_tree(trials: int, dispatch: str, mlflow: bool) -> dict[str, Any]:
     """Return the configuration of our study, every value that matters as in conf/."""
     return {
         "study": {"name": "instant", "seed": 0, "trials": trials, "metric": "score", "direction": "maximize"}
-        | {"checkpoints": 1, "storage": None, "repeats": 1, "finalists": 0, "finalist_repeats": 1, "imports": None},
+        | {"checkpoints": 1, "storage": None, "repeats": 1, "finalists": 0, "finalist_repeats": 1, "imports": None}
+        | {"lanes": WORKERS, "order": "clock"},
         "objective": "instant:run_fold",
         "space": {"x": {key: {"low": 0.0, "high": 1.0} for key in KEYS}},
         "strategy": {"name": "random", "round_size": 1000},

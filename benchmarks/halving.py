@@ -16,6 +16,7 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,9 @@ def study_of(pair: str) -> Study:
 
 def run(study: Study, settings: dict[str, Any], seed: int, num_trials: int) -> Sequence[Trial]:
     """Return the trials of one search; their `seconds` are checkpoints."""
-    strategy = make_strategy(settings, study.space, seed)
+    rules = replace(study.rules(), strategy=make_strategy(settings, study.space, seed))
     record = memory_record(study.config.study.metric, "minimize", study.layout)
-    return list(search(strategy, record, SimulatedDispatcher(1), study.task_builder().tasks_of, num_trials))
+    return list(search(rules, record, SimulatedDispatcher(1), num_trials))
 
 
 def halving_settings(name: str, longest: int) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def searched(name: str, trials: int) -> History:
     history = History()
     number = 0
     while len(history) < trials:
-        proposals = strategy.next_round(history)[: trials - len(history)]
+        proposals = strategy.propose(history, [])[: trials - len(history)]
         places = range(len(history), len(history) + len(proposals))
         history = history.extended(
             [finished(table, place, number, p) for place, p in zip(places, proposals, strict=True)]
@@ -83,7 +83,7 @@ def milliseconds(name: str, history: History, turns: int) -> tuple[int, float]:
         strategy = new_strategy(name)
         gc.collect()
         start = time.process_time()
-        count = len(strategy.next_round(history))
+        count = len(strategy.propose(history, []))
         fastest = min(fastest, time.process_time() - start)
     return count, 1000 * fastest / count
 

@@ -18,7 +18,6 @@ beside this file.
 
 import argparse
 import csv
-import itertools
 import math
 import time
 import warnings
@@ -94,24 +93,18 @@ def space_of(name: str) -> Any:
 
 
 def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: int, trials: int) -> list[float]:
-    """Return the losses of one search by a strategy of ours; see `ours`."""
+    """Return the losses of one search by a strategy of ours on one lane; see `ours`."""
+    from simulated_workers import losses
+
     from hpo.engine.strategies import make_strategy
-    from hpo.engine.trials.history import History
-    from hpo.engine.trials.trial import Trial
 
     settings = yaml.safe_load((CONF / f"{config}.yaml").read_text()) | overrides
     strategy: Any = make_strategy(settings, space_of(table.name), seed)
-    history = History()
-    for number in itertools.count():
-        points = strategy.next_round(history)[: trials - len(history)]
-        finished = []
-        for place, point in enumerate(points, start=len(history)):
-            loss = table.losses[tuple(values.index(point[key]) for key, values in table.values.items())]
-            finished.append(Trial(place, number, point, state="complete", score=loss, loss=loss))
-        history = history.extended(finished)
-        if not points or len(history) == trials or history.ranked(1)[0].loss == table.optimum:
-            break
-    return [trial.loss for trial in history]
+
+    def loss(point: Mapping[str, Any]) -> float:
+        return table.losses[tuple(values.index(point[key]) for key, values in table.values.items())]
+
+    return losses(strategy, loss, trials, optimum=table.optimum)
 
 
 def ours(config: str, **overrides: Any) -> Search:
@@ -137,8 +130,8 @@ METHODS: dict[str, tuple[str, Search]] = {
     "shifting_window_literal": ("shifting_window, lecture", ours("shifting_window_literal")),
     "evolutionary": ("evolutionary", ours("evolutionary")),
     "evolutionary_plain": ("evolutionary, plain", ours("evolutionary_plain")),
-    "tpe": ("tpe: Optuna's, in rounds of 4", ours("tpe")),
-    "gp": ("gp: Optuna's, in rounds of 4", ours("gp")),
+    "tpe": ("tpe: Optuna's, as a strategy of ours", ours("tpe")),
+    "gp": ("gp: Optuna's, as a strategy of ours", ours("gp")),
     "cma_es": ("cma_es: Optuna's, in generations", ours("cma_es")),
     "qmc": ("qmc: Optuna's, in rounds of 64", ours("qmc")),
     "optuna_random": ("Optuna RandomSampler", optuna_search("RandomSampler")),

@@ -1,21 +1,26 @@
-"""Simulated workers that train rows of a measured table in durations that nobody knows beforehand."""
+"""Searches without training: trainings take durations that nobody knows beforehand, on any number of workers."""
 
+import contextlib
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from hpo.engine.course.rules import Order, Rules
 from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.loop import search
+from hpo.engine.record.record import Record, memory_record
+from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Payload, Task
-from hpo.engine.trials.trial import Outcome, Trial, training_seed
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, training_seed
 
 _NOTHING = Payload("", {}, "loss", "minimize")
-Seconds = Callable[[str], float]
 
 
-class TimeIsUp(Exception):  # noqa: N818
-    """The simulated time is over."""
+class Enough(Exception):  # noqa: N818
+    """The simulated time is over, or the optimum was found."""
 
 
 @dataclass(frozen=True)
@@ -54,38 +59,75 @@ class Workers:
 
     Attributes:
         time: now.
-        finished: time and loss of every task that has ended.
         busy: seconds of training of all workers together, up to the end.
+        finished: time and loss of every training that has ended.
+        trials: those whose tasks were built, by their numbers.
     """
 
     runs_here = True
 
     def __init__(
-        self, workers: int, until: float, seconds_of: Callable[[Trial], float], loss_of: Callable[[Trial], float]
+        self,
+        workers: int,
+        seconds_of: Callable[[str], float],
+        loss_of: Callable[[Point], float],
+        until: float = np.inf,
+        optimum: float = -np.inf,
     ) -> None:
         self.slots = workers
         self.time = self.busy = 0.0
         self.finished: list[tuple[float, float]] = []
-        self._until = until
-        self._seconds_of, self._loss_of = seconds_of, loss_of
-        self._running: list[tuple[float, int, Task, float]] = []
         self.trials: dict[int, Trial] = {}
+        self._seconds_of, self._loss_of = seconds_of, loss_of
+        self._until, self._optimum = until, optimum
+        self._running: list[tuple[float, int, Task, float]] = []
+
+    def tasks_of(self, trial: Trial) -> list[Task]:
+        """Return the trial's only task."""
+        self.trials[trial.number] = trial
+        return [Task(trial.number, 0, _NOTHING)]
 
     def submit(self, task: Task) -> None:
         """Start a task on a free worker."""
-        seconds = self._seconds_of(self.trials[task.trial])
-        self.busy += max(0.0, min(self.time + seconds, self._until) - self.time)
+        seconds = self._seconds_of(self.trials[task.trial].key)
+        self.busy += min(self.time + seconds, self._until) - self.time
         heapq.heappush(self._running, (self.time + seconds, task.trial, task, seconds))
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the protocol's
-        """Return the outcome of the task that ends next; TimeIsUp when that is after the end."""
+        """Return the outcome of the task that ends next; raise Enough where that is after the end."""
         ended, _, task, seconds = heapq.heappop(self._running)
-        if ended > self._until:
-            raise TimeIsUp
+        if ended > self._until or (self.finished and self.finished[-1][1] <= self._optimum):
+            raise Enough
         self.time = ended
-        loss = self._loss_of(self.trials[task.trial])
+        loss = self._loss_of(self.trials[task.trial].point)
         self.finished.append((ended, loss))
         return [Report(task, outcome=Outcome({"loss": loss}, seconds=seconds))]
 
     def close(self) -> None:
         """Nothing runs."""
+
+
+def run(strategy: Any, workers: Workers, times: Times, lanes: int, num_trials: int, order: Order = "clock") -> Record:
+    """Search until the budget is spent or the workers have enough; return the record."""
+    record = memory_record("loss", "minimize", TaskLayout())
+    rules = Rules(strategy, workers.tasks_of, lambda trial: times.cost(trial.key), lanes, order)
+    with contextlib.suppress(Enough):
+        search(rules, record, workers, num_trials)
+    return record
+
+
+def losses(
+    strategy: Any,
+    loss_of: Callable[[Point], float],
+    num_trials: int,
+    lanes: int = 1,
+    seed: int = 0,
+    optimum: float = -np.inf,
+) -> list[float]:
+    """Return the losses of a search's trials in the order of their numbers, up to the one that finds the optimum.
+
+    With several lanes costs are log-normal with a sigma of 0.6; with one they do not matter.
+    """
+    times = Times(seed, 0.6, 0.0)
+    record = run(strategy, Workers(1, times.seconds, loss_of, optimum=optimum), times, lanes, num_trials)
+    return [trial.loss for trial in record.trials() if trial.state == "complete"]

@@ -22,11 +22,10 @@ import numpy as np
 import yaml
 from search_quality import CONF
 from search_report import BUDGETS, conditions, markdown
+from simulated_workers import losses
 from synthetic_tables import Problem, problems
 
 from hpo.engine.strategies import make_strategy
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
 
 SUITES = ("shared", "choosing", "held-out")
 # Searches of a measured table for each of a synthetic problem: there are five measured tables and eighteen problems.
@@ -55,11 +54,11 @@ VARIANTS: dict[str, tuple[str, Settings]] = {
         credit_by_median={"credit": "median"},
         first_round_of_4={"first_draws": 4},
         first_round_of_10={"first_draws": 10},
-        no_growth={"growth": 0.0},
-        rounds_of_1={"draws": 1},
+        rounds_of_2={"draws": 2},
         rounds_of_4={"draws": 4},
         rounds_of_8={"draws": 8},
         rounds_of_16={"draws": 16},
+        first_draws_of_16={"first_draws": 16},
     ),
     **_changes(
         "evolutionary",
@@ -74,14 +73,14 @@ VARIANTS: dict[str, tuple[str, Settings]] = {
         population_of_10_with_3_survivors={"population": 10},
         mutation_of_a_third={"mutation": 0.33},
         mutation_scale_of_a_fifth={"mutation_scale": 0.2},
-        no_growth={"growth": 0.0},
-        generations_of_1={"children": 1},
+        generations_of_2={"children": 2},
         generations_of_4={"children": 4},
         generations_of_8={"children": 8},
         generations_of_16={"children": 16},
+        population_of_16_with_5_survivors={"population": 16},
     ),
 }
-FIELDS = ("variant", "suite", "problem", "seed", *(f"regret_{budget}" for budget in BUDGETS))
+FIELDS = ("variant", "lanes", "suite", "problem", "seed", *(f"regret_{budget}" for budget in BUDGETS))
 
 
 @cache
@@ -90,38 +89,29 @@ def suite_of(name: str) -> list[Problem]:
     return problems(name)
 
 
-def regrets(problem: Problem, variant: str, seed: int) -> list[float]:
+def regrets(problem: Problem, variant: str, lanes: int, seed: int) -> list[float]:
     """Return the normalised regrets of one search at the budgets."""
     config, changes = VARIANTS[variant]
     settings = yaml.safe_load((CONF / f"{config}.yaml").read_text()) | changes
     strategy: Any = make_strategy(settings, problem.space, seed)
-    history = History()
-    for number in itertools.count():
-        finished = []
-        points = strategy.next_round(history)[: max(BUDGETS) - len(history)]
-        for place, point in enumerate(points, start=len(history)):
-            loss = problem.loss(point)
-            finished.append(Trial(place, number, point, state="complete", score=loss, loss=loss))
-        history = history.extended(finished)
-        if not points or len(history) == max(BUDGETS) or history.ranked(1)[0].loss <= problem.optimum:
-            break
-    losses = [trial.loss for trial in history]
-    return [(min(losses[:b]) - problem.optimum) / (problem.median - problem.optimum) for b in BUDGETS]
+    found = losses(strategy, problem.loss, max(BUDGETS), lanes, seed, problem.optimum)
+    return [(min(found[:b]) - problem.optimum) / (problem.median - problem.optimum) for b in BUDGETS]
 
 
-def run_missing(path: Path, variants: list[str], repeats: int) -> None:
+def run_missing(path: Path, variants: list[str], all_lanes: list[int], repeats: int) -> None:
     """Run every search that is missing in the results: all variants on all problems of a seed before the next seed."""
-    done = {(row["variant"], row["suite"], row["problem"], int(row["seed"])) for row in read(path)}
+    done = {(row["variant"], int(row["lanes"]), row["suite"], row["problem"], int(row["seed"])) for row in read(path)}
     is_new = not path.exists()
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
         if is_new:
             writer.writeheader()
-        for seed, variant, suite in itertools.product(range(repeats * SHARED_FACTOR), variants, SUITES):
+        seeds = range(repeats * SHARED_FACTOR)
+        for seed, lanes, variant, suite in itertools.product(seeds, all_lanes, variants, SUITES):
             for problem in suite_of(suite) if suite == "shared" or seed < repeats else ():
-                key = (variant, suite, problem.name, seed)
+                key = (variant, lanes, suite, problem.name, seed)
                 if key not in done:
-                    writer.writerow(dict(zip(FIELDS, (*key, *regrets(problem, variant, seed)), strict=True)))
+                    writer.writerow(dict(zip(FIELDS, (*key, *regrets(problem, variant, lanes, seed)), strict=True)))
             file.flush()
 
 
@@ -134,19 +124,20 @@ def read(path: Path) -> list[Mapping[str, str]]:
 
 
 def report(rows: list[Mapping[str, str]]) -> str:
-    """Return the table: one line per variant, one column per suite, each with the mean regrets at the budgets."""
-    of_problem: dict[tuple[str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+    """Return the table: one line per variant and number of lanes, one column per suite, each with the mean regrets."""
+    of_problem: dict[tuple[str, str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found = [float(row[f"regret_{budget}"]) for budget in BUDGETS]
-        of_problem[row["variant"], row["suite"]][row["problem"]].append(found)
-    lines = [[variant, *_cells(of_problem, variant)] for variant in VARIANTS]
-    return markdown(["variant", *SUITES], [line for line in lines if all(line)])
+        of_problem[row["variant"], row["lanes"], row["suite"]][row["problem"]].append(found)
+    all_lanes = sorted({row["lanes"] for row in rows}, key=int)
+    lines = [[variant, lanes, *_cells(of_problem, variant, lanes)] for variant in VARIANTS for lanes in all_lanes]
+    return markdown(["variant", "lanes", *SUITES], [line for line in lines if all(line)])
 
 
-def _cells(of_problem: Mapping[Any, Mapping[str, list[list[float]]]], variant: str) -> Iterator[str]:
+def _cells(of_problem: Mapping[Any, Mapping[str, list[list[float]]]], variant: str, lanes: str) -> Iterator[str]:
     """Yield per suite the means and half the 95 % interval: the problems are fixed, the searches are the sample."""
     for suite in SUITES:
-        problem_rows = [np.array(found) for found in of_problem.get((variant, suite), {}).values()]
+        problem_rows = [np.array(found) for found in of_problem.get((variant, lanes, suite), {}).values()]
         if not problem_rows:
             yield ""
             continue
@@ -162,9 +153,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")
+    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 4, 8, 32], help="default: 1 4 8 32")
     parser.add_argument("--repeats", type=int, default=20, help="searches of a made-up problem; default 20")
     arguments = parser.parse_args()
-    run_missing(arguments.results, arguments.variants, arguments.repeats)
+    run_missing(arguments.results, arguments.variants, arguments.lanes, arguments.repeats)
     print(conditions())
     print(f"\nNormalised regret at {', '.join(map(str, BUDGETS))} trials, and half its 95 % interval.\n")
     print(report(read(arguments.results)))

@@ -5,44 +5,67 @@ from model.config.training import TrainingConfig
 
 
 def cost_of_unit(model: ModelConfig, training: TrainingConfig) -> float:
-    """Return the cost of training from one evaluation to the next, in multiplications of weights and numbers.
+    """Return the cost of training from one evaluation to the next, in multiplications.
 
     Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
-    same for all trials of a study, so that it is left out, and the cost is that of one example. Multiplications of the
-    backward pass (twice those of the forward pass) and of evaluations are left out for the same reason.
+    same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
+    (twice the forward pass) and evaluations are left out for the same reason.
     """
-    length, step = training.cost_length, training.cost_step
+    length, number, step = training.cost_length, training.cost_number, training.cost_step
     assert length is not None
+    assert number is not None
     assert step is not None
     batch = training.batch_size
     if training.batch_tokens is not None:
         batch = min(batch, max(1, training.batch_tokens // length))
-    per_example = operations(model, length)
+    per_example = length * (products(model, length) + number * numbers(model, length))
+    per_batch = step * num_blocks(model)
     if training.evaluate_every_steps is None:
-        return per_example + step * num_blocks(model) / batch
-    batches = training.evaluate_every_steps * training.accumulation
-    return batches * (batch * per_example + step * num_blocks(model))
+        return per_example + per_batch / batch
+    return training.evaluate_every_steps * training.accumulation * (batch * per_example + per_batch)
 
 
-def operations(model: ModelConfig, length: int) -> float:
-    """Return the multiplications of one forward pass over a sequence of so many tokens (a pair of such).
+def products(model: ModelConfig, length: int) -> float:
+    """Return the multiplications of one token's forward pass in a sequence (a pair of sequences) of this length.
 
-    Per token and block: the projections of queries, keys, values and of the result, the scores and sums of attention
-    over `length` tokens, and the two layers of the feed-forward network (three matrices with swiglu); a block of a
-    decoder that reads a source has a second attention. (Kaplan et al. 2020, "Scaling laws for neural language models",
-    table 1, with the attention's own terms.)
+    Per block: the projections of queries, keys, values and of the result, the scores and sums of attention over
+    `length` tokens, and the layers of the feed-forward network; a block that reads a source has a second attention
+    (Kaplan et al. 2020, "Scaling laws for neural language models", table 1, with the terms of attention over tokens).
     """
     widths = model.num_heads * (model.head_key_width + model.head_value_width)
     attention = 2 * model.d_model * widths + length * widths
-    matrices = 3 if model.nonlinearity == "swiglu" else 2
-    block = attention + matrices * model.d_model * model.feed_forward_width
-    per_token = model.num_layers * block
-    if isinstance(model, EncoderDecoderConfig):
-        per_token += (model.num_decoder_layers or model.num_layers) * (block + attention)
-    return float(length * per_token)
+    feed_forward = _matrices(model) * model.d_model * model.feed_forward_width
+    return float(_blocks(model) * (attention + feed_forward) + _reading_blocks(model) * attention)
+
+
+def numbers(model: ModelConfig, length: int) -> float:
+    """Return how many numbers one token's forward pass writes, on which small networks spend most of their time.
+
+    Per attention: norm, queries, keys, values, results, their projection, dropout and residual sum; the scores over
+    `length` tokens, their softmax and dropout, once more with the mask. Per feed-forward network: its inner layer
+    before and after the nonlinearity, and after dropout; and norm, result, dropout and residual sum.
+    """
+    widths = model.num_heads * (model.head_key_width + model.head_value_width)
+    attention = 4 * model.d_model + 2 * widths + 4 * model.num_heads * length
+    feed_forward = 4 * model.d_model + (_matrices(model) + 1) * model.feed_forward_width
+    return float(_blocks(model) * (attention + feed_forward) + _reading_blocks(model) * attention)
 
 
 def num_blocks(model: ModelConfig) -> int:
     """Return the number of blocks, and one for what comes before and after them."""
-    decoder = (model.num_decoder_layers or model.num_layers) if isinstance(model, EncoderDecoderConfig) else 0
-    return 1 + model.num_layers + decoder
+    return 1 + _blocks(model)
+
+
+def _matrices(model: ModelConfig) -> int:
+    return 3 if model.nonlinearity == "swiglu" else 2
+
+
+def _blocks(model: ModelConfig) -> int:
+    return model.num_layers + _reading_blocks(model)
+
+
+def _reading_blocks(model: ModelConfig) -> int:
+    """Return the number of a decoder's blocks that read a source."""
+    if not isinstance(model, EncoderDecoderConfig):
+        return 0
+    return model.num_decoder_layers or model.num_layers

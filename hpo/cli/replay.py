@@ -33,7 +33,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.study.folder import find_study, shown
     from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
-    from hpo.study.reproduce.replay import Replay
+    from hpo.study.reproduce.replay import Replay, script_of
 
     refuse_past_search(find_study(name))
     files = read_files(find_study(name))
@@ -59,7 +59,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     # Kept, because the number of threads changes last digits.
     threads = {} if any("dispatch.threads" in text for text in own) else {"threads": tree["dispatch"]["threads"]}
     tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | threads}
-    return Replay(folder, tree, trials, files.changes, files.is_same_machine)
+    script = script_of(files.config, rows[:trials])
+    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script)
 
 
 def _is_own(override: str) -> bool:

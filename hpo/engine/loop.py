@@ -3,12 +3,12 @@
 from collections import deque
 from collections.abc import Sequence
 
+from hpo.engine.course.clock import Key
 from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
-from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 
 
@@ -31,18 +31,18 @@ def search(
         StudyError: the strategy no longer proposes what the record holds.
     """
     course = Course(rules, record, num_trials, dispatcher.slots, observers)
-    waiting: deque[Task] = deque()
-    in_flight: set[tuple[int, int]] = set()
+    waiting: deque[Key] = deque()
+    in_flight: set[Key] = set()
     while True:
         waiting.extend(course.advance())
         while waiting and len(in_flight) < dispatcher.slots:
-            task = waiting.popleft()
-            dispatcher.submit(task)
-            in_flight.add((task.trial, task.index))
+            key = waiting.popleft()
+            dispatcher.submit(course.task(key))
+            in_flight.add(key)
         if not in_flight:
             return record.history()
         for report in dispatcher.wait():
-            key = (report.task.trial, report.task.index)
+            key = Key(report.task.trial, report.task.index)
             # A late or repeated report of a task with an outcome changes nothing.
             if key in in_flight:
                 course.take(report)

@@ -41,8 +41,9 @@ class TrainingConfig(Section):
     evaluate_every_steps: Annotated[int, Field(ge=1)] | None
     precision: Literal["float32", "bfloat16", "float16"]
     compile: bool
-    # These two have defaults, unlike all others, because configurations frozen before they existed lack them.
+    # These three have defaults, unlike all others, because configurations frozen before they existed lack them.
     cost_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    cost_number: Annotated[float, Field(ge=0)] | None = None
     cost_step: Annotated[float, Field(ge=0)] | None = None
 
     @model_validator(mode="after")

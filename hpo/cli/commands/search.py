@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
@@ -45,6 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.study.preparation import prepare_study
 
     study = prepare_study(config)
+    if replay:
+        study = replace(study, script=replay.script)
 
     from hpo.cli.running.run import run_to_the_end
     from hpo.study.folder import shown

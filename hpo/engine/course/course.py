@@ -58,8 +58,8 @@ class Course:
         self.events: list[Event] = []
         self.begun: dict[Key, float] = {}
 
-    def advance(self) -> Iterator[Task]:
-        """Move the clock as far as it is certain, and yield the tasks that begin, in their order on the clock."""
+    def advance(self) -> Iterator[Key]:
+        """Move the clock as far as it is certain, and yield the tasks to be run, in the order of their begin on it."""
         while True:
             while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
                 trial = self._trials[key.trial]
@@ -69,13 +69,19 @@ class Course:
                 if key.task in trial.outcomes:
                     self._replay(key)
                 else:
-                    yield self._task(key)
+                    yield key
             event = self._clock.advance()
             if event is None:
                 return
             self.events.append(event)
             if event.is_end:
                 self._end(event.key)
+
+    def task(self, key: Key) -> Task:
+        """Return a task that is to be run."""
+        if key.trial not in self._tasks:
+            self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(self._trials[key.trial])}
+        return self._tasks[key.trial].pop(key.task)
 
     def take(self, report: Report) -> None:
         """Write an outcome, tell the clock, then notify the observers."""
@@ -127,11 +133,6 @@ class Course:
             )
         for observer in self._observers:
             observer.trial_opened(trial)
-
-    def _task(self, key: Key) -> Task:
-        if key.trial not in self._tasks:
-            self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(self._trials[key.trial])}
-        return self._tasks[key.trial].pop(key.task)
 
     def _replay(self, key: Key) -> None:
         """Tell the clock of a task that is in the record."""

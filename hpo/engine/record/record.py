@@ -131,9 +131,7 @@ class Record:
 
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
-        copy = Record(Rows(), self._metric, self._direction, self._layout)
-        copy._trials = dict(self._trials)
-        return copy
+        return memory_record(self._metric, self._direction, self._layout, self.trials())
 
     @property
     def layout(self) -> TaskLayout:
@@ -162,6 +160,8 @@ class Record:
         return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")
 
 
-def memory_record(metric: str, direction: Direction, layout: TaskLayout) -> Record:
-    """Return an empty record in the memory of this process: for searches over tables, and for tests."""
-    return Record(Rows(), metric, direction, layout)
+def memory_record(metric: str, direction: Direction, layout: TaskLayout, trials: Iterable[Trial] = ()) -> Record:
+    """Return a record of these trials in the memory of this process: for searches over tables, and a look ahead."""
+    record = Record(Rows(), metric, direction, layout)
+    record._trials = {trial.number: trial for trial in trials}
+    return record

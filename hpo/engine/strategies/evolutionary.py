@@ -93,7 +93,7 @@ class Evolutionary:
     (Beyer & Schwefel 2002, "Evolution strategies: a comprehensive introduction") a (mu + lambda) strategy. The
     lecture's generations are `opening: random`, `children: null`, `candidates: 1`, `mutation_steps: 1`.
 
-    Example: with population 6, surviving 0.3 and 1 child, 6 points come first; then the best 2 have 8 candidates for
+    Example: with population 8, surviving 0.25 and 1 child, 8 points come first; then the best 2 have 8 candidates for
     a child, one of which is trained.
     """
 

@@ -11,7 +11,7 @@ from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported
 
 # Columns of the tables of other libraries and our own that are not hyperparameters.
-_OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
+_OTHERS = {"number", "round", "learned", "cost", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
 _STATES = {

@@ -1,10 +1,13 @@
 """What the figures of a report are drawn from: a study's space, metric and trials, and values derived from them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hpo.engine.course.clock import Key
+from hpo.engine.course.times import Span, clock_times
+from hpo.engine.record.record import memory_record
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
 from hpo.report.facts.importances import importances
@@ -21,6 +24,8 @@ class Subject:
         space, metric, direction, layout: the study's.
         strategy: its name.
         workers: the configured number; None = as many as fit.
+        lanes: trainings planned to be under way at once; None in the free order, and before there was a clock.
+        clock: begin and end of each task on the study's clock.
         trials: all trials, in the order of their numbers.
         winner: the study's; None if no trial is complete.
     """
@@ -31,6 +36,8 @@ class Subject:
     layout: TaskLayout
     strategy: str
     workers: int | None
+    lanes: int | None
+    clock: Mapping[Key, Span]
     trials: Sequence[Trial]
     winner: Trial | None
 
@@ -38,6 +45,8 @@ class Subject:
     def of(cls, study: Study, trials: Sequence[Trial], winner: Trial | None) -> "Subject":
         """Return what the figures of a study are drawn from."""
         config = study.config
+        has_times = study.has_clock and config.study.order == "clock"
+        record = memory_record(config.study.metric, config.study.direction, study.layout, trials)
         return cls(
             study.space,
             config.study.metric,
@@ -45,6 +54,8 @@ class Subject:
             study.layout,
             config.strategy["name"],
             config.dispatch.workers,
+            config.study.lanes if has_times else None,
+            clock_times(study.rules(), record) if has_times else {},
             trials,
             winner,
         )

@@ -1,5 +1,6 @@
 """The figures of a report, as `report.json` holds them; `hpo.report.facts.schema.report` describes each."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from hpo.engine.record.record import Record
@@ -7,7 +8,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.facts.schema.fields import FIELDS, missing_values
 from hpo.report.facts.schema.missing import Missing, missing
 from hpo.report.facts.schema.report import ReportJson
-from hpo.report.facts.schema.results import Importance, Short
+from hpo.report.facts.schema.results import Cost, Importance, Short
 from hpo.report.facts.sections.cautions import at_the_end, cautions
 from hpo.report.facts.sections.comparison import describe_comparison
 from hpo.report.facts.sections.cost import describe_cost
@@ -76,7 +77,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
         "importance": part(lambda: _importance(Subject.of(study, trials, winner)), missing),
-        "cost": part(lambda: describe_cost(trials, config.dispatch.workers, config.dispatch.gpus_per_worker), missing),
+        "cost": part(lambda: _cost(study, trials), missing),
         "cautions": [],
         "files": files,
         "fields": [],
@@ -99,3 +100,9 @@ def _importance(subject: Subject) -> Importance | Missing:
 
 def _short(trial: Trial) -> Short:
     return {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
+
+
+def _cost(study: Study, trials: Sequence[Trial]) -> Cost:
+    dispatch, lanes = study.config.dispatch, study.config.study.lanes
+    order = None if lanes is None else study.config.study.order
+    return describe_cost(trials, dispatch.workers, dispatch.gpus_per_worker, lanes, order)

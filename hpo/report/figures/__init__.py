@@ -14,6 +14,7 @@ from hpo.report.figures.fold_spread import draw_fold_spread
 from hpo.report.figures.importance import draw_importance
 from hpo.report.figures.learning_curves import draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
+from hpo.report.figures.planned_timeline import draw_planned_timeline
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.part import Absent, part
@@ -49,6 +50,7 @@ _FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | Absent]], ...] 
     ("slices", 20, "Slices", draw_slices),
     ("contours", 20, "Contours", draw_contours),
     ("timeline", 24, "Timeline of workers", draw_timeline),
+    ("planned-timeline", 24, "The same on the study's clock", draw_planned_timeline),
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hpo.report.facts.ranges import describe_range
 from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
-from hpo.report.facts.schema.results import Winner
+from hpo.report.facts.schema.results import Cost, Winner
 from hpo.report.facts.words import times
 
 
@@ -55,8 +55,18 @@ def _runtime(summary: ReportJson) -> str:
     return (
         f"{cost['seconds_per_trial_mean']:.1f} s a configuration on average (median "
         f"{cost['seconds_per_trial_median']:.1f} s); {cost['device_hours']:.3g} device hours ({cost['device']}) in "
-        f"all, {cost['wall_seconds']:.0f} s from first start to last end."
+        f"all, {cost['wall_seconds']:.0f} s from first start to last end{_planned(cost)}."
     )
+
+
+def _planned(cost: Cost) -> str:
+    """Return in words how the search was planned; empty for one of before the clock."""
+    order, lanes = cost.get("order"), cost.get("lanes")
+    if order is None or lanes is None:
+        return ""
+    if order == "free":
+        return "; free order: what each proposal knew depended on which training ended first"
+    return f"; planned for {lanes} trainings at once"
 
 
 def _parameters(summary: ReportJson) -> str:

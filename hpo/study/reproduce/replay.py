@@ -7,6 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.reproduce.again import TOLERANCE
@@ -22,6 +23,7 @@ class Replay:
         trials: number of trials to compare: those before the first unfinished one.
         changes: what differs from the study's start.
         is_same_machine: whether scores must be bit-identical.
+        script: what each trial of a search of free order learned, which decides what is proposed; else empty.
     """
 
     folder: StudyFolder
@@ -29,11 +31,19 @@ class Replay:
     trials: int
     changes: Sequence[str]
     is_same_machine: bool
+    script: tuple[tuple[int, ...], ...] = ()
 
     @property
     def tolerance(self) -> float:
         """The relative difference accepted for scores: 0 where nothing decisive has changed."""
         return 0.0 if self.is_same_machine else TOLERANCE
+
+
+def script_of(config: StudyConfig, rows: Sequence[Row]) -> tuple[tuple[int, ...], ...]:
+    """Return what each trial of these rows learned, if the search was of free order; else nothing."""
+    if config.study.order == "clock":
+        return ()
+    return tuple(tuple(int(number) for number in (row.get("learned") or "").split()) for row in rows)
 
 
 def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:

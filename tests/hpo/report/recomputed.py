@@ -6,6 +6,7 @@ import statistics
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import optuna
 from scipy import stats
 
@@ -118,6 +119,7 @@ def of_cost(trials):
         # One worker: whenever it was idle, none was at work.
         "cost.idle_share": idle,
         "cost.overhead_share": idle,
+        "cost.lanes": 4,
     }
 
 
@@ -147,7 +149,20 @@ def of_record(folder, number):
     evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / len(complete)))
     shares = optuna.importance.get_param_importances(study, evaluator=evaluator, normalize=True)
     found |= {f"importance.values.{key}": share for key, share in shares.items()}
-    return found | of_finalists(study, folder)
+    return found | of_prediction(study) | of_finalists(study, folder)
+
+
+def of_prediction(study):
+    """Costs and seconds by NumPy, summed over the folds of each trial."""
+    outcomes = [[t.user_attrs[name] for name in t.user_attrs if name.startswith("fold_")] for t in study.trials]
+    costs = [t.user_attrs["cost"] * sum(o["units"] for o in own) for t, own in zip(study.trials, outcomes, strict=True)]
+    costs, seconds = np.log(costs), np.log([sum(o["seconds"] for o in own) for own in outcomes])
+    sigma = np.std(seconds - costs, ddof=1)
+    correlation = np.corrcoef(costs, seconds)[0, 1]
+    return {
+        f"cost.prediction.{k}": v
+        for k, v in zip(("sigma", "factor", "correlation"), (sigma, np.exp(sigma), correlation), strict=True)
+    }
 
 
 def of_finalists(study, folder):

@@ -1,6 +1,6 @@
 """What report.json holds of results and cost, key by key."""
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -129,6 +129,14 @@ class FinalistPart(TypedDict):
 
 
 @with_config(EXACT)
+class Prediction(TypedDict):
+    """How well the cost of a trial, on the study's clock, predicts its seconds."""
+
+    correlation: Annotated[float | None, Field(description="of the logarithms; null where all costs are the same")]
+    sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
+    factor: Annotated[float, Field(description="exp(sigma): two of three trials lie within it")]
+
+
 class Cost(TypedDict):
     """Field 24."""
 
@@ -141,3 +149,6 @@ class Cost(TypedDict):
     device_hours: Seconds
     idle_share: Share | None
     overhead_share: Share | None
+    lanes: NotRequired[Annotated[int | None, Field(description="trainings planned to be under way at once")]]
+    order: NotRequired[Annotated[Literal["clock", "free"] | None, Field(description="null before there was a clock")]]
+    prediction: NotRequired[Prediction | None]

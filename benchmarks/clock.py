@@ -1,0 +1,195 @@
+"""What waiting costs: searches on simulated clusters, by the clock, in rounds, in free order, and by Optuna's TPE.
+
+Rows of the measured tables are "trained" on 8, 32 or 128 workers in log-normal durations that nobody knows beforehand.
+Two things are counted up to the time in which the workers could have trained 30, 60 and 100 rows: the share of the time
+in which they were busy, and the regret of the best row that had finished, (best - optimum) / (median - optimum).
+
+Methods: `clock`, our law, where cost predicts the duration exactly, or is off by a factor of exp(error z), z normal,
+with as many lanes as workers or half as many more; `free`, our free order; `rounds`, generations that are finished
+before the next, of 8, 16, 32 or as many as there are workers; `tpe`, Optuna's own TPESampler with constant liar, asked
+whenever a worker is free (helped as in search_quality.py); `random`, which learns nothing.
+
+Every finished search is a row of the file `--results`, so that a stopped run continues where it stopped.
+"""
+
+import argparse
+import csv
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from search_quality import CONF, PATIENCE, space_of
+from search_report import conditions, markdown
+from search_tables import TABLES, load
+from simulated_workers import Times, Workers, run
+
+from hpo.engine.space.space import Point, point_key
+from hpo.engine.strategies import make_strategy
+
+BUDGETS = (30, 60, 100)
+# A search that has found nothing in time counts as one that found the median.
+_NOTHING = 1.0
+FIELDS = ("workers", "sigma", "method", "table", "seed", *(f"regret_{b}" for b in BUDGETS), "busy", "done")
+Row = Sequence[Any]
+
+# Settings, order, lanes per worker, error of the prediction.
+OURS: dict[str, tuple[str, str, float, float]] = {
+    "clock": ("evolutionary", "clock", 1.0, 0.0),
+    "clock, off by 0.15": ("evolutionary", "clock", 1.0, 0.15),
+    "clock, off by 0.3": ("evolutionary", "clock", 1.0, 0.3),
+    "clock, off by 0.15, 1.5 lanes": ("evolutionary", "clock", 1.5, 0.15),
+    "clock, off by 0.3, 1.5 lanes": ("evolutionary", "clock", 1.5, 0.3),
+    "clock, shifting windows": ("shifting_window", "clock", 1.0, 0.0),
+    "free": ("evolutionary", "free", 1.0, 0.3),
+    "random": ("random", "clock", 1.0, 0.3),
+}
+ROUNDS = {"rounds of 8": 8, "rounds of 16": 16, "rounds of 32": 32, "rounds of 128": 128}
+METHODS = (*OURS, *ROUNDS, "tpe")
+
+
+def searched(workers: int, sigma: float, method: str, name: str, seed: int) -> Row:
+    """Run one search and return its row."""
+    table = load(name)
+    error = OURS[method][3] if method in OURS else 0.3
+    times = Times(seed, sigma, error)
+    until = max(BUDGETS) * times.mean / workers
+
+    def loss(point: Point) -> float:
+        return table.losses[tuple(values.index(point[key]) for key, values in table.values.items())]
+
+    cluster = Workers(workers, times.seconds, loss, until)
+    if method == "tpe":
+        with_tpe(name, cluster, seed)
+    else:
+        config, order, per_worker, _ = OURS.get(method, ("evolutionary", "clock", 1.0, 0.3))
+        settings = yaml.safe_load((CONF / f"{config}.yaml").read_text())
+        size = ROUNDS.get(method)
+        if size is not None:
+            settings |= {"children": size, "population": max(size, settings["population"])}
+        strategy = make_strategy(settings, space_of(name), seed)
+        run(strategy, cluster, times, round(per_worker * workers), 5 * max(BUDGETS), order)  # type: ignore[arg-type]
+    regrets = []
+    for budget in BUDGETS:
+        end = until * budget / max(BUDGETS)
+        best = min((loss for at, loss in cluster.finished if at <= end), default=None)
+        regrets.append(_NOTHING if best is None else (best - table.optimum) / table.scale)
+    busy = cluster.busy / (until * workers)
+    return [workers, sigma, method, name, seed, *regrets, round(busy, 4), len(cluster.finished)]
+
+
+def with_tpe(name: str, cluster: Workers, seed: int) -> None:
+    """Let Optuna's TPE search: a worker that is free gets its next new row."""
+    import contextlib
+    import warnings
+
+    import optuna
+    from simulated_workers import Enough
+
+    from hpo.engine.trials.trial import Trial
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore")
+    table, rng = load(name), np.random.default_rng(seed)
+    space: dict[str, Any] = {
+        key: optuna.distributions.CategoricalDistribution(range(len(values)))
+        if key in table.unordered
+        else optuna.distributions.IntDistribution(0, len(values) - 1)
+        for key, values in table.values.items()
+    }
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+    running: dict[int, optuna.Trial] = {}
+    tried: dict[tuple[int, ...], float | None] = {}
+
+    def next_row() -> optuna.Trial:
+        for _ in range(PATIENCE):
+            trial = study.ask(space)
+            ranks = tuple(int(trial.params[key]) for key in space)
+            if ranks in table.losses and ranks not in tried:
+                tried[ranks] = None
+                return trial
+            known = tried.get(ranks) or max((loss for loss in tried.values() if loss is not None), default=None)
+            study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
+        untried = [ranks for ranks in table.losses if ranks not in tried]
+        ranks = untried[int(rng.integers(len(untried)))]
+        tried[ranks] = None
+        study.enqueue_trial(dict(zip(space, ranks, strict=True)))
+        return study.ask(space)
+
+    with contextlib.suppress(Enough):
+        for number in itertools.count():
+            trial = next_row()
+            point = {key: values[int(trial.params[key])] for key, values in table.values.items()}
+            running[number] = trial
+            cluster.submit(cluster.tasks_of(Trial(number, number, point, key=point_key(point)))[0])
+            while len(running) == cluster.slots:
+                for report in cluster.wait():
+                    ended = running.pop(report.task.trial)
+                    assert report.outcome is not None
+                    loss = report.outcome.metrics["loss"]
+                    tried[tuple(int(ended.params[key]) for key in space)] = loss
+                    study.tell(ended, loss)
+
+
+def run_missing(path: Path, wanted: Sequence[tuple[Any, ...]], jobs: int) -> None:
+    """Run every search that is missing in the results."""
+    done = {(r["workers"], r["sigma"], r["method"], r["table"], r["seed"]) for r in read(path)}
+    missing = [search for search in wanted if tuple(map(str, search)) not in done]
+    is_new = not path.exists()
+    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
+        writer = csv.writer(file)
+        if is_new:
+            writer.writerow(FIELDS)
+        for row in pool.map(searched, *zip(*missing, strict=True)) if missing else ():
+            writer.writerow(row)
+            file.flush()
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """Return the rows of the results; none where there is no file yet."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def report(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return the table: means over tables and seeds."""
+    groups: dict[tuple[int, float, str], list[list[float]]] = defaultdict(list)
+    for row in rows:
+        key = int(row["workers"]), float(row["sigma"]), row["method"]
+        groups[key].append([float(row[field]) for field in FIELDS[5:]])
+    lines = []
+    for workers, sigma, method in sorted(groups, key=lambda key: (key[0], key[1], METHODS.index(key[2]))):
+        *regrets, busy, done = np.mean(groups[workers, sigma, method], axis=0)
+        cells = [f"{regret:.3f}".removeprefix("0") for regret in regrets]
+        lines.append([str(workers), f"{sigma:g}", method, *cells, f"{busy:.2f}", f"{done:.0f}"])
+    return markdown(["workers", "sigma", "method", *(f"regret at {b}" for b in BUDGETS), "busy", "done"], lines)
+
+
+def main() -> None:
+    """Run what is missing and print the summary of all results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
+    parser.add_argument("--workers", type=int, nargs="+", default=[8, 32, 128], help="default: 8 32 128")
+    parser.add_argument("--sigmas", type=float, nargs="+", default=[0.3, 0.6, 1.0], help="default: 0.3 0.6 1.0")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
+    parser.add_argument("--repeats", type=int, default=12, help="searches a method and table; default 12")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; default 1")
+    arguments = parser.parse_args()
+    wanted = [
+        (workers, sigma, method, name, seed)
+        for seed, workers, sigma, method, name in itertools.product(
+            range(arguments.repeats), arguments.workers, arguments.sigmas, arguments.methods, TABLES
+        )
+    ]
+    run_missing(arguments.results, wanted, arguments.jobs)
+    print(conditions() + "\n\n" + report(read(arguments.results)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Lanes, order and cost, as they are given, told and refused on the command line."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.hpo.cli.commands import hpo, refused, searched
+from tests.studies import dispatch_section, rows, toy_config
+
+TREE = toy_config("evolutionary", trials=12)
+
+
+def with_study(**changes):
+    return TREE | {"study": TREE["study"] | changes}
+
+
+def simulated(workers, **changes):
+    return with_study(**changes) | {"dispatch": dispatch_section("simulated", workers=workers).model_dump()}
+
+
+@pytest.mark.parametrize(
+    ("workers", "lanes", "words"),
+    [
+        (2, 4, "4 lanes, 2 workers\n"),
+        (4, 4, "4 lanes, 4 workers (study.lanes=6 would keep them busier, in a study of its own)\n"),
+        (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 keeps all busy, in a study of its own\n"),
+        (1, 1, "1 lane, 1 worker\n"),
+    ],
+)
+def test_lanes_and_workers_are_told(capsys, workers, lanes, words):
+    searched(capsys, simulated(workers, lanes=lanes))
+    shown = Path("runs/toy/report.json").read_text()
+    assert f'"lanes": {lanes}' in shown
+    code, out, err = hpo(capsys, "search", "--replay", "toy", "dispatch=local", "track=none")
+    assert code == 0, out + err
+    code, out, _ = hpo(capsys, "resume", "toy", "study.trials=13")
+    assert (code, words in out) == (0, True)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "null", "many"])
+def test_bad_lanes_are_refused(capsys, given):
+    assert "study.lanes: must be" in refused(capsys, "search", f"study.lanes={given}", "dispatch=local")
+
+
+def test_other_lanes_on_resume_are_refused(capsys):
+    searched(capsys, TREE)
+    before = rows(Path("runs/toy/trials.csv"))
+    assert "study.lanes was 4 and is now 9" in refused(capsys, "resume", "toy", "study.lanes=9", "study.trials=20")
+    assert "study.order was 'clock' and is now 'free'" in refused(capsys, "resume", "toy", "study.order=free")
+    assert rows(Path("runs/toy/trials.csv")) == before
+
+
+def test_the_free_order_is_told_and_replayed_from_what_it_knew(capsys):
+    searched(capsys, simulated(3, order="free"))
+    learned = [row["learned"] for row in rows(Path("runs/toy/trials.csv"))]
+    code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=local", "track=none")
+    assert (code, "replayed: all 12 trials" in out, "other trials" in out) == (0, True, True), out
+    assert [row["learned"] for row in rows(Path("runs/toy-replay/trials.csv"))] == learned
+    searched(capsys, simulated(3, order="free", name="rounds") | {"strategy": toy_config("random")["strategy"]})
+    code, out, _ = hpo(capsys, "resume", "rounds", "study.trials=13")
+    assert (code, "study.order=free has no effect" in out) == (0, True)
+
+
+COSTS = """
+costs = iter([1.0, 1.0, {costs}])
+
+def score(task):
+    {body}
+    return 1.0
+
+def describe_cost(config):
+    return {returned}
+"""
+modules = (f"costly_{number}" for number in itertools.count())
+
+
+def with_objective(costs="1.0, 1.0, 1.0, 1.0", body="pass", returned="next(costs)"):
+    """Return a study whose objective is a module of its own, since modules are imported once."""
+    name = next(modules)
+    Path(f"{name}.py").write_text(COSTS.format(costs=costs, body=body, returned=returned))
+    tree = toy_config("random", trials=3, objective=f"{name}:score")
+    Path("toy.yaml").write_text(yaml.safe_dump(tree))
+    return "search", "--config", "toy.yaml"
+
+
+@pytest.mark.parametrize("cost", ["0", "-1.0", "float('nan')", "float('inf')", "'much'", "None", "[1.0]"])
+def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
+    line = refused(capsys, *with_objective(cost))
+    assert ("trial 1: costly_" in line, "describe_cost must return a finite number above 0" in line) == (True, True)
+
+
+def test_a_cost_that_differs_from_one_ask_to_the_next_is_refused(capsys):
+    line = refused(capsys, *with_objective("2.0, 2.0, 3.0, 5.0"))
+    assert "trial 2: describe_cost now returns 5, the record holds 3" in line
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("yield {'units': 3}; yield {'units': 2}", "at least 1 more with every report; given 2 after 3"),
+        ("yield {'units': 3}; yield {'units': 3.5}", "at least 1 more with every report; given 3.5 after 3"),
+        ("yield {'units': 'all'}", "given 'all' after 0"),
+        ("yield {'units': 4}; return {'score': 1.0, 'units': 2}", "in the end, 4 or more; given 2"),
+    ],
+)
+def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, reason):
+    code, out, _ = hpo(capsys, *with_objective(body=body, returned="1.0"))
+    assert (code, reason in out) == (1, True), out
