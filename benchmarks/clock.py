@@ -105,8 +105,8 @@ def with_tpe(name: str, cluster: Workers, seed: int) -> None:
     running: dict[int, optuna.Trial] = {}
     tried: dict[tuple[int, ...], float | None] = {}
 
-    def next_row() -> optuna.Trial:
-        for _ in range(PATIENCE):
+    def next_row() -> optuna.Trial | None:
+        for _ in range(PATIENCE if len(tried) < len(table.losses) else 0):
             trial = study.ask(space)
             ranks = tuple(int(trial.params[key]) for key in space)
             if ranks in table.losses and ranks not in tried:
@@ -115,6 +115,8 @@ def with_tpe(name: str, cluster: Workers, seed: int) -> None:
             known = tried.get(ranks) or max((loss for loss in tried.values() if loss is not None), default=None)
             study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
         untried = [ranks for ranks in table.losses if ranks not in tried]
+        if not untried:
+            return None
         ranks = untried[int(rng.integers(len(untried)))]
         tried[ranks] = None
         study.enqueue_trial(dict(zip(space, ranks, strict=True)))
@@ -123,10 +125,13 @@ def with_tpe(name: str, cluster: Workers, seed: int) -> None:
     with contextlib.suppress(Enough):
         for number in itertools.count():
             trial = next_row()
-            point = {key: values[int(trial.params[key])] for key, values in table.values.items()}
-            running[number] = trial
-            cluster.submit(cluster.tasks_of(Trial(number, number, point, key=point_key(point)))[0])
-            while len(running) == cluster.slots:
+            if trial is not None:
+                point = {key: values[int(trial.params[key])] for key, values in table.values.items()}
+                running[number] = trial
+                cluster.submit(cluster.tasks_of(Trial(number, number, point, key=point_key(point)))[0])
+            elif not running:
+                break
+            while len(running) == cluster.slots or (trial is None and running):
                 for report in cluster.wait():
                     ended = running.pop(report.task.trial)
                     assert report.outcome is not None

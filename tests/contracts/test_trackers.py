@@ -94,7 +94,7 @@ def test_the_parent_tells_of_the_study(finished_run):
     assert parent.info.status == "FINISHED"
     assert parent.data.tags["hpo.strategy"] == "evolutionary"
     assert parent.data.tags["hpo.seed"] == "0"
-    assert parent.data.params["strategy.population"] == "6"
+    assert parent.data.params["strategy.population"] == "8"
     assert parent.data.metrics["best_score"] == result.verdict.winner.score
     client = MlflowClient(study.config.track.uri)
     assert parent.data.tags["hpo.model"] == "none: tests.toy_data keeps no models: it has no run_test"

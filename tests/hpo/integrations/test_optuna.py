@@ -142,7 +142,7 @@ def test_conditional_parameters():
 
 def test_trials_that_others_made_are_learnt_from():
     best = {"toy.layers": 1, "toy.width": 64, "toy.lr": 0.001, "toy.nonlinearity": "gelu"}
-    study = optuna.create_study(sampler=as_sampler(make("evolutionary", surviving=0.2, mutation=0.05)))
+    study = optuna.create_study(sampler=as_sampler(make("evolutionary", population=6, surviving=0.2, mutation=0.05)))
     study.enqueue_trial(best)
     run(study, 12)
     children = [trial.params for trial in study.trials[6:]]

@@ -194,7 +194,7 @@ def test_a_real_tuner(cluster, tmp_path, scheduler):
             time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"x": tune.uniform(0, 1)}
         ),
     }
-    strategy = make("evolutionary", SPACE, population=4, surviving=0.5)
+    strategy = make("evolutionary_plain", SPACE, population=4, surviving=0.5)
     results = fit(strategy, tmp_path, 6, schedulers[scheduler])
     assert len(results) == 6
     assert all(r.config["offset"] == 1.0 for r in results)
