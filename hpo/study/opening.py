@@ -48,7 +48,7 @@ def open_study(study: Study) -> Record:
     if study.folder.exists:
         refuse_past_search(study.folder)
     elif not study.has_clock:
-        raise ConfigError("study.lanes: must be 1 or more, given null")
+        raise ConfigError("study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers")
     record = _continue(study) if study.folder.exists else _create(study)
     if study.plan:
         indices, data_dir = study.plan.development, study.folder.data_dir

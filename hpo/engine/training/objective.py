@@ -72,7 +72,7 @@ class Objective:
             of work, always the same for the same configuration. A unit is what lies between two steps of the learning
             curve; without a curve, the whole training. With `describe_cost`, a step may say in `units` how many are
             done so far, at least one more than the step before, and the returned dict how many there were. Without it
-            every unit costs 1.
+            every unit costs 1. It may refuse what `check` refuses: such a trial fails anyway.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`.
 
@@ -130,7 +130,13 @@ class Objective:
         """Return the cost of one unit of a trial's training; StudyError for one that no clock can count."""
         if self.describe_cost is None:
             return 1.0
-        described = self.describe_cost(config)
+        try:
+            described = self.describe_cost(config)
+        except ConfigError:
+            if not self._refuses(config):
+                raise
+            # It fails as soon as it is tried, and the trial says why.
+            return 1.0
         cost = reported.number(described)
         if cost is None or cost <= 0:
             raise StudyError(
@@ -138,6 +144,13 @@ class Objective:
                 f"returned {described!r}"
             )
         return float(cost)
+
+    def _refuses(self, config: Mapping[str, Any]) -> bool:
+        try:
+            self.refuse_bad_config(config)
+        except ConfigError:
+            return True
+        return False
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples for the workers; return whether the objective reads them there."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.cli.commands import QUICK, hpo, refused, searched
 from tests.studies import dispatch_section, rows, toy_config
 
 TREE = toy_config("evolutionary", trials=12)
@@ -108,3 +108,11 @@ def test_a_cost_that_differs_from_one_ask_to_the_next_is_refused(capsys):
 def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, reason):
     code, out, _ = hpo(capsys, *with_objective(body=body, returned="1.0"))
     assert (code, reason in out) == (1, True), out
+
+
+def test_a_point_that_the_objective_refuses_is_a_failed_trial_and_not_the_end(capsys):
+    """Its cost cannot be described either."""
+    space = ["space=none", "+space.model.d_model=[16,24]", "+space.model.num_heads=[4,3]", "model.num_heads=4"]
+    quick = [text for text in QUICK if not text.startswith(("space", "~space", "model.d_model", "study.trials"))]
+    code, out, err = hpo(capsys, "search", *quick, *space, "strategy=grid", "study.trials=4", "split.folds=1")
+    assert (code, "4 trials, 1 failed" in out, "num_heads" in out) == (0, True, True), out + err

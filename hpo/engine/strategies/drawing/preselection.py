@@ -15,7 +15,8 @@ from hpo.engine.trials.trial import Trial
 _SHARPNESS = 10.0
 # Only the latest trials are used: this bounds the time of a round in a long study.
 _MEMORY = 300
-# The rank that a pending trial counts with: below the middle, so that its neighbourhood waits for its result.
+# The rank that a pending trial counts with: the middle, so that few go where others are on their way. From 0.2 to 0.8
+# the quality of evolutionary search on 8 and 32 lanes differs by less than its noise.
 _PENDING = 0.5
 
 
@@ -25,7 +26,7 @@ def most_promising(
     """Return the `count` candidates with the lowest expected rank, best first; ties to the earlier candidate.
 
     The expected rank of a candidate is the mean of the ranks of the known trials (0 = best, failures last, pending ones
-    as if `_PENDING`), weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of the
+    in the middle), weighted by exp(-10 x distance): a trial's distance is the sum over the dimensions of the
     difference of the two values, as a share of the (log) range; 1 for different choices, and where only one of the two
     points has the dimension. Ranks, not losses, so that failures and diverged trials do not dominate.
 
