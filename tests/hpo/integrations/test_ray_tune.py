@@ -58,7 +58,7 @@ def run(searcher, workers, order, ids=0):
 
 @pytest.mark.parametrize(
     ("name", "workers"),
-    [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1), ("tpe", 1)],
+    [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1)],
 )
 def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(name, workers):
     expected = [dict(trial.point) for trial in played(make(name), 10_000, loss_of)]
@@ -67,7 +67,7 @@ def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(na
     assert waited == (workers > 1)
 
 
-@pytest.mark.parametrize("name", ["random", "shifting_window", "evolutionary", "tpe"])
+@pytest.mark.parametrize("name", ["random", "shifting_window", "evolutionary"])
 def test_several_workers_never_get_a_point_twice(name):
     points, _ = run(searcher_of(make(name)), 5, random.Random(5))
     assert len({point_key(point) for point in points}) == len(points) == make(name).space.size
