@@ -17,7 +17,7 @@ from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.environment import describe_environment
 from hpo.study.folder import shown
-from hpo.study.preparation import prepare_study
+from hpo.study.preparation import prepare_study, refuse_missing_lanes
 from hpo.study.study import Study
 
 _FORMAT = 1
@@ -146,6 +146,7 @@ def prepare_comparison(
         raise ConfigError(f"--repeats: must be 1 or more, given {repeats}")
     config = config_from_dict({**tree, "strategy": _ANY})
     _refuse_what_has_no_effect(config)
+    refuse_missing_lanes(config)
     own_name = name or f"compare-{config.study.name}"
     named = config_from_dict(replaced(config.to_dict(), {"study.name": own_name}))
     study = prepare_study(named.model_copy(update={"secrets": config.secrets}))

@@ -20,6 +20,7 @@ CONTINUES = True
 
 # Seconds of a training (or a place on its learning curve) where the table has no cost.
 _UNIT = 1.0
+_LEAST = 1e-6
 
 
 class TableConfig(BaseModel):
@@ -97,7 +98,9 @@ def describe_cost(config: Mapping[str, Any]) -> float:
     row, _ = _row(config)
     if row is None or row.cost is None:
         return _UNIT
-    return row.cost / len(row.curve) if row.curve is not None else row.cost
+    # A training that was too short to be measured is not free: the clock has to move.
+    cost = max(row.cost, _LEAST)
+    return cost / len(row.curve) if row.curve is not None else cost
 
 
 def run_fold(task: Mapping[str, Any]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.trials.trial import TaskLayout
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import StudyError
 from hpo.study.basis.changes import (
     Basis,
     allowed_change,
@@ -27,7 +27,7 @@ from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
-from hpo.study.preparation import refuse_past_search
+from hpo.study.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def open_study(study: Study) -> Record:
     values_of(study.config.objective_config, study.config.secrets)
     if study.folder.exists:
         refuse_past_search(study.folder)
-    elif not study.has_clock:
-        raise ConfigError("study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers")
+    else:
+        refuse_missing_lanes(study.config)
     record = _continue(study) if study.folder.exists else _create(study)
     if study.plan:
         indices, data_dir = study.plan.development, study.folder.data_dir

@@ -68,6 +68,12 @@ def _strategy(config: StudyConfig, space: Space) -> Strategy:
         raise ConfigError(explain(error, "strategy.")) from error
 
 
+def refuse_missing_lanes(config: StudyConfig) -> None:
+    """Raise ConfigError for a new search without lanes; only studies of before the clock have none."""
+    if config.study.lanes is None:
+        raise ConfigError("study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers")
+
+
 def refuse_past_search(folder: StudyFolder) -> None:
     """Raise StudyError for a study of before the clock: its search is not continued by other rules."""
     if folder.config().study.lanes is not None:

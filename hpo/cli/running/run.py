@@ -19,6 +19,7 @@ from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.study.folder import shown
 from hpo.study.opening import open_study
+from hpo.study.preparation import refuse_missing_lanes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
 from hpo.track import make_tracker, refuse_bad_uri
@@ -38,6 +39,8 @@ def run_to_the_end(study: Study) -> int:
         Stopped: by a signal, in the process of another program.
     """
     refuse_bad_uri(study.config)
+    if not study.folder.exists:
+        refuse_missing_lanes(study.config)
     stopping = Stopping()
     try:
         with stopping, machine_faults("study: cannot go on", study.folder.path):
@@ -152,7 +155,7 @@ def _tell_lanes(study: Study, workers: int) -> None:
     lanes = section.lanes or 1
     if section.order == "free":
         effect = "another run of this search would have other trials"
-        if study.strategy.is_in_rounds:
+        if study.strategy.is_in_rounds and study.race is None:
             effect = "study.order=free has no effect with this strategy, which proposes in rounds"
         print(f"{_count(workers, 'worker')}, free order: {effect}", flush=True)
         return

@@ -42,6 +42,7 @@ class Course:
         self._rules = rules
         self._record = record
         self._num_trials = num_trials
+        self._num_recorded = len(record.trials())
         self._observers = observers
         self._lanes = rules.lanes if rules.order == "clock" else slots
         self._clock: Clock | Arrival = Clock() if rules.order == "clock" else Arrival()
@@ -67,7 +68,7 @@ class Course:
                 self._clock.begin(key, trial.cost)
                 self.begun[key] = self._clock.now
                 if key.task in trial.outcomes:
-                    self._replay(key)
+                    self._clock.end(key, trial.outcomes[key.task].units)
                 else:
                     yield key
             event = self._clock.advance()
@@ -90,8 +91,8 @@ class Course:
         if report.units is not None:
             self._clock.report(key, report.units, report.goes_on)
         if outcome is not None:
-            if report.is_lost:
-                outcome = replace(outcome, units=self._clock.latest(key) + 1)
+            # A second attempt may report less than the first one, whose reports have moved the clock already.
+            outcome = replace(outcome, units=max(outcome.units, self._clock.latest(key) + report.is_lost))
             trial = self._record.add_outcome(trial.number, key.task, outcome)
             self._trials[trial.number] = trial
             self._clock.end(key, outcome.units)
@@ -125,21 +126,14 @@ class Course:
             heapq.heappush(self._queue, Key(number, index))
         if trial.state != "running":
             return
-        cost = self._rules.cost_of(trial)
-        if cost != trial.cost:
+        # What the record holds stands, also where a change of the configuration was allowed.
+        if number >= self._num_recorded and (cost := self._rules.cost_of(trial)) != trial.cost:
             raise StudyError(
                 f"trial {number}: describe_cost now returns {cost:g}, the record holds {trial.cost:g}; the cost of a "
-                f"configuration must stay the same: restore the objective, or start a new study"
+                f"configuration must stay the same: correct the objective, and start a new study"
             )
         for observer in self._observers:
             observer.trial_opened(trial)
-
-    def _replay(self, key: Key) -> None:
-        """Tell the clock of a task that is in the record."""
-        outcome = self._trials[key.trial].outcomes[key.task]
-        for place, point in enumerate(outcome.curve, start=1):
-            self._clock.report(key, point.get("units", place))
-        self._clock.end(key, outcome.units)
 
     def _end(self, key: Key) -> None:
         """Note on the clock that a task has ended, and perhaps its trial."""

@@ -74,7 +74,8 @@ class Objective:
             done so far, at least one more than the step before, and the returned dict how many there were. Without it
             every unit costs 1. It may refuse what `check` refuses: such a trial fails anyway.
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
-            `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`.
+            `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`. After an interruption it
+            yields every point after `task["trained"]` again: their number is what the training has cost.
 
     The functions get the study's sealed configuration: `resolve` wraps the module's own so that they get it opened
     (`sealing.py`). `run_fold` and `run_test` are not wrapped: the worker opens their configuration.

@@ -60,8 +60,10 @@ def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]
 
 
 def _differing(old: Row, new: Row, tolerance: float) -> list[str]:
+    # With other scores a training may stop an epoch sooner, and so cost less and be known sooner.
+    free = (*TIMES, "cost", "learned") if tolerance else TIMES
     return sorted(
-        key for key in {**old, **new} if key not in TIMES and not _agree(key, old.get(key), new.get(key), tolerance)
+        key for key in {**old, **new} if key not in free and not _agree(key, old.get(key), new.get(key), tolerance)
     )
 
 

@@ -41,7 +41,8 @@ def test_lanes_and_workers_are_told(capsys, workers, lanes, words):
 
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "null", "many"])
 def test_bad_lanes_are_refused(capsys, given):
-    assert "study.lanes: must be" in refused(capsys, "search", f"study.lanes={given}", "dispatch=local")
+    line = refused(capsys, "search", f"study.lanes={given}", "dispatch=local", is_silent=True)
+    assert "study.lanes: must be" in line
 
 
 def test_other_lanes_on_resume_are_refused(capsys):

@@ -137,6 +137,7 @@ class Prediction(TypedDict):
     factor: Annotated[float, Field(description="exp(sigma): two of three trials lie within it")]
 
 
+@with_config(EXACT)
 class Cost(TypedDict):
     """Field 24."""
 

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from hpo.engine.course.clock import Clock, Event, Key
 from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
+from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Proposal, Trial
-from tests.simulated_tasks import World, run, told
+from hpo.engine.trials.trial import Outcome, Proposal, Trial
+from tests.simulated_tasks import NOTHING, World, empty_record, run, told
 from tests.studies import shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
@@ -78,7 +80,7 @@ def test_events_and_knowledge_are_those_of_a_world_whose_future_is_known(world, 
     # The record alone gives the same course once more.
     again = Course(rules(lambda _: [], world.cost_of), record.copy(), TRIALS)
     assert next(again.advance(), None) is None
-    assert again.events == events
+    assert again.events == [event for event in events if event.is_end]
 
 
 def test_it_waits_for_what_may_come_first_and_for_nothing_else():
@@ -154,3 +156,28 @@ def test_a_cost_that_changes_is_refused(order):
     strategy = make_strategy(shipped("random"), SPACE, 0)
     with pytest.raises(StudyError, match="trial 1: describe_cost now returns 3, the record holds 2"):
         run(World(0), lambda tasks, _: Rules(strategy, tasks, lambda _: next(costs), 2, order), 5, slots=2)
+
+
+def course_of(record, cost=1.0):
+    strategy = make_strategy(shipped("random"), SPACE, 0)
+    return Course(Rules(strategy, lambda trial: [Task(trial.number, 0, NOTHING)], lambda _: cost, 1), record, 1)
+
+
+def test_a_second_attempt_that_reports_less_does_not_turn_the_clock_back():
+    record = empty_record(World(0))
+    course = course_of(record)
+    (key,) = course.advance()
+    task = course.task(key)
+    for units in (1.0, 2.0, 3.0):
+        course.take(Report(task, point={}, units=units, goes_on=True))
+    course.take(Report(task, outcome=Outcome({"score": 1.0}, units=2.0)))
+    assert list(course.advance()) == []
+    assert record.trials()[0].outcomes[0].units == course.events[-1].units == 3.0
+
+
+def test_an_interrupted_trial_keeps_the_cost_that_it_was_planned_with():
+    """So an allowed change of the configuration can be continued with."""
+    record = empty_record(World(0))
+    (key,) = course_of(record).advance()
+    assert list(course_of(record, cost=2.0).advance()) == [key]
+    assert record.trials()[0].cost == 1.0
