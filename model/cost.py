@@ -10,11 +10,13 @@ def cost_of_unit(model: ModelConfig, training: TrainingConfig) -> float:
     Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
     same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
     (twice the forward pass) and evaluations are left out for the same reason.
+
+    Raises:
+        ValueError: the numbers of `training.cost_...` are missing.
     """
     length, number, step = training.cost_length, training.cost_number, training.cost_step
-    assert length is not None
-    assert number is not None
-    assert step is not None
+    if length is None or number is None or step is None:
+        raise ValueError("training.cost_length, cost_number, cost_step: must be given; take those of conf/training")
     batch = training.batch_size
     if training.batch_tokens is not None:
         batch = min(batch, max(1, training.batch_tokens // length))

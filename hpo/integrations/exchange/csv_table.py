@@ -11,7 +11,9 @@ from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported
 
 # Columns of the tables of other libraries and our own that are not hyperparameters.
-_OTHERS = {"number", "round", "learned", "cost", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
+_OTHERS = {"number", "round", "state", "score", "num_parameters", *TIMES, "error", "trial_id"}
+# In our own tables only: elsewhere they may be hyperparameters.
+_OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
 _STATES = {
@@ -79,7 +81,8 @@ def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> d
         marked = {c: c.removeprefix(prefix).replace("/", ".") for c in columns if c.startswith(prefix)}
         if marked:
             return marked
-    return {c: c for c in columns if c and c not in _OTHERS and c != metric and not c.startswith("fold_")}
+    others = _OTHERS | (_OF_THE_CLOCK if {"number", "round"} <= set(columns) else set())
+    return {c: c for c in columns if c and c not in others and c != metric and not c.startswith("fold_")}
 
 
 def _state(row: Mapping[str, str]) -> str:
