@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 import yaml
-from search_quality import CONF, PATIENCE, space_of
+from search_quality import CONF, PATIENCE, read, space_of
 from search_report import conditions, markdown
 from search_tables import TABLES, load
 from simulated_workers import Times, Workers, run
 
+from hpo.engine.course.rules import Order
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import make_strategy
 
@@ -38,7 +39,7 @@ FIELDS = ("workers", "sigma", "method", "table", "seed", *(f"regret_{b}" for b i
 Row = Sequence[Any]
 
 # Settings, order, lanes per worker, error of the prediction.
-OURS: dict[str, tuple[str, str, float, float]] = {
+OURS: dict[str, tuple[str, Order, float, float]] = {
     "clock": ("evolutionary", "clock", 1.0, 0.0),
     "clock, off by 0.15": ("evolutionary", "clock", 1.0, 0.15),
     "clock, off by 0.3": ("evolutionary", "clock", 1.0, 0.3),
@@ -72,7 +73,7 @@ def searched(workers: int, sigma: float, method: str, name: str, seed: int) -> R
         if size is not None:
             settings |= {"children": size, "population": max(size, settings["population"])}
         strategy = make_strategy(settings, space_of(name), seed)
-        run(strategy, cluster, times, round(per_worker * workers), 5 * max(BUDGETS), order)  # type: ignore[arg-type]
+        run(strategy, cluster, times, round(per_worker * workers), 5 * max(BUDGETS), order)
     regrets = []
     for budget in BUDGETS:
         end = until * budget / max(BUDGETS)
@@ -152,14 +153,6 @@ def run_missing(path: Path, wanted: Sequence[tuple[Any, ...]], jobs: int) -> Non
         for row in pool.map(searched, *zip(*missing, strict=True)) if missing else ():
             writer.writerow(row)
             file.flush()
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    """Return the rows of the results; none where there is no file yet."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def report(rows: Sequence[Mapping[str, str]]) -> str:

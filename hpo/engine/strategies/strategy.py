@@ -10,7 +10,7 @@ from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 
-# Bound of every count in a strategy's settings: a longer round would not fit into memory.
+# Bound of every count in a strategy's settings: more points at once would not fit into memory.
 MOST = 1_000_000
 
 

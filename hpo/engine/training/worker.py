@@ -169,12 +169,12 @@ def _steps(
             continue
         progress.step(step.get("units") if counts else None, bool(step.get("more")))
         yield "point", reported.numbers({name: value for name, value in step.items() if name != "more"})
-    # The final training has no validation part, and so no score.
     if counts and isinstance(returned, Mapping):
         progress.end(returned.get("units"))
         returned = {name: value for name, value in returned.items() if name != "units"}
     else:
         progress.end(None)
+    # The final training has no validation part, and so no score.
     numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
     left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
     if left_out:

@@ -13,7 +13,7 @@ from hpo.engine.trials.trial import Trial
 # How fast a trial's weight falls with its distance: one to the next of five ordered values (0.25) divides it by 12, one
 # to another choice (1) by 22,000. From 5 to 16 the quality of evolutionary search differs by less than its noise.
 _SHARPNESS = 10.0
-# Only the latest trials are used: this bounds the time of a round in a long study.
+# Only the latest trials are used: this bounds the time of a proposal in a long study.
 _MEMORY = 300
 # The rank that a pending trial counts with: the middle, so that few go where others are on their way. From 0.2 to 0.8
 # the quality of evolutionary search on 8 and 32 lanes differs by less than its noise.
