@@ -6,7 +6,7 @@ from hpo.engine.course.clock import Event, Key
 
 
 class Arrival:
-    """Has the calls of `Clock`, and passes on at once what it is told: nothing waits, and the workers decide what is known.
+    """Has the calls of `Clock`, and passes on at once what it is told: nothing waits, and workers decide what is known.
 
     Attributes:
         now: the number of events so far.
