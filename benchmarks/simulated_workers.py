@@ -57,6 +57,8 @@ class Times:
 class Workers:
     """A dispatcher of simulated workers; `wait` moves the time to the end of the task that ends next.
 
+    A point whose loss is None fails.
+
     Attributes:
         time: now.
         busy: seconds of training of all workers together, up to the end.
@@ -70,7 +72,7 @@ class Workers:
         self,
         workers: int,
         seconds_of: Callable[[str], float],
-        loss_of: Callable[[Point], float],
+        loss_of: Callable[[Point], float | None],
         until: float = np.inf,
         optimum: float = -np.inf,
     ) -> None:
@@ -100,6 +102,8 @@ class Workers:
             raise Enough
         self.time = ended
         loss = self._loss_of(self.trials[task.trial].point)
+        if loss is None:
+            return [Report(task, outcome=Outcome(error="cannot be trained", seconds=seconds))]
         self.finished.append((ended, loss))
         return [Report(task, outcome=Outcome({"loss": loss}, seconds=seconds))]
 

@@ -103,13 +103,13 @@ def empty_record(world):
     return memory_record("score", "minimize", TaskLayout(world.folds))
 
 
-def run(world, rules_of, num_trials, slots=1, seed=0, record=None, dies_after=None):
+def run(world, rules_of, num_trials, slots=1, seed=0, record=None, dies_after=None, dispatched_by=AnyOrder):
     """Run a search in a world, and return its record.
 
     `rules_of(tasks_of, cost_of)` returns the rules.
     """
     record = record or empty_record(world)
-    dispatcher = AnyOrder(world, slots, seed, dies_after)
+    dispatcher = dispatched_by(world, slots, seed, dies_after)
 
     def tasks_of(trial):
         dispatcher.trials[trial.number] = trial

@@ -2,9 +2,9 @@
 
 import copy
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,10 @@ from hpo.engine.space.distributions import distribution as own_distribution
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Direction
 from hpo.errors import SpaceError, nearest
-from hpo.integrations.points import closed, next_points
-
-# Attributes of an Optuna study, one per round: this, and the number of the trial that gets the round's first point.
-_ROUND = "hpo:round:"
+from hpo.integrations.optuna_known import Known
+from hpo.integrations.points import next_points
 
 
 def as_sampler(strategy: Strategy) -> BaseSampler:
@@ -38,15 +35,6 @@ def as_sampler(strategy: Strategy) -> BaseSampler:
         >>> study.optimize(lambda trial: trial.suggest_float("x", -1.0, 1.0) ** 2, n_trials=40)
     """
     return StrategySampler(strategy)
-
-
-@dataclass(frozen=True)
-class _Round:
-    """What a strategy proposed at once: its points go to consecutive trials, the first to trial `first`."""
-
-    number: int
-    first: int
-    points: Sequence[Point]
 
 
 class StrategySampler(BaseSampler):
@@ -74,9 +62,8 @@ class StrategySampler(BaseSampler):
         self._strategy = strategy
         self._space = strategy.space
         self._lock = threading.Lock()
-        # By study and trial: what was stored, and what will be proposed next.
-        self._handed: dict[tuple[str, int], Point] = {}
-        self._upcoming: dict[tuple[str, int], Sequence[Point]] = {}
+        # By the name of the study.
+        self._known: defaultdict[str, Known] = defaultdict(Known)
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return nothing: every parameter is sampled independently, so that its range can be compared."""
@@ -93,14 +80,9 @@ class StrategySampler(BaseSampler):
         if len(study.directions) > 1:
             raise ValueError("a strategy has one objective; multi-objective studies need another sampler")
         with self._lock:
-            rounds = _rounds(study)
-            last = next((r for r in reversed(rounds) if r.first <= trial.number), None)
-            if last is None or trial.number >= last.first + len(last.points):
-                points = self._next_points(study, trial.number, rounds)
-                last = _Round(last.number + 1 if last else 0, trial.number, points)
-                stored = {"number": last.number, "points": [dict(point) for point in points]}
-                study.set_user_attr(f"{_ROUND}{last.first}", stored)
-            self._handed[study.study_name, trial.number] = last.points[trial.number - last.first]
+            known = self._known[study.study_name]
+            if known.round_of(study, trial.number) is None:
+                known.write(study, trial.number, self._next_points(study, trial.number, known))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -114,8 +96,10 @@ class StrategySampler(BaseSampler):
             )
         dimension = self._space[param_name]
         _refuse_other_range(dimension, param_distribution)
-        handed = self._handed.get((study.study_name, trial.number))
-        point = _handed_out(_rounds(study))[trial.number] if handed is None else handed
+        with self._lock:
+            its = self._known[study.study_name].round_of(study, trial.number)
+        assert its is not None
+        point = its.points[trial.number - its.first]
         if param_name not in point:
             raise SpaceError(
                 f"space.{param_name}: the objective suggests it where it does not exist; suggest it only when "
@@ -128,28 +112,25 @@ class StrategySampler(BaseSampler):
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
-            self._handed.pop((study.study_name, trial.number), None)
             if self._is_over(study, trial, state, values):
                 # Raised outside of `optimize`, where nothing can be stopped.
                 with suppress(RuntimeError):
                     study.stop()
 
-    def _next_points(self, study: Study, number: int, rounds: Sequence[_Round]) -> Sequence[Point]:
+    def _next_points(self, study: Study, number: int, known: Known) -> Sequence[Point]:
         """Return the points of this trial and those that follow it, at least one."""
-        upcoming = self._upcoming.pop((study.study_name, number), None)
-        if upcoming:
-            return upcoming
+        made, known.upcoming = known.upcoming, None
+        if made is not None and made[0] == number and made[1]:
+            return made[1]
         others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
-        done = [t for t in others if t.state.is_finished() and t.number < number]
-        history = History(self._trials(done, study.direction, rounds))
-        handed = _handed_out(rounds)
-        running = [t.number for t in others if not t.state.is_finished() and t.number in handed]
-        pending = [Trial(number, 0, handed[number]) for number in running]
-        proposed = next_points(self._strategy, history, pending)
-        if not proposed and pending:
+        known.take([t for t in others if t.state.is_finished()], self._space, _direction(study))
+        running = [known.opened(t.number) for t in others if not t.state.is_finished()]
+        pending = [trial for trial in running if trial is not None]
+        proposed = next_points(self._strategy, known.history, pending)
+        if not proposed and pending and self._strategy.learns == "by_round":
             keys = {trial.key for trial in pending}
-            proposed = [p for p in next_points(self._strategy, history, ()) if point_key(p) not in keys]
-        return proposed or self._drawn(history.tried(pending), number)
+            proposed = [p for p in next_points(self._strategy, known.history, ()) if point_key(p) not in keys]
+        return proposed or self._drawn(known.history.tried(pending), number)
 
     def _drawn(self, tried: Collection[str], number: int) -> Sequence[Point]:
         """Return one random point, untried if possible."""
@@ -158,38 +139,16 @@ class StrategySampler(BaseSampler):
 
     def _is_over(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> bool:
         """Return whether nothing is left to propose after this trial, the last one running."""
-        rounds, trials = _rounds(study), study.get_trials(deepcopy=False)
+        known, trials = self._known[study.study_name], study.get_trials(deepcopy=False)
         others = [t for t in trials if t.number != trial.number]
-        if any(not t.state.is_finished() for t in others):
-            return False
-        if rounds and len(trials) < rounds[-1].first + len(rounds[-1].points):
+        if any(not t.state.is_finished() for t in others) or len(trials) < known.end:
             return False
         last = copy.copy(trial)
         last.state, last.value = state, values[0] if values else None
-        done = sorted([*others, last], key=lambda t: t.number)
-        upcoming = next_points(self._strategy, History(self._trials(done, study.direction, rounds)), ())
-        self._upcoming[study.study_name, len(trials)] = upcoming
+        known.take([*others, last], self._space, _direction(study))
+        upcoming = next_points(self._strategy, known.history, ())
+        known.upcoming = len(trials), upcoming
         return not upcoming
-
-    def _trials(
-        self, trials: Sequence[FrozenTrial], direction: StudyDirection, rounds: Sequence[_Round]
-    ) -> list[Trial]:
-        """Return Optuna's trials as ours, without those outside of the space."""
-        ours, handed = [], _handed_out(rounds)
-        round_of = {r.first + place: r.number for r in rounds for place in range(len(r.points))}
-        for frozen in trials:
-            point = self._point(frozen, handed.get(frozen.number, {}))
-            if point is not None:
-                trial = Trial(frozen.number, round_of.get(frozen.number, -1), point)
-                score = frozen.value if frozen.state == TrialState.COMPLETE else None
-                ours.append(closed(trial, score, "maximize" if direction == StudyDirection.MAXIMIZE else "minimize"))
-        return ours
-
-    def _point(self, frozen: FrozenTrial, handed: Point) -> Point | None:
-        """Return the point that the objective got, or would have got if it failed early; None outside of the space."""
-        given = {key: frozen.params[key] for key in self._space.keys if key in frozen.params}
-        candidates = (given, {**handed, **given}, handed)
-        return next((point for point in candidates if point and self._space.contains(point)), None)
 
     def _refuse_missing(self, trial: FrozenTrial) -> None:
         for dimension in self._space.dimensions:
@@ -200,16 +159,8 @@ class StrategySampler(BaseSampler):
                 )
 
 
-def _rounds(study: Study) -> list[_Round]:
-    """Return the proposals that are stored with the study, by their first trials."""
-    stored = {key.removeprefix(_ROUND): value for key, value in study.user_attrs.items() if key.startswith(_ROUND)}
-    rounds = [_Round(value["number"], int(first), value["points"]) for first, value in stored.items()]
-    return sorted(rounds, key=lambda r: r.first)
-
-
-def _handed_out(rounds: Sequence[_Round]) -> dict[int, Point]:
-    """Return the point by the number of its trial; of two proposals that overlap the later one counts."""
-    return {r.first + place: point for r in rounds for place, point in enumerate(r.points)}
+def _direction(study: Study) -> Direction:
+    return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
 
 
 def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) -> None:

@@ -73,6 +73,11 @@ class Study:
         """Whether its search was made by the clock, not in rounds as by the versions before it."""
         return self.config.study.lanes is not None
 
+    @property
+    def waits(self) -> bool:
+        """Whether its search waits for the clock; see `Rules.waits`."""
+        return self.has_clock and self.rules().waits
+
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
         """Return what determines its search, besides the budget."""
         study = self.config.study

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from hpo.cli.running.program import is_ours, leave
@@ -151,13 +152,15 @@ def _conclude(study: Study, result: Result) -> None:
 
 def _tell_lanes(study: Study, workers: int) -> None:
     """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""
-    section = study.config.study
-    lanes = section.lanes or 1
-    if section.order == "free":
+    lanes, rules = study.config.study.lanes or 1, study.rules()
+    if rules.order == "free":
         effect = "another run of this search would have other trials"
-        if study.strategy.is_in_rounds and study.race is None:
-            effect = "study.order=free has no effect with this strategy, which proposes in rounds"
+        if not replace(rules, order="clock").waits:
+            effect = "study.order=free has no effect with this strategy, whose trials are the same in any order"
         print(f"{_count(workers, 'worker')}, free order: {effect}", flush=True)
+        return
+    if not rules.waits:
+        print(f"{_count(workers, 'worker')}: none waits for the clock with this strategy", flush=True)
         return
     says = f"{_count(lanes, 'lane')}, {_count(workers, 'worker')}"
     # Lanes that wait for the clock leave no worker idle if there are some more of them.

@@ -28,7 +28,7 @@ class Course:
         rules: of the search.
         record: holds what has happened so far; everything is written to it first.
         num_trials: the budget.
-        slots: number of workers, which the free order keeps busy.
+        slots: number of workers, which are all kept busy where nothing waits for the clock.
         observers: are notified afterwards.
 
     Attributes:
@@ -44,8 +44,8 @@ class Course:
         self._num_trials = num_trials
         self._num_recorded = len(record.trials())
         self._observers = observers
-        self._lanes = rules.lanes if rules.order == "clock" else slots
-        self._clock: Clock | Arrival = Clock() if rules.order == "clock" else Arrival()
+        self._lanes = rules.lanes if rules.waits else slots
+        self._clock: Clock | Arrival = Clock() if rules.waits else Arrival()
         self._proposer = Proposer(rules.strategy, record, rules.cost_of, rules.imported, rules.script)
         # By the trial's number.
         self._trials: dict[int, Trial] = {}

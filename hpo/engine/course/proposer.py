@@ -71,7 +71,8 @@ class Proposer:
                 self._asked = None
             if not self._proposals and not self._ask(number):
                 return None
-            trial = self._record.open_trial(self._round, self._proposals.popleft(), self._learned, self._cost_of)
+            learned = () if self._strategy.learns == "never" else self._learned
+            trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._cost_of)
         self._learned = []
         self._pending[number] = trial.as_opened
         self.num_opened += 1
@@ -79,6 +80,8 @@ class Proposer:
 
     def _ask(self, number: int) -> bool:
         """Ask for further points; return whether there are any."""
+        if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
+            return False
         if not self._can_learn(number):
             return False
         self._learn(number)
@@ -100,6 +103,8 @@ class Proposer:
     def _learn(self, number: int) -> None:
         """Add to what is known: what this trial learned, or everything that has ended."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
+        if self._strategy.learns != "by_trial":
+            numbers.sort()
         self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
         for learned in numbers:
             del self._pending[learned]

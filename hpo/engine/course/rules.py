@@ -35,3 +35,8 @@ class Rules:
     race: Race | None = None
     imported: Sequence[Trial] = ()
     script: Sequence[Sequence[int]] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether things wait for the clock: not in free order, nor where trials do not depend on the order of ends."""
+        return self.order == "clock" and (self.strategy.learns == "by_trial" or self.race is not None)

@@ -12,8 +12,8 @@ Span = tuple[float, float]
 
 
 def clock_times(rules: Rules, record: Record) -> Mapping[Key, Span]:
-    """Return begin and end of every task that has ended on the clock, in units of cost; empty in the free order."""
-    if rules.order == "free":
+    """Return begin and end of every task that has ended on the clock, in units of cost; empty where none waits."""
+    if not rules.waits:
         return {}
     # Nothing is asked, neither the strategy nor the objective.
     recorded = replace(rules, cost_of=lambda trial: trial.cost or 1.0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
@@ -11,9 +12,9 @@ from pydantic_core import PydanticCustomError
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.strategies.drawing.preselection import most_promising
+from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.strategies.drawing.stratified import draw_stratified
-from hpo.engine.strategies.strategy import MOST, Settings, generator, next_round
+from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
@@ -28,7 +29,7 @@ class EvolutionarySettings(Settings):
         surviving: share of the population that survives (rounded, at least 1) and has children.
         children: points of a later generation, which is finished before the next one; None = as many as do not
             survive. 1 = no generations: a child is made from what is known whenever a lane is free.
-        candidates: children made per child that is trained; `most_promising` selects it. 1 = every child is trained.
+        candidates: children made per child that is trained; `Preselection` chooses it. 1 = every child is trained.
         crossover: probability that a hyperparameter comes from the second parent instead of the first.
         mutation: probability that a hyperparameter of a child is changed; None = 1 / number of its dimensions.
         mutation_steps: maximum distance of a mutation along ordered values, in neighbouring values, all
@@ -76,14 +77,14 @@ class EvolutionarySettings(Settings):
 class Evolutionary:
     """Delete the worst, pair the best at random, cross and mutate.
 
-    First points: `population` of them, spread evenly over every dimension. Then the
-    best complete points of all that is known (`surviving` of the population) have children: two different
-    survivors are paired at random, each hyperparameter is taken from one or the other, and is changed with a
-    probability: to another value near it where values have an order, to any other where not, by a Gaussian
-    step, reflected at the ends, on the (log) scale of a range. `most_promising` selects the child that is trained
-    from several candidates, and keeps away from pending points. A child that was tried before is made again; where no
-    new one is possible, a random point replaces it. Failures have no children, ties go to the earlier trial; while no
-    trial is complete, points are drawn at random. Ends after its generations, or when a finite space is exhausted.
+    First points: `population` of them, spread evenly over every dimension. Then the best complete points of all that
+    is known (`surviving` of the population) have children: two different survivors are paired at random, each
+    hyperparameter is taken from one or the other, and is changed with a probability: to another value near it where
+    values have an order, to any other where not, by a Gaussian step, reflected at the ends, on the (log) scale of a
+    range. `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
+    and from where trials failed. A child that was tried before is made again; where no new one is possible, a random
+    point replaces it. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
+    are drawn at random. Ends after its generations, or when a finite space is exhausted.
 
     With `children: 1` there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and
     selection pressure"). Because the worst are always deleted, the survivors are the best of all that is known, and no
@@ -108,19 +109,20 @@ class Evolutionary:
         first = f"evolutionary: {settings.population} points, then "
         best = f"of the best {settings.survivors}"
         if settings.generation == 1:
-            return f"{first}one child at a time {best}"
+            until = f", until {settings.generations} proposals" if settings.generations else ""
+            return f"{first}one child at a time {best}{until}"
         generations = f"{settings.generations - 1} generations" if settings.generations else "generations"
         return f"{first}{generations} of {settings.generation} children {best}"
 
     @property
-    def is_in_rounds(self) -> bool:
-        """Whether there are generations."""
-        return self.settings.generation > 1
+    def learns(self) -> Learns:
+        """By generations, if there are any."""
+        return "by_round" if self.settings.generation > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the first population, or children of the best points so far."""
         settings = self.settings
-        if pending and self.is_in_rounds:
+        if pending and self.learns == "by_round":
             return []
         if settings.generations and next_round([*known, *pending]) >= settings.generations:
             return []
@@ -132,27 +134,32 @@ class Evolutionary:
             return draw_first(self.space, rng, tried, missing)
         parents = [trial.point for trial in known.ranked(settings.survivors) if trial.score is not None]
         count = settings.generation
-        if not parents:
-            return draw_untried(self.space, rng, tried, count)
-        made = draw_untried(self.space, rng, tried, count * settings.candidates, lambda: self.child(parents, rng))
-        return made if len(made) <= count else most_promising(self.space, known, pending, made, count)
+        made = draw_untried(
+            self.space, rng, tried, count * settings.candidates, (lambda: self.child(parents, rng)) if parents else None
+        )
+        return made if len(made) <= count else self._preselection.most_promising(known, pending, made, count)
+
+    @cached_property
+    def _preselection(self) -> Preselection:
+        return Preselection(self.space)
 
     def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
         """Return a mutated child of two different parents (or of a single one)."""
-        pair = [parents[int(i)] for i in rng.permutation(len(parents))[:2]]
-        first, second = pair[0], pair[-1]
+        place = int(rng.integers(len(parents)))
+        first, second = parents[place], parents[place - int(rng.integers(1, max(len(parents), 2)))]
         probability = self.settings.mutation
         if probability is None:
             probability = 1 / max(len(first), 1)
         values: dict[str, Value] = {}
-        for dimension in self.space.dimensions:
+        # All at once: one number at a time takes most of the time of a proposal.
+        is_crossed = (rng.random(len(self.space.dimensions)) < self.settings.crossover).tolist()
+        is_mutated = (rng.random(len(self.space.dimensions)) < probability).tolist()
+        for dimension, crossed, mutates in zip(self.space.dimensions, is_crossed, is_mutated, strict=True):
             # A dimension of only one parent comes from that parent; `complete` drops it if inactive.
-            sources = [p for p in (first, second) if dimension.key in p]
-            if sources:
-                chosen = sources[-1] if rng.random() < self.settings.crossover else sources[0]
-                values[dimension.key] = chosen[dimension.key]
-                if rng.random() < probability:
-                    values[dimension.key] = self.mutated(dimension, values[dimension.key], rng)
+            key, (one, other) = dimension.key, (second, first) if crossed else (first, second)
+            if key in one or key in other:
+                value = one[key] if key in one else other[key]
+                values[key] = self.mutated(dimension, value, rng) if mutates else value
         return self.space.complete(values, rng)
 
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:

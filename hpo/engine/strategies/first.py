@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.strategy import Strategy
+from hpo.engine.strategies.strategy import Learns, Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 
@@ -29,9 +29,9 @@ class FirstPoints:
         return f"{self.strategy.announcement}; {len(self.space.first)} given first"
 
     @property
-    def is_in_rounds(self) -> bool:
+    def learns(self) -> Learns:
         """As the strategy's own."""
-        return self.strategy.is_in_rounds
+        return self.strategy.learns
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
         """Return the strategy's next points; before its first ones, the first points."""

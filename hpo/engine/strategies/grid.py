@@ -3,14 +3,14 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from hpo.engine.space.dimensions import Range
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.strategies.strategy import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
@@ -68,7 +68,7 @@ class GridSearch:
         """One line on the number of points."""
         return f"grid: {self.space.size:,} points in {self.settings.order} order"
 
-    is_in_rounds = True
+    learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the next `round_size` points of the order that have not been tried."""

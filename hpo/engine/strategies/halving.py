@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.strategies.strategy import MOST, Settings
+from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 
@@ -115,7 +115,7 @@ class SuccessiveHalving:
         first = self.settings.first_points(halvings)
         return f"successive halving: {first} points, the best 1 in {self.settings.eta} continue, by {amounts}"
 
-    is_in_rounds = True
+    learns: ClassVar[Learns] = "by_round"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
         """Return the next rung of the bracket, or the first of a new one; nothing until the last one is finished."""

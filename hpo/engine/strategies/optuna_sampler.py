@@ -10,7 +10,7 @@ from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
-from hpo.engine.strategies.strategy import generator
+from hpo.engine.strategies.strategy import Learns, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
@@ -34,7 +34,8 @@ class OptunaModel:
 
     A failed trial is passed to Optuna as complete with an infinite loss: TPE and CMA-ES use ranks only,
     where it comes last, and the Gaussian process reads it as the worst loss seen. Optuna's own FAIL would hide it, and
-    the sampler would propose the same bad region again. Optuna breaks ties. A proposal that was tried before, or that
+    the sampler would propose the same bad region again. For TPE and the Gaussian process it also breaks a constraint,
+    whose probability of being kept the latter models. Optuna breaks ties. A proposal that was tried before, or that
     the space does not contain, is answered at once (with its known loss, if any) and another is requested; after
     `patience` such proposals in a row an untried point is drawn uniformly. Ends when a finite space is exhausted; never
     on an infinite one.
@@ -93,13 +94,13 @@ class OptunaModel:
         )
 
     @property
-    def is_in_rounds(self) -> bool:
-        """Whether points are proposed in generations."""
-        return isinstance(self.settings, CmaEsSettings)
+    def learns(self) -> Learns:
+        """CMA-ES by generations, the others by trial."""
+        return "by_round" if isinstance(self.settings, CmaEsSettings) else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return `round_size` untried points, fewer where the space holds no more; CMA-ES none while any is pending."""
-        if pending and self.is_in_rounds:
+        if pending and self.learns == "by_round":
             return []
         tried = known.tried(pending)
         remaining = None if self.space.size is None else self.space.size - len(tried)
@@ -108,9 +109,7 @@ class OptunaModel:
             # Every remaining point is proposed.
             return draw_untried(self.space, rng, tried, self.round_size)
         sampler_seed = int(rng.integers(2**31))
-        # Generations are told one by one.
-        trials = sorted(known, key=lambda trial: trial.number) if self.is_in_rounds else known
-        points = self._proposals.asked(trials, pending, tried, self.round_size, sampler_seed)
+        points = self._proposals.asked(known, pending, tried, self.round_size, sampler_seed)
         tried = {*tried, *(point_key(point) for point in points)}
         return [*points, *draw_untried(self.space, rng, tried, self.round_size - len(points))]
 

@@ -36,6 +36,7 @@ class Proposals:
         self._numeric = {key: self._distributions[key] for key in numeric}
         self._told: list[tuple[str, float]] = []
         self._frozen: list[FrozenTrial] = []
+        self._has_failures = False
 
     def asked(
         self, known: Sequence[Trial], pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
@@ -68,8 +69,10 @@ class Proposals:
 
     def _study(self, known: Sequence[Trial]) -> optuna.Study:
         """Return a new study that holds these trials only."""
-        if self._told != [(trial.key, trial.loss) for trial in known[: len(self._told)]]:
-            self._told, self._frozen = [], []
+        has_failures = any(trial.state == "failed" for trial in known)
+        is_as_told = self._told == [(trial.key, trial.loss) for trial in known[: len(self._told)]]
+        if not is_as_told or has_failures != self._has_failures:
+            self._told, self._frozen, self._has_failures = [], [], has_failures
         study = optuna.create_study(sampler=self._sampler(0))
         study.add_trials(self._frozen)
         for trial in known[len(self._told) :]:
@@ -89,7 +92,11 @@ class Proposals:
             _ = asked.relative_params
             study.tell(asked, trial.loss)
         else:
-            study.add_trial(self._frozen_trial(trial, TrialState.COMPLETE, trial.loss))
+            frozen = self._frozen_trial(trial, TrialState.COMPLETE, trial.loss)
+            if self._has_failures:
+                # All trials have the constraint, or none: it costs a model of its own.
+                frozen.set_constraint("can be trained", 1.0 if trial.state == "failed" else -1.0)
+            study.add_trial(frozen)
 
     def _params(self, trial: Trial) -> dict[str, Value]:
         return {key: encoded(self._space[key], value) for key, value in trial.point.items()}

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hpo.engine.space.space import Point, Space
+from hpo.engine.strategies.strategy import Learns
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
@@ -19,7 +21,7 @@ class PastSearch:
         """One line on why nothing is proposed."""
         return "searched in rounds, by an earlier version"
 
-    is_in_rounds = True
+    learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:  # noqa: ARG002 -- the protocol's
         """Return nothing."""

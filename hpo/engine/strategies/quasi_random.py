@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -12,7 +12,7 @@ from pydantic import Field
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.strategies.strategy import MOST, Settings, generator
+from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
@@ -63,7 +63,7 @@ class QuasiRandom:
         kind = "scrambled " if self.settings.scramble else ""
         return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
 
-    is_in_rounds = True
+    learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the next `round_size` untried points of the sequence."""

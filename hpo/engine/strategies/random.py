@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.strategies.strategy import MOST, Settings, generator
+from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
@@ -45,7 +46,7 @@ class RandomSearch:
         size = self.space.size
         return f"random: {f'{size:,} points' if size else 'an infinite space'}, drawn uniformly without repeats"
 
-    is_in_rounds = True
+    learns: ClassVar[Learns] = "never"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return `round_size` untried points, fewer where the space holds no more."""

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,9 +14,10 @@ from hpo.config.keys import flatten
 from hpo.engine.space.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
 from hpo.engine.space.space import Point, Space
 from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.drawing.preselection import MEMORY, Preselection
 from hpo.engine.strategies.drawing.stratified import draw_stratified
 from hpo.engine.strategies.drawing.windows import window
-from hpo.engine.strategies.strategy import MOST, Settings, generator, next_round
+from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, next_round
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, nearest
@@ -56,6 +58,7 @@ class ShiftingWindowSettings(Settings):
             is drawn from what is known whenever a lane is free.
         moving: probability that a hyperparameter is drawn from its window; the others keep the value at the
             centre. None = 1 / number of dimensions; 1 = all are drawn.
+        candidates: points drawn per trained point once a trial has failed; the first not likely to fail is trained.
         credit: how "the value that led to the best performance" is read: the value in the `best` trial, or
             the value whose trials have the best `mean` or `median`. On a range without `points` it is always
             the best trial's, since values hardly repeat.
@@ -70,6 +73,8 @@ class ShiftingWindowSettings(Settings):
     rounds: int | None = Field(ge=1, le=MOST)
     draws: int = Field(ge=1, le=MOST)
     moving: float | None = Field(gt=0, le=1)
+    # Has a default, unlike the others, because configurations frozen before version 0.2.0 lack it.
+    candidates: int = Field(default=1, ge=1, le=MOST)
     credit: Literal["best", "mean", "median"]
 
 
@@ -87,9 +92,9 @@ class ShiftingWindow:
     only there, so that no window gets stuck. Choices have no order and no window: they are drawn from all their values.
     With `draws: 1` the windows move with every trial that becomes known. Pending points are not drawn again.
 
-    Failures count as worst, ties go to the earlier trial; while every trial has failed the first round is drawn
-    again. Where the windows hold no untried point, one is drawn from the whole space. Ends after N rounds, or when
-    a finite space is exhausted.
+    Failures count as worst; once there are some, `Preselection` takes of several draws the first that is not likely to
+    fail. Ties go to the earlier trial; while every trial has failed points are drawn as at first. Where the windows
+    hold no untried point, one is drawn from the whole space. Ends after N rounds, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which
     trials are used and how credit is given; here it is all trials so far, and `credit` says how. Its literal
@@ -155,14 +160,14 @@ class ShiftingWindow:
         return f"shifting window: {rounds}{self.first_draws} draws first, {draws}, {windows}"
 
     @property
-    def is_in_rounds(self) -> bool:
-        """Whether several points are drawn per round."""
-        return self.settings.draws > 1
+    def learns(self) -> Learns:
+        """By rounds, where several points are drawn in one."""
+        return "by_round" if self.settings.draws > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return untried points from the windows that follow from what is known."""
         settings = self.settings
-        if pending and self.is_in_rounds:
+        if pending and self.learns == "by_round":
             return []
         if settings.rounds and next_round([*known, *pending]) >= settings.rounds:
             return []
@@ -177,7 +182,15 @@ class ShiftingWindow:
         centres = self.centres(known)
         shortest = min(1.0, self.first_draws / max(num_proposed, 1))
         moving = settings.moving or 1 / (len(best[0].point) if best else len(self.space.dimensions))
-        return draw_untried(self.space, rng, tried, count, lambda: self.draw(centres, shortest, moving, rng))
+        num_candidates = settings.candidates if any(trial.state == "failed" for trial in known[-MEMORY:]) else 1
+        drawn = draw_untried(
+            self.space, rng, tried, count * num_candidates, lambda: self.draw(centres, shortest, moving, rng)
+        )
+        return drawn if len(drawn) <= count else self._preselection.most_feasible(known, drawn, count)
+
+    @cached_property
+    def _preselection(self) -> Preselection:
+        return Preselection(self.space)
 
     def centres(self, history: History) -> Mapping[str, Value]:
         """Return the value at the centre of each window by key, without dimensions that have no results yet."""
@@ -232,7 +245,7 @@ class ShiftingWindow:
 def _groups(key: str, history: History) -> dict[Value, list[float]]:
     """Return the losses of each value's trials, the values in the order of their earliest trial."""
     losses: dict[Value, list[float]] = {}
-    for trial in history:
+    for trial in sorted(history, key=lambda trial: trial.number):
         if key in trial.point:
             losses.setdefault(trial.point[key], []).append(trial.loss)
     return losses

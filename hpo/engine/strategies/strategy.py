@@ -1,7 +1,7 @@
 """The interface of strategies: one pure function from what is known and pending to the next points."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -12,6 +12,8 @@ from hpo.engine.trials.trial import Proposal, Trial
 
 # Bound of every count in a strategy's settings: more points at once would not fit into memory.
 MOST = 1_000_000
+
+Learns = Literal["never", "by_round", "by_trial"]
 
 
 class Strategy(Protocol):
@@ -32,8 +34,11 @@ class Strategy(Protocol):
         ...
 
     @property
-    def is_in_rounds(self) -> bool:
-        """Whether its points are the same in whatever order trials end: it waits for all, or learns from none."""
+    def learns(self) -> Learns:
+        """When it learns from what has ended: `never`, `by_round` (none is proposed while any is pending), `by_trial`.
+
+        Only `by_trial` can depend on the order in which trials end.
+        """
         ...
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:

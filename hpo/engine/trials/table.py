@@ -19,6 +19,9 @@ Row = Mapping[str, str]
 
 # The columns that differ from one run of a study to the next.
 TIMES = ("seconds", "started", "ended")
+_OTHERS = frozenset(
+    {*("number", "round", "learned", "cost", "state", "score", "amount", "num_parameters", "error"), *TIMES}
+)
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
@@ -57,7 +60,9 @@ def point_of(row: Row, space: Space) -> Point | None:
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):
-            values = [value for value in _readings(row.get(dimension.key, ""), dimension) if allows(dimension, value)]
+            # Files of before 0.2.0 have every hyperparameter under its own name.
+            text = row.get(_column(dimension.key), row.get(dimension.key, ""))
+            values = [value for value in _readings(text, dimension) if allows(dimension, value)]
             if not values:
                 return None
             point[dimension.key] = values[0]
@@ -77,6 +82,11 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
     return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
 
 
+def _column(key: str) -> str:
+    """Return the column of a hyperparameter: its key, except where that is the name of another column."""
+    return f"space.{key}" if key in _OTHERS else key
+
+
 def _number(text: str) -> float | None:
     try:
         number = float(text)
@@ -94,7 +104,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layo
     """Return one row per trial in the order of their numbers.
 
     Columns, in order: number, round, learned (numbers of the trials that became known since the proposal before its
-    own), cost (of all its training, on the study's clock), state, score, one per hyperparameter (dotted key), amount
+    own), cost (of all its training, on the study's clock), state, score, one per hyperparameter (dotted key;
+    `space.` before one that is called as another column), amount
     (how far a trial was trained, under a strategy that trains by amounts), fold_0 ... fold_k (the metric on each fold;
     with repeats, fold_0_repeat_0 and so on), num_parameters, seconds (wall time of all folds together), started and
     ended (of its first and last fold, in seconds since the study's first), error. A missing value is empty: the score
@@ -103,7 +114,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layo
     amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
     # Studies of before the clock have neither.
     on_clock = ["learned", "cost"] if any(trial.cost is not None for trial in trials) else []
-    columns = ["number", "round", *on_clock, "state", "score", *keys, *amount]
+    columns = ["number", "round", *on_clock, "state", "score", *map(_column, keys), *amount]
     columns += [*(layout.name(index) for index in range(layout.size)), "num_parameters", *TIMES, "error"]
     start = first_start(trials)
     rows = [_row(trial, keys, metric, layout, bool(on_clock), bool(amount), start) for trial in trials]

@@ -24,7 +24,7 @@ class Subject:
         space, metric, direction, layout: the study's.
         strategy: its name.
         workers: the configured number; None = as many as fit.
-        lanes: trainings planned to be under way at once; None in the free order, and before there was a clock.
+        lanes: trainings planned to be under way at once; None where nothing waited for the clock.
         clock: begin and end of each task on the study's clock.
         trials: all trials, in the order of their numbers.
         winner: the study's; None if no trial is complete.
@@ -45,7 +45,6 @@ class Subject:
     def of(cls, study: Study, trials: Sequence[Trial], winner: Trial | None) -> "Subject":
         """Return what the figures of a study are drawn from."""
         config = study.config
-        has_times = study.has_clock and config.study.order == "clock"
         record = memory_record(config.study.metric, config.study.direction, study.layout, trials)
         return cls(
             study.space,
@@ -54,8 +53,8 @@ class Subject:
             study.layout,
             config.strategy["name"],
             config.dispatch.workers,
-            config.study.lanes if has_times else None,
-            clock_times(study.rules(), record) if has_times else {},
+            config.study.lanes if study.waits else None,
+            clock_times(study.rules(), record) if study.waits else {},
             trials,
             winner,
         )

@@ -103,6 +103,7 @@ def _short(trial: Trial) -> Short:
 
 
 def _cost(study: Study, trials: Sequence[Trial]) -> Cost:
-    dispatch, lanes = study.config.dispatch, study.config.study.lanes
-    order = None if lanes is None else study.config.study.order
+    dispatch, section = study.config.dispatch, study.config.study
+    order = section.order if study.has_clock else None
+    lanes = section.lanes if study.waits or order == "free" else None
     return describe_cost(trials, dispatch.workers, dispatch.gpus_per_worker, lanes, order)

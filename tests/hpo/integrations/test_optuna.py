@@ -197,3 +197,11 @@ def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/optuna_study.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "40 trials, best" in done.stdout
+
+
+def test_generations_come_to_their_end_with_several_trials_at_once():
+    study = optuna.create_study(
+        sampler=as_sampler(make("evolutionary", population=4, surviving=0.5, children=None, generations=3))
+    )
+    study.optimize(lambda trial: float(len(str(suggested(trial)))), n_trials=100, n_jobs=3)
+    assert 4 + 2 + 2 <= len(study.trials) < 4 + 2 + 2 + 3

@@ -9,6 +9,9 @@ from hpo.engine.space.space import Point, Space, point_key
 # After so many draws in a row that hit tried points, a finite space is listed instead. With a share f of the space
 # tried, 100 misses in a row have probability f**100: the space is nearly exhausted then.
 _PATIENCE = 100
+# The same for draws that a strategy proposes, for a whole call, and so many more per point: a long study has tried
+# most of what is near the best, and every draw costs.
+_PATIENCE_PROPOSED = 64
 
 
 def draw_untried(
@@ -21,31 +24,25 @@ def draw_untried(
     """Return up to `count` different points outside `tried`; fewer only where the space has no more.
 
     `tried` holds the keys of points. `propose` draws one candidate, by default uniformly from the space; after it
-    proposed only tried points, the rest is drawn uniformly from the untried ones.
+    proposed too many tried points, the rest is drawn uniformly from the untried ones.
     """
     drawn: dict[str, Point] = {}
+    left = _PATIENCE_PROPOSED + count
+    while propose is not None and left and len(drawn) < count:
+        left -= not _add_untried(space, tried, drawn, propose())
     while len(drawn) < count:
-        new = _by_rejection(tried, drawn, propose, space) if propose else None
-        if new is None:
-            # Not called again: once a long study has converged, each further point would cost as many failed draws.
-            propose = None
-        new = new or _by_rejection(tried, drawn, lambda: space.draw(rng), space)
-        if new is None:
+        if not any(_add_untried(space, tried, drawn, space.draw(rng)) for _ in range(_PATIENCE)):
             return [*drawn.values(), *_from_list(space, rng, tried, drawn, count - len(drawn))]
-        key, point = new
-        drawn[key] = point
     return list(drawn.values())
 
 
-def _by_rejection(
-    tried: Collection[str], drawn: Collection[str], propose: Callable[[], Point], space: Space
-) -> tuple[str, Point] | None:
-    for _ in range(_PATIENCE):
-        point = propose()
-        key = point_key(point)
-        if key not in tried and key not in drawn and space.keeps_rules(point):
-            return key, point
-    return None
+def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], point: Point) -> bool:
+    """Add the point to those drawn, if it is new and keeps the rules; return whether."""
+    key = point_key(point)
+    if key in tried or key in drawn or not space.keeps_rules(point):
+        return False
+    drawn[key] = point
+    return True
 
 
 def _from_list(

@@ -65,7 +65,7 @@ FIELDS = (
         ("metric.name", "metric.definition", "metric.direction", "metric.aggregation", "metric.checkpoint"),
     ),
     Field(9, "Search", "Every dimension, and what was held fixed", ("space", "space_rules", "fixed")),
-    Field(10, "Search", "Strategy, its settings, seed, rounds", ("strategy", "study.seed")),
+    Field(10, "Search", "Strategy, its settings, seed, proposals", ("strategy", "study.seed")),
     Field(11, "Search", "Trials proposed, finished, failed, stopped early", ("counts",)),
     Field(12, "Search", "How the winner is chosen", ("chosen_by",)),
     Field(13, "Search", "Baselines at equal budget", ("baselines.default", "baselines.random")),

@@ -15,11 +15,20 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Proposal, Trial
-from tests.simulated_tasks import NOTHING, World, empty_record, run, told
+from tests.simulated_tasks import NOTHING, AnyOrder, World, empty_record, run, told
 from tests.studies import shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 TRIALS = 14
+
+
+class OneByOne:
+    """Proposes what another strategy does, as one whose points depend on what has ended."""
+
+    learns = "by_trial"
+
+    def __init__(self, strategy):
+        self.propose = strategy.propose
 
 
 def foreseen(world, strategy, lanes, num_trials):
@@ -67,7 +76,7 @@ def foreseen(world, strategy, lanes, num_trials):
     lanes=st.integers(1, 6), slots=st.integers(1, 8), order=st.integers(0, 999),
 )  # fmt: skip
 def test_events_and_knowledge_are_those_of_a_world_whose_future_is_known(world, lanes, slots, order):
-    strategy = make_strategy(shipped("random") | {"round_size": 1}, SPACE, world.seed)
+    strategy = OneByOne(make_strategy(shipped("random") | {"round_size": 1}, SPACE, world.seed))
 
     def rules(tasks_of, cost_of):
         return Rules(strategy, tasks_of, cost_of, lanes)
@@ -139,6 +148,8 @@ def test_a_strategy_that_proposes_nothing_is_asked_again_when_more_is_known():
     asked = []
 
     class Waiting:
+        learns = "by_trial"
+
         def propose(self, known, pending):
             asked.append((len(known), len(pending)))
             return [Proposal({"x": len(known) + 0.5})] * (len(known) < 3) if not pending else []
@@ -181,3 +192,24 @@ def test_an_interrupted_trial_keeps_the_cost_that_it_was_planned_with():
     (key,) = course_of(record).advance()
     assert list(course_of(record, cost=2.0).advance()) == [key]
     assert record.trials()[0].cost == 1.0
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 999), slots=st.integers(1, 9), order=st.integers(0, 999))
+def test_no_worker_waits_where_the_trials_are_the_same_in_any_order(seed, slots, order):
+    """Grid, random and quasi-random search keep every worker busy to the end, whatever the lanes."""
+    strategy = make_strategy(shipped("random") | {"round_size": 1}, SPACE, seed)
+    world, idle = World(seed), []
+
+    class Watched(AnyOrder):
+        def wait(self, timeout=None):
+            idle.append(self.slots - len(self._running))
+            return super().wait(timeout)
+
+    def rules(tasks_of, cost_of):
+        return Rules(strategy, tasks_of, cost_of, 2)
+
+    run(world, rules, TRIALS, slots, order, dispatched_by=Watched)
+    # None at first; in the end, as many as there is nothing left for, and never fewer.
+    assert idle == sorted(idle)
+    assert idle[0] == max(slots - TRIALS, 0)
