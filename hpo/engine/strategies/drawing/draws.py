@@ -11,7 +11,7 @@ from hpo.engine.space.space import Point, Space, point_key
 _PATIENCE = 100
 # The same for draws that a strategy proposes, for a whole call, and so many more per point: a long study has tried
 # most of what is near the best, and every draw costs.
-_PATIENCE_PROPOSED = 64
+_PATIENCE_PROPOSED, _PATIENCE_PER_POINT = 64, 4
 
 
 def draw_untried(
@@ -27,7 +27,7 @@ def draw_untried(
     proposed too many tried points, the rest is drawn uniformly from the untried ones.
     """
     drawn: dict[str, Point] = {}
-    left = _PATIENCE_PROPOSED + count
+    left = _PATIENCE_PROPOSED + _PATIENCE_PER_POINT * count
     while propose is not None and left and len(drawn) < count:
         left -= not _add_untried(space, tried, drawn, propose())
     while len(drawn) < count:

@@ -18,8 +18,8 @@ def test_a_proposal_that_finds_nothing_new_is_not_asked_again_in_the_same_round(
 
     points = draw_untried(SPACE, np.random.default_rng(0), (), 200, propose)
     assert len({point_key(point) for point in points}) == 200
-    # One success, and then a bounded number of vain calls, not a bounded number for each of the other 199 points.
-    assert len(calls) < 200
+    # One success, and then a bounded number of vain calls, not 64 for each of the other 199 points.
+    assert len(calls) < 5 * 200
 
 
 def test_untried_points_are_all_found_however_few_are_left():

@@ -5,7 +5,7 @@ import pytest
 
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing.preselection import most_promising
+from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from tests.studies import shipped
@@ -21,7 +21,8 @@ def make(tree=TREE, **changes):
 def history_of(points, losses):
     trials = []
     for number, (point, loss) in enumerate(zip(points, losses, strict=True)):
-        trials.append(finished(Trial(number, 0, point), {0: Outcome({"score": loss})}, "score", "minimize"))
+        outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
+        trials.append(finished(Trial(number, 0, point), {0: outcome}, "score", "minimize"))
     return History(trials)
 
 
@@ -108,8 +109,41 @@ def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_fo
     points = [{"a": a, "b": b} for a in range(0, 9, 2) for b in range(0, 9, 2)]
     history = history_of(points, [abs(p["a"] - 8) + abs(p["b"] - 8) for p in points])
     candidates = [{"a": 1, "b": 1}, {"a": 7, "b": 7}, {"a": 7, "b": 1}, {"a": 3, "b": 7}]
-    assert most_promising(space, history, [], candidates, 2) == [candidates[1], candidates[3]]
-    assert most_promising(space, history_of(points, [1.0] * len(points)), [], candidates, 2) == candidates[:2]
+    preselection = Preselection(space)
+    assert preselection.most_promising(history, [], candidates, 2) == [candidates[1], candidates[3]]
+    assert preselection.most_promising(history_of(points, [1.0] * len(points)), [], candidates, 2) == candidates[:2]
+
+
+def test_points_near_failed_ones_are_proposed_less():
+    space = space_from_dict({"a": list(range(9)), "b": {"choices": ["x", "y"]}})
+    points = [{"a": a, "b": b} for a in range(0, 9, 2) for b in "xy"]
+    # Better where it fails.
+    history = history_of(points, [None if p["a"] > 4 else float(-p["a"]) for p in points])
+    candidates = [{"a": 7, "b": "x"}, {"a": 3, "b": "x"}, {"a": 1, "b": "y"}]
+    preselection = Preselection(space)
+    assert preselection.most_promising(history, [], candidates, 3) == [candidates[1], candidates[2], candidates[0]]
+    assert preselection.most_feasible(history, candidates, 1) == [candidates[1]]
+    low, high, all_good = preselection.feasibility(history, candidates)[[0, 1, 2]]
+    assert low < 0.5 < high <= all_good <= 1
+    assert preselection.feasibility(history_of(points, [1.0] * len(points)), candidates).tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])
+def test_fewer_trials_fail_than_at_random(name):
+    """A half of the space cannot be trained, and there it would be best."""
+    space = space_from_dict({"a": {"low": 0.0, "high": 1.0}, "b": {"low": 0.0, "high": 1.0}})
+
+    def failed(settings, seed):
+        strategy, trials = make_strategy(settings, space, seed), []
+        while len(trials) < 60:
+            for point in strategy.propose(History(trials), []):
+                lost = point["a"] + point["b"] > 1
+                outcome = Outcome(error="x") if lost else Outcome({"s": -point["a"] - point["b"]})
+                trials.append(finished(Trial(len(trials), 0, point), {0: outcome}, "s", "minimize"))
+        return sum(trial.state == "failed" for trial in trials)
+
+    ours = sum(failed(shipped(name), seed) for seed in range(5))
+    assert ours < sum(failed(shipped("random"), seed) for seed in range(5)) / 1.5
 
 
 def test_the_first_points_of_a_dimension_with_a_default_lie_around_it():
