@@ -8,6 +8,8 @@ from hpo.engine.keepers import CheckpointKeeper, StateKeeper
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.report.write import WrittenReport, write_report
 from hpo.study.notes import Notes
 from hpo.study.study import Study
@@ -51,8 +53,7 @@ def run_study(
     try:
         rules = study.rules(Notes(record).imports)
         history = search(rules, record, dispatcher, study.config.study.trials, watching)
-        # Only the last rung, and the one before where the budget cut the last, may be continued later.
-        recent = [t for t in history if t.amount is not None and t.round >= history[-1].round - 1]
+        recent = _continued_later(study, history)
         study.folder.remove_states(study.task_builder().state_names(recent))
         verdict = _finish(study, record, dispatcher)
         study.folder.remove_states(study.task_builder().state_names(recent))
@@ -66,6 +67,15 @@ def run_study(
             # An interruption does not wait long for MLflow.
             is_tracked = tracker.close(_PATIENCE_SECONDS if report else _HURRY_SECONDS)
     return Result(verdict, report, is_tracked)
+
+
+def _continued_later(study: Study, history: History) -> list[Trial]:
+    """Return the trials whose states are kept: those that a raised budget may train further."""
+    by_amount = [trial for trial in history if trial.amount is not None]
+    if study.strategy.learns == "by_trial":
+        return by_amount
+    # Only the last rung, and the one before where the budget cut the last.
+    return [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
 def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:

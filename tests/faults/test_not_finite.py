@@ -2,12 +2,13 @@
 
 import pytest
 
+from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.trials.table import read_rows
 from tests.hpo.cli.commands import QUICK, hpo
 from tests.studies import STRATEGIES, run_toy, toy_config
 
 # The others go on with states, which this objective has none of.
-WHOLE = [name for name in STRATEGIES if name not in ("successive_halving", "hyperband")]
+WHOLE = [name for name, settings in STRATEGIES.items() if settings["name"] not in BY_AMOUNT]
 
 
 @pytest.mark.parametrize("name", WHOLE)

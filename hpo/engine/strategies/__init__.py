@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.engine.space.space import Space
+from hpo.engine.strategies.asha import Asha, AshaSettings
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.engine.strategies.first import FirstPoints
 from hpo.engine.strategies.grid import GridSearch, GridSettings
-from hpo.engine.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving
+from hpo.engine.strategies.halving import HalvingSettings, Hyperband, SuccessiveHalving, SuccessiveHalvingSettings
 from hpo.engine.strategies.optuna_sampler import OptunaModel
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.strategies.quasi_random import QmcSettings, QuasiRandom
@@ -21,8 +22,9 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
     "random": (RandomSettings, RandomSearch),
     "shifting_window": (ShiftingWindowSettings, ShiftingWindow),
     "evolutionary": (EvolutionarySettings, Evolutionary),
-    "successive_halving": (HalvingSettings, SuccessiveHalving),
+    "successive_halving": (SuccessiveHalvingSettings, SuccessiveHalving),
     "hyperband": (HalvingSettings, Hyperband),
+    "asha": (AshaSettings, Asha),
     "tpe": (TpeSettings, OptunaModel),
     "gp": (GpSettings, OptunaModel),
     "cma_es": (CmaEsSettings, OptunaModel),
@@ -30,7 +32,7 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
 }
 
 # Strategies that train by amounts; they need an objective whose trainings can be continued.
-BY_AMOUNT = ("successive_halving", "hyperband")
+BY_AMOUNT = ("successive_halving", "hyperband", "asha")
 
 __all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "make_strategy"]
 

@@ -81,6 +81,50 @@ class HalvingSettings(Settings):
         points: int = self.eta**num_halvings
         return math.ceil(longest * points / (num_halvings + 1))
 
+    def survivors(self, num_halvings: int, rung: int) -> int:
+        """Return the number of points on a later rung, counted from 1."""
+        share: int = self.eta**rung
+        return max(1, self.first_points(num_halvings) // share)
+
+
+class SuccessiveHalvingSettings(HalvingSettings):
+    """Settings of successive halving.
+
+    Attributes:
+        points: number of points on the first rung; None = eta ** (number of halvings).
+        keep: the number of points that are trained to `max_amount` straight after the first rung; None = by halving.
+    """
+
+    # These have defaults, unlike the others, because configurations frozen before version 0.2.0 lack them.
+    points: int | None = Field(default=None, ge=1, le=MOST)
+    keep: int | None = Field(default=None, ge=1, le=MOST)
+
+    @model_validator(mode="after")
+    def _drops_some(self) -> Self:
+        if self.keep is not None and self.keep >= self.first_points(self.num_halvings):
+            raise PydanticCustomError(
+                "cross_field",
+                "must drop some, given {keep} kept of {points}; with all kept nothing is saved",
+                {
+                    "keep": self.keep,
+                    "points": self.first_points(self.num_halvings),
+                    "keys": ["strategy.keep", "strategy.points"],
+                },
+            )
+        return self
+
+    def amounts(self, num_halvings: int) -> list[int]:
+        """Return the amounts of a bracket's rungs; with `keep`, the first and the last."""
+        return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
+
+    def first_points(self, num_halvings: int) -> int:
+        """Return a bracket's number of first points."""
+        return self.points or super().first_points(num_halvings)
+
+    def survivors(self, num_halvings: int, rung: int) -> int:
+        """Return the number of points on a later rung."""
+        return self.keep or super().survivors(num_halvings, rung)
+
 
 @dataclass(frozen=True)
 class SuccessiveHalving:
@@ -91,6 +135,10 @@ class SuccessiveHalving:
     eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung with too
     few successes passes on fewer. The budget counts trials, one per point and rung. Ends when a finite space is
     exhausted.
+
+    With `keep` there are two rungs: `points` points are trained for `min_amount`, the best `keep` of them to the end.
+    With one epoch this is the baseline that every method of several rungs must beat (Egele et al. 2023, "Is One Epoch
+    All You Need For Multi-Fidelity Hyperparameter Optimization?").
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
     algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. We differ: brackets
@@ -113,7 +161,8 @@ class SuccessiveHalving:
         halvings = self.next_halvings(None)
         amounts = ", ".join(map(str, self.settings.amounts(halvings)))
         first = self.settings.first_points(halvings)
-        return f"successive halving: {first} points, the best 1 in {self.settings.eta} continue, by {amounts}"
+        survive = f"the best {self.settings.survivors(halvings, 1)}, then 1 in {self.settings.eta}, continue"
+        return f"successive halving: {first} points, {survive}, by {amounts}"
 
     learns: ClassVar[Learns] = "by_round"
 
@@ -152,7 +201,7 @@ class SuccessiveHalving:
 
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
         """Return the trials of the last round that are continued, the best first."""
-        count = max(1, self.settings.first_points(halvings) // self.settings.eta**rung)
+        count = self.settings.survivors(halvings, rung)
         last: list[Trial] = []
         for place in range(len(history) - 1, -1, -1):
             if history[place].round != history[-1].round:

@@ -207,7 +207,7 @@ SPACES = {
     "a first point that is a text": (["space.first=abc"], ("space.first[0]", "'abc'")),
 }
 STRATEGIES = {
-    "unknown strategy": (["strategy=gird"], ("strategy: must be one of cma_es", "'grid'?")),
+    "unknown strategy": (["strategy=gird"], ("strategy: must be one of asha", "'grid'?")),
     "a strategy that is no text": (["strategy.name=[1]"], ("strategy: must be one of", "[1]")),
     "unknown setting": (["strategy.round_sise=3"], ("strategy.round_sise", "did you mean 'strategy.round_size'?")),
     "an even window": (["strategy=shifting_window", "strategy.window=4"], ("strategy.window", "odd")),

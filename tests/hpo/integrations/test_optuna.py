@@ -17,7 +17,7 @@ from tests.contracts.test_strategies import played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 MIXED, CONDITIONAL = SPACES["mixed"], SPACES["conditional"]
-BY_STEPS = ("successive_halving", "hyperband")
+BY_STEPS = ("successive_halving", "hyperband", "asha")
 NAMES = [name for name in REGISTERED if name not in BY_STEPS]
 QUICK = [name for name in NAMES if name != "gp"]
 

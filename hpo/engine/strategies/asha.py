@@ -1,0 +1,119 @@
+"""Asynchronous successive halving: the best of every rung are trained further as soon as they are known."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hpo.engine.space.space import Space
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.halving import HalvingSettings
+from hpo.engine.strategies.strategy import Learns, generator
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Proposal, Trial
+
+# The percentile of PASHA's criss-crossing differences that counts as noise: N in Bohdal et al. 2023, section 4.2.
+_NOISE = 0.9
+
+
+class AshaSettings(HalvingSettings):
+    """Settings of asynchronous successive halving: those of halving.
+
+    Attributes:
+        rungs: `fixed` = every rung up to `max_amount` is open from the start; `progressive` = the two lowest, and the
+            next one whenever the last two rank the points that reached both differently.
+    """
+
+    rungs: Literal["fixed", "progressive"]
+
+
+@dataclass(frozen=True)
+class Asha:
+    """Train points a little; continue those among the best 1 / eta of their rung; never wait for a rung to fill.
+
+    Whenever a lane is free, the highest rung is searched for a trial among the best 1 / eta of those that have ended on
+    it (failures last, ties to the earlier trial) that was not continued yet; it is continued, `eta` times as far. Where
+    no rung has one, a random untried point starts on the first rung. A trial is one point on one rung, and a
+    continuation costs what it adds. On the study's clock it is the same for any number of workers; a trial that is not
+    continued keeps its state, and may be continued when more is known. Ends when a finite space is exhausted and nobody
+    can rise.
+
+    With `rungs: progressive` the top rung rises only while the ranking is undecided: as soon as the points on the
+    two highest rungs are in a different order there, up to noise, the next rung opens, up to `max_amount`. Noise is
+    estimated from pairs of points that changed places and changed back over three rungs.
+
+    Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha; promotions, one
+    bracket, the one that halves most); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource
+    Allocation", section 4. We differ: differences are compared on rungs, not after every epoch.
+
+    Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best goes on to 3.
+    """
+
+    settings: AshaSettings
+    space: Space
+    seed: int
+    learns: ClassVar[Learns] = "by_trial"
+
+    @property
+    def announcement(self) -> str:
+        """One line on the rungs."""
+        amounts = ", ".join(map(str, self.amounts))
+        opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
+        return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, by {amounts}{opened}"
+
+    @property
+    def amounts(self) -> list[int]:
+        """The amounts of the rungs."""
+        return self.settings.amounts(self.settings.num_halvings)
+
+    def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
+        """Return the best trial to continue, or a new point for the first rung."""
+        amounts = self.amounts
+        # Imported trials have no states to continue from.
+        own = [trial for trial in known if trial.number >= 0]
+        rungs = [[trial for trial in own if trial.amount == amount] for amount in amounts]
+        continued = {trial.continues for trial in (*known, *pending)}
+        top = len(amounts) - 1 if self.settings.rungs == "fixed" else _top(rungs)
+        for place in range(top - 1, -1, -1):
+            for trial in sorted(rungs[place], key=_rank)[: len(rungs[place]) // self.settings.eta]:
+                if trial.state == "complete" and trial.number not in continued:
+                    return [Proposal(trial.point, amounts[place + 1], trial.number, amounts[place])]
+        rng = generator(self.seed, known, pending)
+        points = draw_untried(self.space, rng, known.tried(pending), 1)
+        return [Proposal(point, amounts[0]) for point in points]
+
+
+def _rank(trial: Trial) -> tuple[float, int]:
+    return trial.loss, trial.number
+
+
+def _top(rungs: Sequence[Sequence[Trial]]) -> int:
+    """Return the highest open rung: the second, and one more for every rung that ranks its points differently."""
+    losses = [{trial.key: trial.loss for trial in rung if trial.state == "complete"} for rung in rungs]
+    # A rung that was reached stays open.
+    top = max([1, *(place for place, rung in enumerate(rungs) if rung)])
+    while top < len(rungs) - 1 and _is_undecided(losses[: top + 1]):
+        top += 1
+    return top
+
+
+def _is_undecided(losses: Sequence[dict[str, float]]) -> bool:
+    """Return whether points on the last rung come in another order than on the one before, by more than noise."""
+    *_, before, last = losses
+    noise = _noise(losses)
+    ordered = sorted(last, key=lambda key: last[key])
+    expected = sorted(last, key=lambda key: before[key])
+    return any(abs(before[key] - before[other]) > noise for key, other in zip(ordered, expected, strict=True))
+
+
+def _noise(losses: Sequence[dict[str, float]]) -> float:
+    """Return the difference of two losses that means nothing: that of pairs which changed places twice."""
+    differences = []
+    keys = sorted(losses[-1])
+    for place, key in enumerate(keys):
+        for other in keys[:place]:
+            apart = [rung[key] - rung[other] for rung in losses]
+            signs = [difference > 0 for difference in apart if difference]
+            if sum(a != b for a, b in itertools.pairwise(signs)) > 1:
+                differences.append(abs(apart[-1]))
+    return sorted(differences)[int(_NOISE * (len(differences) - 1))] if differences else 0.0
