@@ -112,7 +112,7 @@ class StrategySampler(BaseSampler):
         if state == TrialState.COMPLETE:
             self._refuse_missing(trial)
         with self._lock:
-            if self._is_over(study, trial, state, values):
+            if self._known[study.study_name].is_over or self._is_over(study, trial, state, values):
                 # Raised outside of `optimize`, where nothing can be stopped.
                 with suppress(RuntimeError):
                     study.stop()
@@ -129,7 +129,10 @@ class StrategySampler(BaseSampler):
         proposed = next_points(self._strategy, known.history, pending)
         if not proposed and pending and self._strategy.learns == "by_round":
             keys = {trial.key for trial in pending}
-            proposed = [p for p in next_points(self._strategy, known.history, ()) if point_key(p) not in keys]
+            upcoming = next_points(self._strategy, known.history, ())
+            # Nothing to wait for: so that `optimize` stops although others are running.
+            known.is_over = not upcoming
+            proposed = [point for point in upcoming if point_key(point) not in keys]
         return proposed or self._drawn(known.history.tried(pending), number)
 
     def _drawn(self, tried: Collection[str], number: int) -> Sequence[Point]:

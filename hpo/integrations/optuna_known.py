@@ -35,11 +35,13 @@ class Known:
     Attributes:
         history: the finished trials.
         upcoming: the next proposal, if it was made already, and the trial that gets its first point.
+        is_over: whether the strategy has nothing more to propose, whatever becomes of the running trials.
     """
 
     def __init__(self) -> None:
         self.history = History()
         self.upcoming: tuple[int, Sequence[Point]] | None = None
+        self.is_over = False
         self._taken: set[int] = set()
         self._rounds: dict[int, Round] = {}
         self._round_of: dict[int, Round] = {}
