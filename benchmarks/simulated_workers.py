@@ -60,7 +60,7 @@ class Workers:
     A point whose loss is None fails.
 
     Attributes:
-        time: now.
+        now: the simulated time.
         busy: seconds of training of all workers together, up to the end.
         finished: time and loss of every training that has ended.
         trials: those whose tasks were built, by their numbers.
@@ -77,7 +77,7 @@ class Workers:
         optimum: float = -np.inf,
     ) -> None:
         self.slots = workers
-        self.time = self.busy = 0.0
+        self.now = self.busy = 0.0
         self.finished: list[tuple[float, float]] = []
         self.trials: dict[int, Trial] = {}
         self._seconds_of, self._loss_of = seconds_of, loss_of
@@ -92,15 +92,15 @@ class Workers:
     def submit(self, task: Task) -> None:
         """Start a task on a free worker."""
         seconds = self._seconds_of(self.trials[task.trial].key)
-        self.busy += min(self.time + seconds, self._until) - self.time
-        heapq.heappush(self._running, (self.time + seconds, task.trial, task, seconds))
+        self.busy += min(self.now + seconds, self._until) - self.now
+        heapq.heappush(self._running, (self.now + seconds, task.trial, task, seconds))
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:  # noqa: ARG002 -- the protocol's
         """Return the outcome of the task that ends next; raise Enough where that is after the end."""
         ended, _, task, seconds = heapq.heappop(self._running)
         if ended > self._until or (self.finished and self.finished[-1][1] <= self._optimum):
             raise Enough
-        self.time = ended
+        self.now = ended
         loss = self._loss_of(self.trials[task.trial].point)
         if loss is None:
             return [Report(task, outcome=Outcome(error="cannot be trained", seconds=seconds))]

@@ -51,8 +51,8 @@ def run_study(
         open_in_tracker(study, record, tracker)
     is_tracked, report = True, None
     try:
-        rules = study.rules(Notes(record).imports)
-        history = search(rules, record, dispatcher, study.config.study.trials, watching)
+        rules, section = study.rules(Notes(record).imports), study.config.study
+        history = search(rules, record, dispatcher, section.trials, watching, section.minutes)
         recent = _continued_later(study, history)
         study.folder.remove_states(study.task_builder().state_names(recent))
         verdict = _finish(study, record, dispatcher)

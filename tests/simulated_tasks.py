@@ -63,6 +63,7 @@ class AnyOrder:
     """A dispatcher whose workers go on in turns that are drawn; some of what was said is said again."""
 
     runs_here = True
+    now = 0.0
 
     def __init__(self, world, slots, seed, dies_after=None):
         self.slots = slots

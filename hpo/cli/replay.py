@@ -47,6 +47,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
             f"--replay: {shown(folder.trials_path)} has no finished trial; there is nothing to compare with"
         )
     decisive = [f"study.name={study.name}-replay", "study.storage=null"]
+    decisive += ["study.minutes=null"] if study.minutes is not None else []
     # The first trials of a search do not depend on its budget.
     decisive += [f"study.trials={trials}"] if trials < study.trials else []
     if folder.imports_path.exists():

@@ -122,7 +122,7 @@ def run_search(
     record = memory_record(config.metric, config.direction, study.layout)
     try:
         rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of)
-        history = search(rules, record, dispatcher, config.trials, observers)
+        history = search(rules, record, dispatcher, config.trials, observers, config.minutes)
     finally:
         shutil.rmtree(states, ignore_errors=True)
     losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)

@@ -52,9 +52,13 @@ class StudySection(Section):
     imports: str | None
     checkpoints: int = Field(ge=1, le=MOST)
     storage: str | None
-    # These two have defaults, unlike all others, because configurations frozen before the clock existed lack them.
+    # These have defaults, unlike all others, because configurations frozen before version 0.2.0 lack them.
     lanes: int | None = Field(default=None, ge=1, le=MOST)
     order: Literal["clock", "free"] = "clock"
+    minutes: float | None = Field(default=None, gt=0, le=MOST)
+    trial_minutes: float | None = Field(default=None, gt=0, le=MOST)
+    stop_without_gain: int | None = Field(default=None, ge=1, le=MOST)
+    winner: Literal["best", "one_standard_error"] = "best"
 
 
 class SplitSection(Section):

@@ -28,6 +28,9 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 # study and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
+# Keys of the section `study` that are younger than studies which are still read.
+_ADDED = ("minutes", "trial_minutes", "stop_without_gain", "winner")
+
 _TOO_LARGE = 10**300
 _SHOWN = 40  # characters of a value in a message
 
@@ -37,7 +40,8 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # Keys that may change when a study is resumed because no trial depends on them. The number of threads is not one of
 # them: it changes the order of additions and with it the last digits of a score.
 FREE_KEYS = (
-    *("study.trials", "study.checkpoints", "study.finalists", "study.finalist_repeats"),
+    *("study.trials", "study.minutes", "study.stop_without_gain", "study.winner"),
+    *("study.checkpoints", "study.finalists", "study.finalist_repeats"),
     *(f"dispatch.{name}" for name in DispatchSection.model_fields if name != "threads"),
     *(f"track.{name}" for name in TrackSection.model_fields),
     *(f"report.{name}" for name in ReportSection.model_fields),
@@ -72,6 +76,10 @@ class StudyConfig(Section):
         if tree["study"]["lanes"] is None:
             # Frozen before the clock existed, without these keys.
             del tree["study"]["lanes"], tree["study"]["order"]
+        for name in _ADDED:
+            if tree["study"][name] == StudySection.model_fields[name].default:
+                # As in configurations that were frozen without it.
+                del tree["study"][name]
         return {**tree.pop("objective_config"), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:

@@ -10,15 +10,24 @@ from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import seconds_trained
+
+# The record's note of the budget that ended the search (`by`, see `Course.ended_by`), and after how many `seconds`.
+ENDED = "ended"
 
 
 def search(
-    rules: Rules, record: Record, dispatcher: Dispatcher, num_trials: int, observers: Sequence[Observer] = ()
+    rules: Rules,
+    record: Record,
+    dispatcher: Dispatcher,
+    num_trials: int,
+    observers: Sequence[Observer] = (),
+    minutes: float | None = None,
 ) -> History:
-    """Run a search to its budget and return all its trials in the order of their numbers.
+    """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
     Workers take tasks in the order in which the clock began them. What they report is known to the strategy when the
-    clock has reached it, so that the trials do not depend on the workers.
+    clock has reached it, so that the trials do not depend on the workers. The record notes which budget was reached.
 
     Args:
         rules: what determines the search.
@@ -26,20 +35,26 @@ def search(
         dispatcher: runs the tasks.
         num_trials: the budget.
         observers: are notified of events.
+        minutes: no trial is begun after so many, earlier runs of this search included; those that have begun are
+            finished. It cuts the sequence of trials, and changes none.
 
     Raises:
         StudyError: the strategy no longer proposes what the record holds.
     """
     course = Course(rules, record, num_trials, dispatcher.slots, observers)
+    began, before = dispatcher.now, seconds_spent(record)
     waiting: deque[Key] = deque()
     in_flight: set[Key] = set()
     while True:
+        seconds = before + dispatcher.now - began
+        course.is_out_of_time = minutes is not None and seconds >= 60 * minutes
         waiting.extend(course.advance())
         while waiting and len(in_flight) < dispatcher.slots:
             key = waiting.popleft()
             dispatcher.submit(course.task(key))
             in_flight.add(key)
         if not in_flight:
+            record.note(ENDED, {"by": course.ended_by, "seconds": seconds})
             return record.history()
         for report in dispatcher.wait():
             key = Key(report.task.trial, report.task.index)
@@ -49,6 +64,14 @@ def search(
                 in_flight -= {key} if report.outcome is not None else set()
 
 
-def is_over(rules: Rules, record: Record, num_trials: int) -> bool:
-    """Return whether nothing is left to run: every trial is finished, and the budget or the space is exhausted."""
-    return next(Course(rules, record.copy(), num_trials).advance(), None) is None
+def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None = None) -> bool:
+    """Return whether nothing is left to run: every trial is finished, and a budget or the space is exhausted."""
+    course = Course(rules, record.copy(), num_trials)
+    course.is_out_of_time = minutes is not None and seconds_spent(record) >= 60 * minutes
+    return next(course.advance(), None) is None
+
+
+def seconds_spent(record: Record) -> float:
+    """Return how long the search has taken so far, interruptions left out."""
+    ended = record.noted(ENDED)
+    return max(seconds_trained(record.trials()), ended["seconds"] if ended else 0.0)

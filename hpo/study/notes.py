@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
+from hpo.engine.course.course import EndedBy
+from hpo.engine.loop import ENDED
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial
@@ -83,6 +85,12 @@ class Notes:
     def write_final_model(self, model: FinalModel) -> None:
         """Write the final model."""
         self._record.note("final", vars(model))
+
+    @property
+    def ended_by(self) -> EndedBy | None:
+        """The budget that ended the search; None before its end, and for studies of before version 0.2.0."""
+        ended = self._record.noted(ENDED)
+        return ended["by"] if ended else None
 
     def finalist_outcome(self, task: Task) -> Outcome | None:
         """Return the outcome of a finalist's further training; None while it is missing."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.config.sealing import opened, values_of
 from hpo.config.study_config import StudyConfig
+from hpo.engine.loop import seconds_spent
 from hpo.engine.record.guard import DamagedRecordError, backup_path
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
@@ -115,7 +116,7 @@ def _continue(study: Study) -> Record:
     from hpo.engine.record.recovery import continue_record
 
     record = continue_record(_stored(study))
-    _refuse_smaller_budget(study, record)
+    _refuse_smaller_budget(study, frozen, record)
     before, now = Notes(record).basis(frozen), _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
     changes, versions = before.changes_to(now), before.other_versions(now)
@@ -161,10 +162,15 @@ def _refuse_other_data(study: Study, record: Record) -> None:
         )
 
 
-def _refuse_smaller_budget(study: Study, record: Record) -> None:
+def _refuse_smaller_budget(study: Study, frozen: StudyConfig, record: Record) -> None:
     there, asked = len(record.trials()), study.config.study.trials
     if asked < there:
         raise StudyError(f"study.trials: the study already has {there} trials, given {asked}; give {there} or more")
+    spent, minutes = seconds_spent(record) / 60, study.config.study.minutes
+    if minutes is not None and minutes != frozen.study.minutes and minutes < spent:
+        raise StudyError(
+            f"study.minutes: the study has already taken {spent:.3g} minutes, given {minutes:g}; give more"
+        )
 
 
 def storage_url(config: StudyConfig, folder: StudyFolder) -> str:

@@ -91,6 +91,7 @@ class Study:
             self.race,
             imported,
             self.script,
+            study.stop_without_gain,
         )
 
     def cost_of(self, trial: Trial) -> float:
@@ -101,7 +102,8 @@ class Study:
         """Return whether nothing is left to search: every trial is finished, and the budget or the space exhausted."""
         if not self.has_clock:
             return all(trial.state != "running" for trial in record.trials())
-        return is_over(self.rules(Notes(record).imports), record, self.config.study.trials)
+        section = self.config.study
+        return is_over(self.rules(Notes(record).imports), record, section.trials, section.minutes)
 
     @property
     def keeps_models(self) -> bool:

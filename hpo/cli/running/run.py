@@ -17,6 +17,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
 from hpo.errors import MachineError, SpaceError
 from hpo.machine import machine_faults
+from hpo.report.facts.schema.missing import known
+from hpo.report.facts.words import ended
 from hpo.run import Result, run_study
 from hpo.study.folder import shown
 from hpo.study.opening import open_study
@@ -129,7 +131,8 @@ def _conclude(study: Study, result: Result) -> None:
     name, metric = study.reference, study.config.study.metric
     history, winner = result.verdict.history, result.verdict.winner
     failed = sum(trial.state == "failed" for trial in history)
-    print(f"\n{len(history)} trials, {failed} failed")
+    counts = known(result.report.summary["counts"])
+    print(f"\n{len(history)} trials, {failed} failed{ended(counts.get('ended_by'))}")
     if not history:
         print("nothing was left to try: all points of the space are known already")
     elif winner is None:

@@ -138,6 +138,11 @@ class StoppableDispatcher:
         """As the dispatcher's own."""
         return self._dispatcher.runs_here
 
+    @property
+    def now(self) -> float:
+        """As the dispatcher's own."""
+        return self._dispatcher.now
+
     def submit(self, task: Task) -> None:
         """Pass the task to the dispatcher."""
         self._stopping.check()

@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from hpo.engine.course.arrival import Arrival
 from hpo.engine.course.clock import Clock, Event, Key
@@ -15,6 +16,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
+
+EndedBy = Literal["trials", "minutes", "stop_without_gain", "space"]
 
 
 class Course:
@@ -34,6 +37,7 @@ class Course:
     Attributes:
         events: what has happened on the clock.
         begun: when each task began on the clock.
+        is_out_of_time: whether no further trial may be opened; set from outside.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class Course:
         self._observers = observers
         self._lanes = rules.lanes if rules.waits else slots
         self._clock: Clock | Arrival = Clock() if rules.waits else Arrival()
-        self._proposer = Proposer(rules.strategy, record, rules.cost_of, rules.imported, rules.script)
+        self._proposer = Proposer(rules, record)
         # By the trial's number.
         self._trials: dict[int, Trial] = {}
         self._tasks: dict[int, dict[int, Task]] = {}
@@ -58,6 +62,7 @@ class Course:
         self._num_raced = 0
         self.events: list[Event] = []
         self.begun: dict[Key, float] = {}
+        self.is_out_of_time = False
 
     def advance(self) -> Iterator[Key]:
         """Move the clock as far as it is certain, and yield the tasks to be run, in the order of their begin on it."""
@@ -77,6 +82,15 @@ class Course:
             self.events.append(event)
             if event.is_end:
                 self._end(event.key)
+
+    @property
+    def ended_by(self) -> EndedBy:
+        """The first budget that was reached; `space` where the strategy has nothing more to propose."""
+        if self._proposer.num_opened >= self._num_trials:
+            return "trials"
+        if self.is_out_of_time and self._proposer.num_opened >= self._num_recorded:
+            return "minutes"
+        return "space" if self._proposer.has_gained else "stop_without_gain"
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""
@@ -104,7 +118,7 @@ class Course:
     def _next_key(self) -> Key | None:
         """Return the next task; open a trial where no open one has any left."""
         while not self._queue:
-            if self._proposer.num_opened == self._num_trials:
+            if self.ended_by in ("trials", "minutes"):
                 return None
             trial = self._proposer.open_next()
             if trial is None:

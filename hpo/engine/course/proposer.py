@@ -1,8 +1,9 @@
 """Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from hpo.engine.course.rules import Rules
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies.strategy import Strategy
@@ -19,27 +20,22 @@ class Proposer:
     one's proposal, which must hold the recorded points.
 
     Args:
-        strategy: proposes the points.
+        rules: of the search.
         record: holds the trials so far; new ones are written to it.
-        cost_of: returns the cost of one unit of a trial's training.
-        imported: finished trials of another study, known from the start.
-        script: what each trial learned in a search that is run again, by its number; empty = as the clock has it.
+
+    Attributes:
+        known: what the next proposal is made from.
+        num_opened: number of trials opened so far.
+        has_gained: whether the search goes on by `Rules.stop_without_gain`.
     """
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        record: Record,
-        cost_of: Callable[[Trial], float],
-        imported: Sequence[Trial] = (),
-        script: Sequence[Sequence[int]] = (),
-    ) -> None:
-        self._strategy = strategy
+    def __init__(self, rules: Rules, record: Record) -> None:
+        self._rules = rules
+        self._strategy = rules.strategy
         self._record = record
-        self._cost_of = cost_of
         self._recorded = record.trials()
-        self._script = [trial.learned for trial in self._recorded] + list(script[len(self._recorded) :])
-        self.known = History(imported)
+        self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
+        self.known = History(rules.imported)
         # Open and not known; and those of them that have ended.
         self._pending: dict[int, Trial] = {}
         self._ended: dict[int, Trial] = {}
@@ -47,6 +43,7 @@ class Proposer:
         self._proposals: deque[Proposal] = deque()
         self._round = -1
         self.num_opened = 0
+        self.has_gained = True
         # What the last proposal in the record was made from, and its first trial; None once it was made again.
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
         self._waits_with = -1
@@ -71,8 +68,9 @@ class Proposer:
                 self._asked = None
             if not self._proposals and not self._ask(number):
                 return None
-            learned = () if self._strategy.learns == "never" else self._learned
-            trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._cost_of)
+            is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
+            learned = self._learned if is_kept else ()
+            trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._rules.cost_of)
         self._learned = []
         self._pending[number] = trial.as_opened
         self.num_opened += 1
@@ -85,7 +83,10 @@ class Proposer:
         if not self._can_learn(number):
             return False
         self._learn(number)
-        if len(self.known) == self._waits_with:
+        limit = self._rules.stop_without_gain
+        # Once over it stays over, whatever the running trials come to.
+        self.has_gained &= limit is None or self.known.num_without_gain < limit + len(self._rules.imported)
+        if not self.has_gained or len(self.known) == self._waits_with:
             return False
         self._proposals.extend(propose(self._strategy, self.known, self._open_trials))
         self._waits_with = -1 if self._proposals else len(self.known)
@@ -103,7 +104,7 @@ class Proposer:
     def _learn(self, number: int) -> None:
         """Add to what is known: what this trial learned, or everything that has ended."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
-        if self._strategy.learns != "by_trial":
+        if not self._rules.is_ordered:
             numbers.sort()
         self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
         for learned in numbers:

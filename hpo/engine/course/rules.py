@@ -25,6 +25,8 @@ class Rules:
         race: decides which trials get no further folds; None = all trials get all folds.
         imported: finished trials of another study; the strategy learns from them, and they use no budget.
         script: what each trial learned in a search of free order that is run again, by its number.
+        stop_without_gain: nothing more is proposed once so many trials in a row, as they became known, were not better
+            than the best before them; None = no such limit.
     """
 
     strategy: Strategy
@@ -35,8 +37,14 @@ class Rules:
     race: Race | None = None
     imported: Sequence[Trial] = ()
     script: Sequence[Sequence[int]] = ()
+    stop_without_gain: int | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether trials, or their number, depend on the order in which trials end."""
+        return self.strategy.learns == "by_trial" or self.race is not None or self.stop_without_gain is not None
 
     @property
     def waits(self) -> bool:
-        """Whether things wait for the clock: not in free order, nor where trials do not depend on the order of ends."""
-        return self.order == "clock" and (self.strategy.learns == "by_trial" or self.race is not None)
+        """Whether things wait for the clock: not in free order, nor where the order of ends has no influence."""
+        return self.order == "clock" and self.is_ordered

@@ -68,6 +68,11 @@ class Dispatcher(Protocol):
         ...
 
     @property
+    def now(self) -> float:
+        """Seconds on the workers' clock, from any moment."""
+        ...
+
+    @property
     def runs_here(self) -> bool:
         """Whether tasks run in this process, within `submit` and `wait`."""
         ...

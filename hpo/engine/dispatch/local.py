@@ -1,5 +1,6 @@
 """Runs tasks in this process, one after another, where a debugger can follow them."""
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +19,11 @@ class LocalDispatcher:
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
         self._running: tuple[Task, Iterator[Message]] | None = None
+
+    @property
+    def now(self) -> float:
+        """Seconds, from any moment."""
+        return time.monotonic()
 
     def submit(self, task: Task) -> None:
         """Put the task at the end of the queue."""

@@ -26,6 +26,7 @@ class Payload:
         trained: how far it is trained already.
         resume_dir: folder of the training's state, or None.
         checkpoint_dir: folder of the best model, or None.
+        limit_minutes: after how many the training has failed, at its next report; None = no limit.
         secrets: values by name that open the config (see `sealing.py`); objectives see them only there.
     """
 
@@ -47,6 +48,7 @@ class Payload:
     trained: int = 0
     resume_dir: str | None = None
     checkpoint_dir: str | None = None
+    limit_minutes: float | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Training:
         seed: the study's; each task's own seed is derived from it.
         threads: number of threads per task.
         secrets: values by name that open the configuration; see `sealing.py`.
+        limit_minutes: after how many a trial's training has failed; None = no limit.
     """
 
     study: str
@@ -38,6 +39,7 @@ class Training:
     seed: int
     threads: int
     secrets: Mapping[str, str]
+    limit_minutes: float | None = None
 
     @classmethod
     def of(cls, config: StudyConfig) -> Self:
@@ -52,6 +54,7 @@ class Training:
             study.seed,
             config.dispatch.threads,
             config.secrets,
+            study.trial_minutes,
         )
 
 
@@ -131,10 +134,10 @@ class TaskBuilder:
         return Task(trial.number, FINAL_FOLD, scored)
 
     def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
-        return [
-            Task(trial.number, index, self._payload(trial, self.layout.fold(index), self.layout.repeat(index)))
-            for index in indices
-        ]
+        limit = self.training.limit_minutes
+        layout = self.layout
+        payloads = {index: self._payload(trial, layout.fold(index), layout.repeat(index)) for index in indices}
+        return [Task(trial.number, i, replace(payload, limit_minutes=limit)) for i, payload in payloads.items()]
 
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
         """Return a task's payload; no other function creates one."""

@@ -107,6 +107,10 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
             point = {shown(name): number for name, number in content.items()}
             curve.append(point)
             yield {"point": point, "units": progress.units, "goes_on": progress.goes_on}
+            if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
+                error = f"took longer than study.trial_minutes={payload.limit_minutes:g}"
+                progress.units += 1
+                break
         elif kind == "warning":
             yield {"warning": told(content, values, _LONGEST_LINE)}
         else:

@@ -3,6 +3,7 @@
 import bisect
 import heapq
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -74,10 +75,19 @@ class History(Sequence[Trial]):
         """Return the best complete trial by its rank, or None."""
         return next(iter(self.leaders(1)), None)
 
+    @property
+    def num_without_gain(self) -> int:
+        """The number of trials that became known after the best one; all, where none is complete."""
+        _, _, place = next(self._ranking(), (math.inf, 0, -1))
+        best = -1 if place < 0 or math.isinf(self._log.trials[place].loss) else place
+        return self._length - 1 - best
+
+    def _ranking(self) -> Iterator[tuple[float, int, int]]:
+        return (entry for entry in self._log.ranked if entry[2] < self._length)
+
     def _from_best(self) -> Iterator[Trial]:
-        for _, _, place in self._log.ranked:
-            if place < self._length:
-                yield self._log.trials[place]
+        for _, _, place in self._ranking():
+            yield self._log.trials[place]
 
     @property
     def _is_end(self) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -175,6 +175,16 @@ class Trial:
     def values(self, metric: str) -> list[float]:
         """Return the metric of every task that reported it, in the order of tasks."""
         return [o.metrics[metric] for _, o in sorted(self.outcomes.items()) if metric in o.metrics]
+
+
+def seconds_trained(trials: Iterable[Trial]) -> float:
+    """Return for how many seconds at least one of the trials' tasks was trained: trained at once, counted once."""
+    outcomes = (outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker)
+    covered, reached = 0.0, -math.inf
+    for start, end in sorted((outcome.started, outcome.started + outcome.seconds) for outcome in outcomes):
+        covered += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
 
 
 def finished(

@@ -61,7 +61,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
         "method": method,
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
-        **part(lambda: describe_search(study, trials, len(notes.imports)), no_search),
+        **part(lambda: describe_search(study, trials, len(notes.imports), notes.ended_by), no_search),
         "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
         "winner": described,
         "top": [_short(trial) for trial in verdict.history.leaders(5)],

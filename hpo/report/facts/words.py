@@ -2,6 +2,14 @@
 
 import html
 
+from hpo.engine.course.course import EndedBy
+
+_ENDS: dict[EndedBy, str] = {
+    "minutes": ", ended by study.minutes",
+    "stop_without_gain": ", ended by study.stop_without_gain",
+    "space": ", ended when nothing was left to propose",
+}
+
 
 def shown(text: str) -> str:
     """Return a name or value for a figure, escaped because plotly reads some tags as style."""
@@ -16,3 +24,8 @@ def counted(number: int, thing: str) -> str:
 def times(number: int) -> str:
     """Return how often something was done, in words."""
     return "once" if number == 1 else f"{number} times"
+
+
+def ended(by: EndedBy | None) -> str:
+    """Return what ended the search, to follow its number of trials; empty where that was it, and where unknown."""
+    return "" if by is None else _ENDS.get(by, "")

@@ -11,7 +11,7 @@ from hpo.report.facts.ranges import describe_range
 from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
-from hpo.report.facts.words import times
+from hpo.report.facts.words import ended, times
 
 
 def render_checklist(summary: ReportJson) -> str:
@@ -100,7 +100,7 @@ def _runs(summary: ReportJson) -> str:
     return (
         f"{counts['proposed']} configurations, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
-        f"budget {counts['budget']}."
+        f"budget {counts['budget']}{ended(counts.get('ended_by'))}."
     )
 
 

@@ -7,6 +7,7 @@ from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.schema.results import FinalistPart
+from hpo.report.facts.words import ended
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 
@@ -135,8 +136,9 @@ def _trials(summary: ReportJson) -> Iterable[str]:
     counts = known(summary["counts"])
     yield "## Trials"
     yield ""
+    end = ended(counts.get("ended_by"))
     yield (
-        f"Budget {counts['budget']}, proposed {counts['proposed']}, complete {counts['complete']}, "
+        f"Budget {counts['budget']}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
         f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
     )
     if counts["stopped"]:

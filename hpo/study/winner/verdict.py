@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.config.sections import StudySection
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import Row
@@ -12,6 +13,7 @@ from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist, read_finalists
+from hpo.study.winner.one_standard_error import as_good_as, cheapest
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Verdict:
 def read_verdict(study: Study, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
     history, finalists = record.history(), tuple(read_finalists(study, record))
-    winner = _winner(history, finalists)
+    winner = _winner(study.config.study, history, finalists)
     return Verdict(tuple(record.trials()), history, finalists, winner, _model(study, record, winner))
 
 
@@ -70,15 +72,22 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: D
     return ranks[min(ranks)] if ranks else None
 
 
-def _winner(history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
+def _winner(section: StudySection, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
     """Return the best trial of the search; with trained finalists, the one of the best mean on the fresh seeds.
 
-    Ties go to the better one in the search.
+    Ties go to the better one in the search. With `winner: one_standard_error`, the cheapest of those as good as it.
     """
     complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
     if not complete or any(finalist.again.state == "running" for finalist in finalists):
-        return history.best()
-    return min(complete, key=lambda finalist: finalist.again.loss).trial
+        best = history.best()
+        if best is None or section.winner == "best":
+            return best
+        return cheapest([best, *as_good_as(best, history, section.metric)])
+    first = min(complete, key=lambda finalist: finalist.again.loss)
+    if section.winner == "best":
+        return first.trial
+    good = {t.number for t in as_good_as(first.again, (f.again for f in complete), section.metric)}
+    return cheapest(f.trial for f in complete if f is first or f.again.number in good)
 
 
 def _model(study: Study, record: Record, winner: Trial | None) -> FinalModel | None:

@@ -92,6 +92,11 @@ class RayDispatcher:
         for _ in range(self.slots):
             self._start_worker()
 
+    @property
+    def now(self) -> float:
+        """Seconds, from any moment."""
+        return time.monotonic()
+
     def submit(self, task: Task) -> None:
         """Start the task on an idle worker, or queue it."""
         self._waiting.append(_Run(task))

@@ -3,11 +3,12 @@
 Scores are in the metric's own unit, times in seconds. A value that could not be filled is `{"missing": "the reason"}`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from hpo.engine.course.course import EndedBy
 from hpo.engine.trials.trial import State
 from hpo.report.facts.schema.missing import EXACT, OPEN, Missing, Text
 from hpo.report.facts.schema.results import (
@@ -35,6 +36,8 @@ class Budget(TypedDict):
     trials: Positive
     repeats: Annotated[Positive, Field(description="seeds per fold")]
     hours: str
+    trial_minutes: NotRequired[Annotated[float, Field(description="limit of one training; a longer one has failed")]]
+    stop_without_gain: NotRequired[Annotated[Positive, Field(description="trials in a row that were not better")]]
 
 
 @with_config(EXACT)
@@ -135,6 +138,7 @@ class Counts(TypedDict):
     """Field 11."""
 
     budget: Count
+    ended_by: NotRequired[Annotated[EndedBy, Field(description="the budget that was reached first; or the space")]]
     tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
     proposed: Count
     complete: Count

@@ -1,7 +1,5 @@
 """What a careful reviewer would ask about a study's result, computed from its figures."""
 
-import math
-import statistics
 from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
@@ -10,6 +8,7 @@ from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.schema.results import AtEnd
+from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
 
 # Rules of thumb of the tuning playbook and the checklists.
 _FEW_TRIALS_PER_DIMENSION = 5
@@ -92,17 +91,15 @@ def _end_text(end: AtEnd) -> str:
 
 def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
     """Compare by the standard error over the winner's folds and seeds; one standard error is within the noise."""
-    values = winner.values(metric)
-    if len(values) < 2:
-        return
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    near = [t for t in trials if t.state == "complete" and t is not winner and t.loss - winner.loss <= error]
-    near = [t for t in near if t.number != winner.number and t.amount == winner.amount]
+    near = as_good_as(winner, trials, metric)
     if near:
         numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
         which = "1 other configuration is" if len(near) == 1 else f"{len(near)} other configurations are"
         what = "trial" if len(near) == 1 else "trials"
-        yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}"
+        error = standard_error(winner, metric)
+        chosen, is_best = cheapest([winner, *near]), all(trial.loss >= winner.loss for trial in near)
+        instead = "" if chosen is winner or not is_best else f"; study.winner=one_standard_error takes {chosen.number}"
+        yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}{instead}"
 
 
 def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterator[str]:

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Literal
 
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, seconds_trained
 from hpo.report.facts.schema.results import Cost, Prediction
 
 _LEAST_PAIRS = 3
@@ -45,7 +45,7 @@ def describe_cost(
         "device_hours": busy / 3600 * (gpus_per_worker or 1),
         # Of the time of all configured workers; of those seen, if as many as fit were configured.
         "idle_share": max(0.0, 1 - busy / (wall * (workers or seen))) if wall else None,
-        "overhead_share": max(0.0, 1 - _covered(intervals) / wall) if wall else None,
+        "overhead_share": max(0.0, 1 - seconds_trained(trials) / wall) if wall else None,
         "lanes": lanes,
         "order": order,
         "prediction": predict_seconds(trials),
@@ -70,12 +70,3 @@ def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
     varies = min(statistics.pstdev(costs), statistics.pstdev(seconds)) > _TINY
     correlation = statistics.correlation(costs, seconds) if varies else None
     return {"correlation": correlation, "sigma": sigma, "factor": math.exp(sigma)}
-
-
-def _covered(intervals: Sequence[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals, which are sorted by start."""
-    covered, reached = 0.0, float("-inf")
-    for start, end in intervals:
-        covered += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return covered

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from hpo.config.keys import flatten
+from hpo.engine.course.course import EndedBy
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import point_key
@@ -22,6 +23,7 @@ _CHOSEN_BY = {
     False: "the best mean score over the folds; the earlier trial on ties",
     True: "the best mean score on fresh seeds among the best trials of the search",
 }
+_CHEAPEST = "the least cost among those within one standard error of "
 
 
 def no_search(reason: str) -> SearchPart:
@@ -29,7 +31,7 @@ def no_search(reason: str) -> SearchPart:
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
-def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) -> SearchPart:
+def describe_search(study: Study, trials: Sequence[Trial], num_imported: int, ended_by: EndedBy | None) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
     config, space = study.config, study.space
     return {
@@ -40,9 +42,9 @@ def describe_search(study: Study, trials: Sequence[Trial], num_imported: int) ->
         "first": [dict(point) for point in space.first],
         "fixed": {key: v for key, v in flatten(config.objective_config).items() if key not in space.keys},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
-        "counts": _counts(trials, config.study.trials, study.layout.size),
+        "counts": _counts(trials, config.study.trials, study.layout.size, ended_by),
         "imported": num_imported,
-        "chosen_by": _CHOSEN_BY[config.study.finalists > 0],
+        "chosen_by": ("" if config.study.winner == "best" else _CHEAPEST) + _CHOSEN_BY[config.study.finalists > 0],
     }
 
 
@@ -105,10 +107,10 @@ def comparison_command(study: Study) -> str:
     return f"hpo compare --strategies {others},{name} --config {shown(study.folder.config_path)}"
 
 
-def _counts(trials: Sequence[Trial], budget: int, size: int) -> Counts:
+def _counts(trials: Sequence[Trial], budget: int, size: int, ended_by: EndedBy | None) -> Counts:
     states = Counter(trial.state for trial in trials)
     reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
-    return {
+    counts: Counts = {
         "budget": budget,
         "tasks_per_trial": size,
         "proposed": len(trials),
@@ -119,6 +121,9 @@ def _counts(trials: Sequence[Trial], budget: int, size: int) -> Counts:
         "running": states["running"],
         "failures": dict(reasons.most_common()),
     }
+    if ended_by is not None:
+        counts["ended_by"] = ended_by
+    return counts
 
 
 def _reason(trial: Trial) -> str:

@@ -4,9 +4,10 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from hpo.config.sections import StudySection
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.schema.missing import missing
-from hpo.report.facts.schema.report import EnvironmentPart, StudyPart
+from hpo.report.facts.schema.report import Budget, EnvironmentPart, StudyPart
 from hpo.study.folder import shown
 from hpo.study.notes import Notes
 from hpo.study.study import Study
@@ -30,11 +31,21 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
         "ended": simulated or (not_trained if ended is None else _date(ended)),
         "seed": config.study.seed,
         "objective": config.objective,
-        "budget": {"trials": config.study.trials, "repeats": config.study.repeats, "hours": "not limited"},
+        "budget": _budget(config.study),
         "intent": config.report.intent,
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "rerun": rerun_command(study),
     }
+
+
+def _budget(section: StudySection) -> Budget:
+    hours = "not limited" if section.minutes is None else f"{section.minutes / 60:.3g}"
+    budget: Budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
+    if section.trial_minutes is not None:
+        budget["trial_minutes"] = section.trial_minutes
+    if section.stop_without_gain is not None:
+        budget["stop_without_gain"] = section.stop_without_gain
+    return budget
 
 
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:

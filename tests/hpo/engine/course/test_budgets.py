@@ -1,0 +1,98 @@
+"""Budgets: the first that is reached cuts the sequence of trials, and changes none of them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpo.engine.course.rules import Rules
+from hpo.engine.loop import ENDED, is_over, search
+from hpo.engine.record.record import memory_record
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.strategies import make_strategy
+from hpo.engine.training.payload import Task
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from tests.simulated_tasks import NOTHING, AnyOrder, World, run, told
+from tests.studies import STRATEGIES
+
+SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
+
+
+def rules(name, without_gain=None, lanes=3):
+    strategy = make_strategy(STRATEGIES[name], SPACE, 0)
+    return lambda tasks_of, cost_of: Rules(strategy, tasks_of, cost_of, lanes, stop_without_gain=without_gain)
+
+
+@pytest.mark.parametrize("name", ["random", "evolutionary", "evolutionary_plain", "asha"])
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 99), slots=st.integers(1, 5), order=st.integers(0, 99), limit=st.integers(1, 8),
+    dies_after=st.integers(0, 60),
+)  # fmt: skip
+def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers_and_after_any_crash(
+    name, seed, slots, order, limit, dies_after
+):
+    world = World(seed, failing=0.2)
+    cut = run(world, rules(name, limit), 60)
+    # Without a limit, what each one learned is not kept where it has no influence.
+    whole = told(run(world, rules(name, 10_000), 60))
+    assert told(cut) == whole[: len(cut.trials())]
+    record = run(world, rules(name, limit), 60, slots, order, dies_after=dies_after)
+    assert told(run(world, rules(name, limit), 60, slots, order + 1, record)) == told(cut)
+    assert cut.noted(ENDED)["by"] == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
+    assert told(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
+
+
+def test_trials_without_gain_are_counted_from_the_best():
+    def history(*losses):
+        outcomes = [Outcome(error="x") if loss is None else Outcome({"s": loss}) for loss in losses]
+        return History(finished(Trial(n, n, {"x": n}), {0: o}, "s", "minimize") for n, o in enumerate(outcomes))
+
+    counted = {
+        (): 0,
+        (1.0,): 0,
+        (None,): 1,
+        (None, None): 2,
+        (1.0, 2.0, 1.0): 2,
+        (3.0, None, 1.0): 0,
+        (3.0, 1.0, None): 1,
+    }
+    assert {losses: history(*losses).num_without_gain for losses in counted} == counted
+
+
+class Slow(AnyOrder):
+    """Every report takes a minute."""
+
+    def wait(self, timeout=None):
+        self.now += 60.0
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize("name", ["random", "evolutionary"])
+def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
+    world = World(1)
+    whole = told(run(world, rules(name), 30))
+    record, lengths = memory_record("score", "minimize", TaskLayout()), []
+    for minutes in (10, 10, 25, 1000):
+        dispatcher = Slow(world, 2, 0)
+
+        def tasks_of(trial, dispatcher=dispatcher):
+            dispatcher.trials[trial.number] = trial
+            return [Task(trial.number, 0, NOTHING)]
+
+        its = rules(name)(tasks_of, world.cost_of)
+        search(its, record, dispatcher, 30, minutes=minutes)
+        assert [row[3:] for row in told(record)] == [row[3:] for row in whole[: len(record.trials())]]
+        assert is_over(its, record, 30, minutes)
+        assert not is_over(its, record, 31, 10_000)
+        lengths.append((len(record.trials()), record.noted(ENDED)["by"]))
+    first, again, second, last = lengths
+    assert first == again
+    assert first[0] < second[0] < last[0] == 30
+    assert [by for _, by in lengths] == ["minutes", "minutes", "minutes", "trials"]
+
+
+def test_the_space_may_end_a_search():
+    small = make_strategy(STRATEGIES["grid"], space_from_dict({"x": [1, 2, 3]}), 0)
+    record = run(World(0), lambda tasks_of, cost_of: Rules(small, tasks_of, cost_of, 2), 9)
+    assert (len(record.trials()), record.noted(ENDED)["by"]) == (3, "space")
