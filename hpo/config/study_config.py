@@ -28,9 +28,6 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 # study and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
-# Keys of the section `study` that are younger than studies which are still read.
-_ADDED = ("minutes", "trial_minutes", "stop_without_gain", "winner")
-
 _TOO_LARGE = 10**300
 _SHOWN = 40  # characters of a value in a message
 
@@ -73,13 +70,9 @@ class StudyConfig(Section):
     def to_dict(self) -> dict[str, Any]:
         """Return the plain tree that `config_from_dict` reads, the trial's own keys at the top."""
         tree = self.model_dump(mode="json")
-        if tree["study"]["lanes"] is None:
-            # Frozen before the clock existed, without these keys.
-            del tree["study"]["lanes"], tree["study"]["order"]
-        for name in _ADDED:
-            if tree["study"][name] == StudySection.model_fields[name].default:
-                # As in configurations that were frozen without it.
-                del tree["study"][name]
+        for name in later_keys().keys() - self.study.model_fields_set:
+            # Frozen by an earlier version, without this key.
+            del tree["study"][name]
         return {**tree.pop("objective_config"), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:
@@ -93,6 +86,11 @@ class StudyConfig(Section):
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it."""
         return replaced(self.objective_config, point)
+
+
+def later_keys() -> dict[str, Any]:
+    """Return the keys of the section `study` that configurations of earlier versions lack, with their defaults."""
+    return {name: field.default for name, field in StudySection.model_fields.items() if not field.is_required()}
 
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:

@@ -71,10 +71,7 @@ def _strategy(config: StudyConfig, space: Space) -> Strategy:
 def refuse_missing_lanes(config: StudyConfig) -> None:
     """Raise ConfigError for a new search without lanes; only studies of before the clock have none."""
     if config.study.lanes is None:
-        raise ConfigError(
-            "study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers; a "
-            "configuration of before the clock gets them by +study.lanes=4"
-        )
+        raise ConfigError("study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers")
 
 
 def refuse_past_search(folder: StudyFolder) -> None:

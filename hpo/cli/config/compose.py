@@ -20,6 +20,7 @@ from hpo.config.documents import read_yaml
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.sealing import hidden_argument
 from hpo.config.shipped import shipped_dir
+from hpo.config.study_config import later_keys
 from hpo.errors import ConfigError, nearest
 
 _SHOWN = 200
@@ -159,7 +160,10 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
         anew: the groups that may be chosen, each with its keys that keep the file's value.
     """
     tree = read_yaml(Path(path), "--config")
-    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], tree)
+    section = tree.get("study")
+    # One of an earlier version may be given what it lacks.
+    known = tree | {"study": later_keys() | section} if isinstance(section, dict) else tree
+    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(_USERS_OWN)], known)
     choices = [o for o in overrides if _is_choice(o, tree)]
     # Groups first, as when Hydra composes.
     for override in choices:
