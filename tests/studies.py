@@ -67,9 +67,7 @@ STRATEGIES = {
     "evolutionary_plain": shipped("evolutionary_plain") | {"population": 6},
     "successive_halving": shipped("successive_halving") | {"max_amount": 4, "eta": 2},
     "hyperband": shipped("hyperband") | {"max_amount": 4, "eta": 2},
-    "one_epoch": shipped("one_epoch") | {"max_amount": 4, "points": 5, "keep": 2},
     "asha": shipped("asha") | {"max_amount": 4, "eta": 2},
-    "asha_progressive": shipped("asha") | {"max_amount": 8, "eta": 2, "rungs": "progressive"},
     "tpe": shipped("tpe") | {"startup": 5, "patience": 3},
     # Half of what the tests ask for is drawn at random: a proposal of the model takes 0.1 s and more.
     "gp": shipped("gp") | {"startup": 13, "patience": 1},

@@ -51,6 +51,7 @@ def test_the_report_tells_what_was_done(study):
     report = json.loads((study / "report.json").read_text())
     assert report["counts"] | {"failures": {}} == {
         "budget": 2,
+        "ended_by": "trials",
         "proposed": 2,
         "complete": 2,
         "failed": 0,

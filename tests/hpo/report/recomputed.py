@@ -119,7 +119,6 @@ def of_cost(trials):
         # One worker: whenever it was idle, none was at work.
         "cost.idle_share": idle,
         "cost.overhead_share": idle,
-        "cost.lanes": 4,
     }
 
 

@@ -38,6 +38,16 @@ def test_one_in_eta_goes_on_each_time_the_best_and_from_where_it_stopped():
     assert [(t.continues, t.trained) for t in third] == [(second[0].number, 3)]
 
 
+def test_one_epoch_keeps_the_best_few_to_the_end():
+    seen, history = rungs("successive_halving", 5, max_amount=9, points=7, keep=2)
+    assert seen == [(1, 7), (9, 2), (1, 7), (9, 2), (1, 7)]
+    first, second = ([t for t in history if t.round == r] for r in range(2))
+    best = sorted(first, key=lambda t: -t.point["x"])[:2]
+    assert [(t.continues, t.trained) for t in second] == [(t.number, 1) for t in best]
+    with pytest.raises(ValueError, match="must drop some"):
+        rungs("successive_halving", 1, max_amount=9, points=3, keep=3)
+
+
 @pytest.mark.parametrize(
     ("max_amount", "starts"),
     [(9, [(1, 9), (3, 5), (9, 3)]), (10, [(1, 27), (3, 6), (10, 4)]), (15, [(1, 27), (5, 6), (15, 4)])],
