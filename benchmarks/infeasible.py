@@ -40,9 +40,7 @@ def feasible(table: Measured, share: float, seed: int) -> Mapping[Ranks, float]:
     places = np.array(list(table.losses)) / np.array([max(len(v) - 1, 1) for v in table.values.values()])
     heights = places @ np.random.default_rng(seed).normal(size=places.shape[1])
     limit = np.quantile(heights, 1 - share)
-    return {
-        ranks: loss for (ranks, loss), height in zip(table.losses.items(), heights, strict=True) if height <= limit
-    }
+    return {ranks: loss for (ranks, loss), height in zip(table.losses.items(), heights, strict=True) if height <= limit}
 
 
 def searched(share: float, method: str, name: str, seed: int) -> Sequence[Any]:
