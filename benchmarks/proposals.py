@@ -1,9 +1,9 @@
 """Time of our strategies per proposed point, when 10,000 trials are finished.
 
 Each strategy searches the table of 62,208 networks (../shared/data/tables) until it has 10,000 trials; then its next
-proposal is requested repeatedly, each time from a strategy object that has made one before, as in a search. The shortest
-time divided by the number of points is printed, with the goal of 1 ms beside it. It is CPU time: other work on the
-machine does not count.
+proposal is requested repeatedly, each time from a strategy object that has made one before, as in a search. The
+shortest time divided by the number of points is printed, with the goal of 1 ms beside it. It is CPU time: other work on
+the machine does not count.
 """
 
 import argparse
