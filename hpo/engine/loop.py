@@ -12,7 +12,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import seconds_trained
 
-# The record's note of the budget that ended the search (`by`, see `Course.ended_by`), and after how many `seconds`.
+# The record's note of the budget that ended the search (`by`, see `Course.ended_by`; None while it runs), and after how
+# many `seconds`.
 ENDED = "ended"
 
 
@@ -43,6 +44,9 @@ def search(
     """
     course = Course(rules, record, num_trials, dispatcher.slots, observers)
     began, before = dispatcher.now, seconds_spent(record)
+    if record.noted(ENDED):
+        # Not ended any more, if there is more to do.
+        record.note(ENDED, {"by": None, "seconds": before})
     waiting: deque[Key] = deque()
     in_flight: set[Key] = set()
     while True:

@@ -163,7 +163,9 @@ def _tell_lanes(study: Study, workers: int) -> None:
         print(f"{_count(workers, 'worker')}, free order: {effect}", flush=True)
         return
     if not rules.waits:
-        print(f"{_count(workers, 'worker')}: none waits for the clock with this strategy", flush=True)
+        is_in_rounds = study.strategy.learns == "by_round"
+        waits = "a round waits for its last trial" if is_in_rounds else "none waits for another"
+        print(f"{_count(workers, 'worker')}: {waits} with this strategy, whatever the lanes", flush=True)
         return
     says = f"{_count(lanes, 'lane')}, {_count(workers, 'worker')}"
     # Lanes that wait for the clock leave no worker idle if there are some more of them.

@@ -88,9 +88,10 @@ class Course:
         """The first budget that was reached; `space` where the strategy has nothing more to propose."""
         if self._proposer.num_opened >= self._num_trials:
             return "trials"
-        if self.is_out_of_time and self._proposer.num_opened >= self._num_recorded:
-            return "minutes"
-        return "space" if self._proposer.has_gained else "stop_without_gain"
+        if not self._proposer.has_gained:
+            return "stop_without_gain"
+        is_cut = self.is_out_of_time and self._proposer.num_opened >= self._num_recorded
+        return "minutes" if is_cut else "space"
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""
@@ -118,7 +119,7 @@ class Course:
     def _next_key(self) -> Key | None:
         """Return the next task; open a trial where no open one has any left."""
         while not self._queue:
-            if self.ended_by in ("trials", "minutes"):
+            if self.ended_by != "space":
                 return None
             trial = self._proposer.open_next()
             if trial is None:

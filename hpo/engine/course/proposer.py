@@ -104,7 +104,8 @@ class Proposer:
     def _learn(self, number: int) -> None:
         """Add to what is known: what this trial learned, or everything that has ended."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
-        if not self._rules.is_ordered:
+        if self._strategy.learns != "by_trial":
+            # As in a search where nothing waits.
             numbers.sort()
         self.known = self.known.extended(self._ended.pop(learned) for learned in numbers)
         for learned in numbers:

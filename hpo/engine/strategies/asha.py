@@ -12,7 +12,7 @@ from hpo.engine.strategies.strategy import Learns, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
 
-# The percentile of PASHA's criss-crossing differences that counts as noise: N in Bohdal et al. 2023, section 4.2.
+# The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
 _NOISE = 0.9
 
 
@@ -44,7 +44,7 @@ class Asha:
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha; promotions, one
     bracket, the one that halves most); Bohdal et al. 2023, "PASHA: Efficient HPO and NAS with Progressive Resource
-    Allocation", section 4. We differ: differences are compared on rungs, not after every epoch.
+    Allocation" (soft ranking). We differ: differences are compared on rungs, not after every epoch.
 
     Example: min_amount 1, max_amount 9, eta 3: as soon as three points have ended on 1, the best goes on to 3.
     """

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
@@ -15,6 +15,8 @@ from hpo.engine.trials.trial import Trial
 _SHARPNESS = 10.0
 # Only the latest trials are used: this bounds the time of a proposal in a long study.
 MEMORY = 300
+# Coordinates that are kept, so that a long study needs no more memory than a short one.
+_MOST_ROWS = 10 * MEMORY
 # The rank that a pending trial counts with: the middle, so that few go where others are on their way. From 0.2 to 0.8
 # the quality of evolutionary search on 8 and 32 lanes differs by less than its noise.
 _PENDING = 0.5
@@ -40,6 +42,7 @@ class Preselection:
         self._dimensions = space.dimensions
         self._is_ordered = np.array([dimension.ordered for dimension in space.dimensions])
         self._places = [_places(dimension) for dimension in space.dimensions]
+        # By the key of a trial.
         self._rows: dict[str, list[float]] = {}
 
     def most_promising(
@@ -80,8 +83,13 @@ class Preselection:
 
     def _weights(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the weight of each trial for each candidate: shape (candidates, trials)."""
-        left = np.array([self._row(point_key(point), point) for point in candidates])[:, None]
-        right = np.array([self._rows.get(trial.key) or self._row(trial.key, trial.point) for trial in trials])[None]
+        if len(self._rows) > _MOST_ROWS:
+            self._rows.clear()
+        left = np.array([self._row(point) for point in candidates])[:, None]
+        for trial in trials:
+            if trial.key not in self._rows:
+                self._rows[trial.key] = self._row(trial.point)
+        right = np.array([self._rows[trial.key] for trial in trials])[None]
         apart = np.abs(left - right)
         if not self._is_ordered.all():
             apart = np.where(self._is_ordered, apart, np.sign(apart))
@@ -93,13 +101,12 @@ class Preselection:
         weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
         return weights
 
-    def _row(self, key: str, point: Point) -> list[float]:
+    def _row(self, point: Point) -> list[float]:
         """Return a point's place in every dimension: 0 to 1 where ordered, NaN where it has none."""
-        self._rows[key] = [
+        return [
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
         ]
-        return self._rows[key]
 
 
 def _places(dimension: Dimension) -> dict[Value, float]:
