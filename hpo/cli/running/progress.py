@@ -18,7 +18,7 @@ from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.engine.trials.trial import TaskLayout, Trial, seconds_trained
 
 _REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
@@ -33,6 +33,7 @@ class Progress(Observer):
         self._study = study
         self._layout = layout
         self._num_done = self._done_before = len(history)
+        self._trained_before = seconds_trained(history)
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._started = self._last_line = time.monotonic()
@@ -132,10 +133,13 @@ class Progress(Observer):
         return [name, epoch, f"{self._study.metric} {value:.4f}" if isinstance(value, float) else ""]
 
     def _time_left(self) -> str:
-        """Return the time that the remaining trials will take at the pace of this session."""
+        """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
         done = self._num_done - self._done_before
         missing = self._study.trials - self._num_done
         if not done or not missing:
             return ""
-        seconds = (time.monotonic() - self._started) / done * missing
+        passed = time.monotonic() - self._started
+        seconds = passed / done * missing
+        if self._study.minutes is not None:
+            seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._trained_before - passed))
         return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -46,3 +46,10 @@ def test_the_panel_shows_counts_best_and_running_trials(width):
     if width == 120:
         assert "best accuracy 0.7500 (trial 0)" in text
         assert screen.getvalue().splitlines()[-1].startswith("trial 1 fold 1  epoch 3/9  accuracy 0.6000")
+
+
+def test_the_time_left_is_at_most_that_of_the_budget(capsys):
+    study = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
+    with Progress(study, TaskLayout(), History()) as progress:
+        progress.trial_finished(done(0, 0.5))
+    assert "(30 s left)" in capsys.readouterr().out
