@@ -161,8 +161,9 @@ class SuccessiveHalving:
         halvings = self.next_halvings(None)
         amounts = ", ".join(map(str, self.settings.amounts(halvings)))
         first = self.settings.first_points(halvings)
-        survive = f"the best {self.settings.survivors(halvings, 1)}, then 1 in {self.settings.eta}, continue"
-        return f"successive halving: {first} points, {survive}, by {amounts}"
+        then = f", then 1 in {self.settings.eta}," if len(self.settings.amounts(halvings)) > 2 else ""
+        best = f"the best {self.settings.survivors(halvings, 1)}{then}"
+        return f"successive halving: {first} points, {best} continue, by {amounts}"
 
     learns: ClassVar[Learns] = "by_round"
 
