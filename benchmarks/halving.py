@@ -7,7 +7,9 @@ the curves of the pair. For each seed random search trains configurations to the
 the other search spent; a training that crosses that line is finished, which favours random search.
 
 Successive halving is one bracket: 27 configurations, eta 3. `max_amount` is the median length of the pair's curves, or
-the longest; `min_amount` a 27th of it. Hyperband is one turn of all its brackets.
+the longest; `min_amount` a 27th of it. Hyperband is one turn of all its brackets, asha as many trials as a bracket of
+successive halving. One epoch is the baseline that the others must beat (Egele et al. 2023): 27 configurations for
+`min_amount`, the best 3 of them to the end.
 """
 
 import argparse
@@ -72,8 +74,15 @@ def run(study: Study, settings: dict[str, Any], seed: int, num_trials: int) -> S
 
 
 def halving_settings(name: str, longest: int) -> dict[str, Any]:
-    """Return the settings of successive halving or Hyperband up to an amount of training."""
-    return {"name": name, "min_amount": math.ceil(longest / POINTS), "max_amount": longest, "eta": ETA}
+    """Return the settings of a strategy that trains up to an amount."""
+    return {
+        "name": "successive_halving" if name == "one_epoch" else name,
+        "min_amount": math.ceil(longest / POINTS),
+        "max_amount": longest,
+        "eta": ETA,
+        **({"points": POINTS, "keep": 3} if name == "one_epoch" else {}),
+        **({"rungs": "fixed"} if name == "asha" else {}),
+    }
 
 
 def num_trials(study: Study, settings: dict[str, Any]) -> int:
@@ -83,7 +92,7 @@ def num_trials(study: Study, settings: dict[str, Any]) -> int:
     if settings["name"] == "hyperband":
         halvings = list(range(halvings[0] + 1))
     return sum(
-        max(1, strategy.settings.first_points(s) // ETA**rung)
+        strategy.settings.survivors(s, rung) if rung else strategy.settings.first_points(s)
         for s in halvings
         for rung in range(len(strategy.settings.amounts(s)))
     )
@@ -136,6 +145,8 @@ def main() -> None:
             ("successive_halving", "median"),
             ("successive_halving", "longest"),
             ("hyperband", "median"),
+            ("asha", "median"),
+            ("one_epoch", "median"),
         )
         for pair in PAIRS
     ]
