@@ -15,6 +15,8 @@ from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.trials.trial import Trial
 
+_CAN_BE_TRAINED = "can be trained"
+
 
 class Proposals:
     """Requests points from a sampler, and caches the history as Optuna's trials.
@@ -48,7 +50,7 @@ class Proposals:
                 study.add_trial(self._frozen_trial(running, TrialState.RUNNING, None))
             # A new sampler: reading the history consumed random numbers, as many as it had new trials.
             study.sampler = self._sampler(seed)
-            losses = {trial.key: trial.loss for trial in known}
+            by_key = {trial.key: trial for trial in known}
             points: dict[str, Point] = {}
             misses = 0
             while len(points) < count and misses <= self._settings.patience:
@@ -61,8 +63,10 @@ class Proposals:
                     misses = 0
                     continue
                 misses += 1
-                if key in losses:
-                    study.tell(trial, losses[key])
+                if key in by_key:
+                    if self._has_failures:
+                        trial.set_constraint(_CAN_BE_TRAINED, _violation(by_key[key]))
+                    study.tell(trial, by_key[key].loss)
                 else:
                     study.tell(trial, state=TrialState.FAIL)
         return list(points.values())
@@ -95,7 +99,7 @@ class Proposals:
             frozen = self._frozen_trial(trial, TrialState.COMPLETE, trial.loss)
             if self._has_failures:
                 # All trials have the constraint, or none: it costs a model of its own.
-                frozen.set_constraint("can be trained", 1.0 if trial.state == "failed" else -1.0)
+                frozen.set_constraint(_CAN_BE_TRAINED, _violation(trial))
             study.add_trial(frozen)
 
     def _params(self, trial: Trial) -> dict[str, Value]:
@@ -120,6 +124,11 @@ class Proposals:
             case CmaEsSettings():
                 return _CmaEs(self._numeric, self._population, seed)
         assert_never(settings)
+
+
+def _violation(trial: Trial) -> float:
+    """Return the constraint's value: above 0 is infeasible."""
+    return 1.0 if trial.state == "failed" else -1.0
 
 
 class _CmaEs(CmaEsSampler):

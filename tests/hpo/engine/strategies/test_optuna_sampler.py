@@ -103,6 +103,14 @@ def test_tpe_keeps_away_from_what_failed():
     assert sum(x > 0.5 for x in later) < len(later) / 4
 
 
+@pytest.mark.parametrize("name", ["tpe", "gp"])
+def test_a_space_with_failures_is_searched_to_its_end(name):
+    """Here the sampler proposes again what it knows, failed or not, and is told once more."""
+    tree = {"layers": [1, 2, 3], "norm": {"choices": ["pre", "post"]}}
+    trials = trials_of(make(name, tree, startup=1), 6, lambda point: None if point["layers"] == 3 else 1.0)
+    assert len({trial.key for trial in trials}) == 6
+
+
 def test_cma_es_has_the_population_of_the_tutorial():
     assert len(make("cma_es").propose(History(), [])) == 4 + math.floor(3 * math.log(3))
     assert len(make("cma_es", SPACES["mixed"]).propose(History(), [])) == 4 + math.floor(3 * math.log(3))
