@@ -70,12 +70,13 @@ def run_study(
 
 
 def _continued_later(study: Study, history: History) -> list[Trial]:
-    """Return the trials whose states are kept: those that a raised budget may train further."""
+    """Return the trials whose states are kept: those that may be trained further."""
+    stopped = [trial for trial in history if trial.state == "stopped"]
     by_amount = [trial for trial in history if trial.amount is not None]
     if study.strategy.learns == "by_trial":
-        return by_amount
+        return stopped + by_amount
     # Only the last rung, and the one before where the budget cut the last.
-    return [trial for trial in by_amount if trial.round >= history[-1].round - 1]
+    return stopped + [trial for trial in by_amount if trial.round >= history[-1].round - 1]
 
 
 def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
+from hpo.engine.training.limits import Limits
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.trials.trial import Outcome, TaskLayout
 
@@ -43,7 +44,8 @@ class World:
 
     def outcome(self, trial, index):
         reports, total = self.units(trial, index)
-        curve = [{"units": units} for units in reports]
+        rng = self._random("outcome", trial.key, index)
+        curve = [{"units": units, "score": round(rng.random(), 1)} for units in reports]
         rng = self._random("outcome", trial.key, index)
         if rng.random() < self.failing:
             return Outcome(curve=curve, units=max(reports, default=0) + 1, error="failed")
@@ -51,11 +53,16 @@ class World:
 
     def messages(self, trial, task):
         """Everything that a worker says of the task, in order."""
-        reports, _ = self.units(trial, task.index)
         outcome = self.outcome(trial, task.index)
-        for units in reports:
-            goes_on = self.tells_more and units < outcome.units
-            yield Report(task, point={"units": units}, units=units, goes_on=goes_on)
+        limits = Limits(task.payload.limits or (), "score", "minimize")
+        for place, point in enumerate(outcome.curve, start=1):
+            units = point["units"]
+            stopped = limits.stops(point)
+            goes_on = self.tells_more and units < outcome.units and not stopped
+            yield Report(task, point=point, units=units, goes_on=goes_on)
+            if stopped:
+                outcome = Outcome({"score": limits.best}, outcome.curve[:place], units=units, stopped=stopped)
+                break
         yield Report(task, outcome=outcome)
 
 

@@ -58,6 +58,8 @@ class StudySection(Section):
     minutes: float | None = Field(default=None, gt=0, le=MOST)
     trial_minutes: float | None = Field(default=None, gt=0, le=MOST)
     stop_without_gain: int | None = Field(default=None, ge=1, le=MOST)
+    stop_rule: Literal["none", "median"] = "none"
+    stop_rule_after: int = Field(default=1, ge=1, le=MOST)
     winner: Literal["best", "one_standard_error"] = "best"
 
 

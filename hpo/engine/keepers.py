@@ -14,9 +14,9 @@ class StateKeeper(Observer):
     """Keeps a training's state until its outcome is recorded, and longer where a rung follows."""
 
     def reported(self, trial: Trial, report: Report) -> None:
-        """Delete the state of a task that has an outcome."""
-        state = report.task.payload.resume_dir
-        if report.outcome is not None and trial.amount is None and state is not None:
+        """Delete the state of a task that has an outcome, unless it was stopped before its end."""
+        state, outcome = report.task.payload.resume_dir, report.outcome
+        if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:
             shutil.rmtree(state, ignore_errors=True)
 
 

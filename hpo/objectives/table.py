@@ -5,7 +5,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +103,14 @@ def describe_cost(config: Mapping[str, Any]) -> float:
     return cost / len(row.curve) if row.curve is not None else cost
 
 
-def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
+def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
     """Return the table's score for the task's point on its fold, and the `seconds` and `units` that it cost.
 
     With an amount of training (`task["amount"]`), the score is the best on the learning curve up to there, and the
     seconds count from `task["trained"]`.
+
+    Yields:
+        The points of the row's learning curve after those, where the table has curves, with the `seconds` up to there.
 
     Raises:
         LookupError: the cell is absent, and `data.absent` is fail.
@@ -115,6 +118,7 @@ def run_fold(task: Mapping[str, Any]) -> dict[str, float]:
     row, distance = _row(task["config"])
     if row is None:
         raise LookupError("the table does not have this configuration")
+    yield from _points(row, task)
     return _result(row, task) | ({} if distance is None else {"distance": distance})
 
 
@@ -129,16 +133,36 @@ def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
     return (row, 0.0) if row is not None else table.nearest(point)
 
 
+def _points(row: Row, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if row.curve is None:
+        return
+    start, end = _part(row.curve, task)
+    for place in range(start, end):
+        seconds = _seconds(row) * (place + 1 - start)
+        yield {"epoch": place + 1, task["metric"]: row.curve[place], "seconds": seconds, "more": place + 1 < end}
+
+
 def _result(row: Row, task: Mapping[str, Any]) -> dict[str, float]:
     if task["amount"] is None and row.curve is None:
-        return {task["metric"]: row.scores[task["fold"]], "seconds": _UNIT if row.cost is None else row.cost}
+        return {task["metric"]: row.scores[task["fold"]], "seconds": _seconds(row)}
     if row.curve is None:
         raise LookupError("the table has no learning curve for this configuration; give data.curves and data.curve")
-    end = min(task["amount"] or len(row.curve), len(row.curve))
-    added = max(0, end - min(task.get("trained") or 0, end))
+    start, end = _part(row.curve, task)
     best = (max if task["direction"] == "maximize" else min)(row.curve[:end])
-    place = _UNIT if row.cost is None else row.cost / len(row.curve)
-    return {task["metric"]: best, "seconds": place * added, "units": max(1, added), "amount": end}
+    added = end - start
+    return {task["metric"]: best, "seconds": _seconds(row) * added, "units": max(1, added), "amount": end}
+
+
+def _part(curve: Sequence[float], task: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the places of the learning curve that the task adds."""
+    end = min(task["amount"] or len(curve), len(curve))
+    return min(task.get("trained") or 0, end), end
+
+
+def _seconds(row: Row) -> float:
+    """Return the seconds of a training, or of one place on its learning curve if it has one."""
+    seconds = _UNIT if row.cost is None else row.cost
+    return seconds if row.cost is None or row.curve is None else seconds / len(row.curve)
 
 
 def _table(config: Mapping[str, Any]) -> Table:

@@ -8,6 +8,7 @@ from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.race import Race
 from hpo.engine.course.rules import Rules
+from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
@@ -69,6 +70,12 @@ class Study:
         return Race(split.race_after, split.race_level, study.metric, study.direction)
 
     @property
+    def stop_rule(self) -> StopRule | None:
+        """The rule that stops trainings which fall behind; None where all are trained to their end."""
+        study = self.config.study
+        return None if study.stop_rule == "none" else StopRule(study.stop_rule_after, study.metric, study.direction)
+
+    @property
     def has_clock(self) -> bool:
         """Whether its search was made by the clock, not in rounds as by the versions before it."""
         return self.config.study.lanes is not None
@@ -92,6 +99,7 @@ class Study:
             imported,
             self.script,
             study.stop_without_gain,
+            self.stop_rule,
         )
 
     def cost_of(self, trial: Trial) -> float:

@@ -116,7 +116,13 @@ def train(
                 "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
                 "epochs": config.epochs,
             })  # fmt: skip
-            yield progress.curve[-1] | {"more": goes_on()}
+            try:
+                yield progress.curve[-1] | {"more": goes_on()}
+            except GeneratorExit:
+                # Stopped from outside, and perhaps trained further later.
+                if resumable is not None:
+                    resumable.save(progress, network, optimizers, scaler, randomness)
+                raise
         if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
             resumable.save(progress, network, optimizers, scaler, randomness)
     return progress

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpo.engine.course.proposer import propose
 from hpo.engine.course.rules import Rules
+from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies import STRATEGIES as REGISTERED
@@ -95,8 +96,12 @@ def test_a_finite_space_comes_to_an_end(name, space):
     assert num_points == strategy.space.size
 
 
-def rules(name, space, lanes, order="clock", script=()):
-    return lambda tasks_of, cost_of: Rules(make(name, space), tasks_of, cost_of, lanes, order, script=script)
+def rules(name, space, lanes, order="clock", script=(), stop_rule=None):
+    more = {"script": script, "stop_rule": stop_rule}
+    return lambda tasks_of, cost_of: Rules(make(name, space), tasks_of, cost_of, lanes, order, **more)
+
+
+STOP_RULES = st.sampled_from([None, StopRule(1, "score", "minimize")])
 
 
 WORLDS = st.builds(
@@ -112,11 +117,11 @@ WORLDS = st.builds(
 @settings(max_examples=6)
 @given(
     world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(1, 6), orders=st.tuples(st.integers(), st.integers()),
-    budget=st.integers(1, 16), dies_after=st.integers(0, 60),
+    budget=st.integers(1, 16), dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
 )  # fmt: skip
-def test_the_law(name, world, lanes, slots, orders, budget, dies_after):
+def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     """The same trials for any number of workers, in any order, after a crash, and under a budget that is raised."""
-    course = rules(name, "mixed", lanes)
+    course = rules(name, "mixed", lanes, stop_rule=stop_rule)
     undisturbed = told(run(world, course, 16))
     assert len({row[:4] for row in undisturbed}) == 16
     record = run(world, course, budget, slots, orders[0], dies_after=dies_after)
@@ -127,14 +132,16 @@ def test_the_law(name, world, lanes, slots, orders, budget, dies_after):
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
 @settings(max_examples=4)
 @given(
-    world=WORLDS, slots=st.integers(2, 6), orders=st.tuples(st.integers(), st.integers()), dies_after=st.integers(0, 60)
-)
-def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orders, dies_after):
+    world=WORLDS, slots=st.integers(2, 6), orders=st.tuples(st.integers(), st.integers()),
+    dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
+)  # fmt: skip
+def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orders, dies_after, stop_rule):
     """The record says what each proposal knew; the same knowledge gives the same trials, whatever finishes first."""
-    first = run(world, rules(name, "mixed", 1, "free"), 16, slots, orders[0], dies_after=dies_after)
-    first = run(world, rules(name, "mixed", 1, "free"), 16, slots, orders[0], first)
+    free = rules(name, "mixed", 1, "free", stop_rule=stop_rule)
+    first = run(world, free, 16, slots, orders[0], dies_after=dies_after)
+    first = run(world, free, 16, slots, orders[0], first)
     script = [trial.learned for trial in first.trials()]
-    again = run(world, rules(name, "mixed", 1, "free", script), 16, slots + 1, orders[1])
+    again = run(world, rules(name, "mixed", 1, "free", script, stop_rule), 16, slots + 1, orders[1])
     assert told(again) == told(first)
 
 

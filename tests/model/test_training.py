@@ -40,6 +40,20 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     assert weights[0] == weights[1]
 
 
+def test_a_training_that_is_closed_from_outside_goes_on_from_there(fold, tmp_path, monkeypatch):
+    monkeypatch.setattr(Resumable, "is_due", False)
+    task = fold(small(**HARD))
+    points, result = run(task)
+    part = task | {"resume_dir": str(tmp_path / "state")}
+    training = objective.run_fold(part)
+    assert [next(training), next(training), next(training)] == points[:3]
+    assert not (tmp_path / "state").exists()
+    training.close()
+    assert (tmp_path / "state").exists()
+    later, resumed = run(part | {"trained": 3})
+    assert (later, resumed) == (points[3:], result)
+
+
 def cut_in_half(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 

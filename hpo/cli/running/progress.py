@@ -98,7 +98,7 @@ class Progress(Observer):
         if trial.score is None:
             result = f"failed: {trial.error}"
         elif trial.state == "stopped":
-            result = f"{self._study.metric} {trial.score:.4f}, stopped after {len(trial.outcomes)} folds"
+            result = f"{self._study.metric} {trial.score:.4f}, stopped {trial.stopped}"
         else:
             is_best = self._best is not None and trial.number == self._best.number
             result = f"{self._study.metric} {trial.score:.4f}{' *' if is_best else '  '}"

@@ -10,6 +10,7 @@ from hpo.engine.course.clock import Clock, Event, Key
 from hpo.engine.course.proposer import Proposer
 from hpo.engine.course.race import Losses, Race
 from hpo.engine.course.rules import Rules
+from hpo.engine.course.stop_rule import Medians
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
@@ -56,10 +57,13 @@ class Course:
         self._tasks: dict[int, dict[int, Task]] = {}
         self._missing: dict[int, int] = {}
         self._queue: list[Key] = []
-        # Each trial is judged once, when its first tasks have ended; its later tasks wait for that.
+        # By the trial's number, then the task's; see `StopRule`.
+        self._limits: dict[int, dict[int, Sequence[float | None]]] = {}
+        # Under a race each trial is judged once, when its first tasks have ended; its later tasks wait for that.
         self._unjudged: dict[int, Losses] = {}
         self._best: dict[int | None, Losses] = {}
-        self._num_raced = 0
+        self._medians = None if rules.stop_rule is None else Medians(rules.stop_rule)
+        self._num_judged_by = 0
         self.events: list[Event] = []
         self.begun: dict[Key, float] = {}
         self.is_out_of_time = False
@@ -97,6 +101,9 @@ class Course:
         """Return a task that is to be run."""
         if key.trial not in self._tasks:
             self._tasks[key.trial] = {task.index: task for task in self._rules.tasks_of(self._trials[key.trial])}
+            for index, limits in self._limits.pop(key.trial, {}).items():
+                task = self._tasks[key.trial][index]
+                self._tasks[key.trial][index] = replace(task, payload=replace(task.payload, limits=limits))
         return self._tasks[key.trial].pop(key.task)
 
     def take(self, report: Report) -> None:
@@ -131,13 +138,17 @@ class Course:
         number, num_tasks, race = trial.number, self._record.layout.size, self._rules.race
         self._trials[number], self._missing[number] = trial, num_tasks
         first = num_tasks
+        if self._rules.judges:
+            self._learn(self._proposer.known[self._num_judged_by :])
         if race is not None:
             first = race.tasks
-            for known in self._proposer.known[self._num_raced :]:
-                self._best[known.amount] = race.better(self._best.get(known.amount, ()), known)
-            self._num_raced = len(self._proposer.known)
             self._unjudged[number] = self._best.get(trial.amount, ())
-        for index in range(first):
+        if self._medians is not None and trial.state == "running":
+            self._limits[number] = {index: self._medians.limits(trial, index) for index in range(num_tasks)}
+        # A trial that is over has no other tasks than those with an outcome.
+        begun = [index for index in range(first) if trial.state == "running" or index in trial.outcomes]
+        self._missing[number] -= first - len(begun)
+        for index in begun:
             heapq.heappush(self._queue, Key(number, index))
         if trial.state != "running":
             return
@@ -150,15 +161,39 @@ class Course:
         for observer in self._observers:
             observer.trial_opened(trial)
 
+    def _learn(self, trials: Sequence[Trial]) -> None:
+        """Let the race and the rule learn what became known."""
+        race = self._rules.race
+        self._num_judged_by += len(trials)
+        if race is not None:
+            for known in trials:
+                self._best[known.amount] = race.better(self._best.get(known.amount, ()), known)
+        if self._medians is not None:
+            self._medians.learn(trials)
+
     def _end(self, key: Key) -> None:
         """Note on the clock that a task has ended, and perhaps its trial."""
         number, race = key.trial, self._rules.race
         self._missing[number] -= 1
-        if race is not None and number in self._unjudged and self._missing[number] == self._missing_when_judged:
+        # In free order, which of them have begun is chance: there they are all trained.
+        if self._rules.waits and self._trials[number].outcomes[key.task].stopped:
+            self._drop_rest(number)
+        elif race is not None and number in self._unjudged and self._missing[number] == self._missing_when_judged:
             self._judge(race, number)
         if not self._missing[number]:
+            if self._trials[number].state == "running":
+                self._stop(number)
             self._proposer.end(self._trials[number])
             self._tasks.pop(number, None)
+
+    def _drop_rest(self, number: int) -> None:
+        """Begin no further tasks of a trial, one of which a rule has stopped; those that run go on to their own end."""
+        kept = [key for key in self._queue if key.trial != number]
+        self._missing[number] -= len(self._queue) - len(kept)
+        self._queue = kept
+        heapq.heapify(self._queue)
+        if self._unjudged.pop(number, None) is not None:
+            self._missing[number] -= self._missing_when_judged
 
     @property
     def _missing_when_judged(self) -> int:
@@ -169,11 +204,16 @@ class Course:
         """Give a trial its other tasks, or stop it; what the record says of it stands."""
         trial, rival = self._trials[number], self._unjudged.pop(number)
         if trial.state == "running" and race.is_behind(trial, rival):
-            self._trials[number] = trial = self._record.stop(number)
-            for observer in self._observers:
-                observer.trial_finished(trial)
+            trial = self._stop(number)
         if len(trial.outcomes) == race.tasks and trial.state != "running":
             self._missing[number] = 0
             return
         for index in range(race.tasks, self._record.layout.size):
             heapq.heappush(self._queue, Key(number, index))
+
+    def _stop(self, number: int) -> Trial:
+        """Write that a trial gets no further tasks."""
+        self._trials[number] = trial = self._record.stop(number)
+        for observer in self._observers:
+            observer.trial_finished(trial)
+        return trial

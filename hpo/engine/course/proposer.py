@@ -66,7 +66,12 @@ class Proposer:
             if self._asked is not None:
                 self._proposals.extend(self._rest_of_last(*self._asked))
                 self._asked = None
-            if not self._proposals and not self._ask(number):
+            if self._proposals and self._rules.judges:
+                # Of several points proposed together, a later one is judged by what is known when it is opened.
+                if not self._can_learn(number):
+                    return None
+                self._learn(number)
+            elif not self._proposals and not self._ask(number):
                 return None
             is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
             learned = self._learned if is_kept else ()

@@ -1,5 +1,6 @@
 """Racing of folds: a trial that is clearly behind after its first folds does not get the others."""
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -59,7 +60,7 @@ def _is_worse(differences: Sequence[float], level: float) -> bool:
     """Return whether the differences are all above 0, and above it in the mean by a one-sided t-test."""
     if min(differences) <= 0:
         return False
-    if min(differences) == max(differences):
+    if math.isclose(min(differences), max(differences)):
         return True
     from scipy import stats  # Half a second to load: only where a race is run.
 

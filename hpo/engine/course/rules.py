@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hpo.engine.course.race import Race
+from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
@@ -27,6 +28,7 @@ class Rules:
         script: what each trial learned in a search of free order that is run again, by its number.
         stop_without_gain: nothing more is proposed once so many trials in a row, as they became known, were not better
             than the best before them; None = no such limit.
+        stop_rule: stops trainings that fall behind; None = all are trained to their end.
     """
 
     strategy: Strategy
@@ -38,11 +40,17 @@ class Rules:
     imported: Sequence[Trial] = ()
     script: Sequence[Sequence[int]] = ()
     stop_without_gain: int | None = None
+    stop_rule: StopRule | None = None
 
     @property
     def is_ordered(self) -> bool:
         """Whether trials, or their number, depend on the order in which trials end."""
-        return self.strategy.learns == "by_trial" or self.race is not None or self.stop_without_gain is not None
+        return self.strategy.learns == "by_trial" or self.judges or self.stop_without_gain is not None
+
+    @property
+    def judges(self) -> bool:
+        """Whether trials are stopped early, by what was known when they were proposed."""
+        return self.race is not None or self.stop_rule is not None
 
     @property
     def waits(self) -> bool:

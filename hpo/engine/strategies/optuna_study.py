@@ -73,7 +73,9 @@ class Proposals:
 
     def _study(self, known: Sequence[Trial]) -> optuna.Study:
         """Return a new study that holds these trials only."""
-        has_failures = any(trial.state == "failed" for trial in known)
+        # CMA-ES knows no constraints.
+        is_told = not isinstance(self._settings, CmaEsSettings)
+        has_failures = is_told and any(trial.state == "failed" for trial in known)
         is_as_told = self._told == [(trial.key, trial.loss) for trial in known[: len(self._told)]]
         if not is_as_told or has_failures != self._has_failures:
             self._told, self._frozen, self._has_failures = [], [], has_failures

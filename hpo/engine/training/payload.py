@@ -27,6 +27,7 @@ class Payload:
         resume_dir: folder of the training's state, or None.
         checkpoint_dir: folder of the best model, or None.
         limit_minutes: after how many the training has failed, at its next report; None = no limit.
+        limits: scores by which a rule stops the training; see `Limits`. None = no rule.
         secrets: values by name that open the config (see `sealing.py`); objectives see them only there.
     """
 
@@ -49,6 +50,7 @@ class Payload:
     resume_dir: str | None = None
     checkpoint_dir: str | None = None
     limit_minutes: float | None = None
+    limits: Sequence[float | None] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """Runs one task in the calling process: resolves the objective, runs it, catches its errors."""
 
+import contextlib
 import functools
 import inspect
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from hpo.config.sealing import opened, told, values_of
+from hpo.engine.training.limits import Limits
 from hpo.engine.training.objective import resolve
 from hpo.engine.training.own_place import OwnPlace
 from hpo.engine.training.payload import Payload
@@ -24,12 +26,17 @@ Message = dict[str, Any]
 
 @dataclass
 class Progress:
-    """How many units of its training a task has done, and whether it has said that it goes on."""
+    """How many units of its training a task has done, and what it last said of whether it goes on; None = nothing."""
 
     units: float = 0.0
-    goes_on: bool = False
+    more: bool | None = None
 
-    def step(self, given: Any, goes_on: bool) -> None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has said that it goes on."""
+        return bool(self.more)
+
+    def step(self, given: Any, more: Any) -> None:
         """Note a report after `given` units; None = one more than before. ValueError for less than one more."""
         units = self.units + 1 if given is None else reported.number(given)
         if units is None or units < self.units + 1:
@@ -37,7 +44,7 @@ class Progress:
                 f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
                 f"{self.units:g}"
             )
-        self.units, self.goes_on = float(units), goes_on
+        self.units, self.more = float(units), None if more is None else bool(more)
 
     def end(self, given: Any) -> None:
         """Note the end after `given` units; None = with the last report, or after one unit."""
@@ -61,6 +68,8 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         payload: the task.
         import_from: a folder to import the objective from besides installed packages; None = the working directory.
 
+    With `payload.limits` a training that falls behind them is closed at that point, which is its last.
+
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
         then once `{"outcome": {...}}`, the fields of `Outcome`. Errors of the objective are not raised: a failure is an
@@ -72,7 +81,8 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
     metrics: dict[str, float] = {}
     seconds: float | None = None
     progress = Progress()
-    error = details = None
+    error = details = stopped = None
+    limits = Limits(payload.limits or (), payload.metric, payload.direction)
     values = payload.secrets
     place, steps = OwnPlace(values), None
 
@@ -86,6 +96,8 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
                     steps = _steps(payload, values, import_from or str(Path.cwd()), progress)
+                if stopped is not None:
+                    steps.close()
                 step = next(steps, None)
         except BaseException as caught:
             if is_interruption(caught):
@@ -97,6 +109,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
                 return
             error = _one_line(caught, values)
             details = told(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+            metrics, stopped = {}, None
             # It failed in the unit that follows the last report.
             progress.units += 1
             break
@@ -106,7 +119,14 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         if kind == "point":
             point = {shown(name): number for name, number in content.items()}
             curve.append(point)
-            yield {"point": point, "units": progress.units, "goes_on": progress.goes_on}
+            # At its last point a training keeps its own result.
+            stopped = None if progress.more is False else limits.stops(content)
+            yield {"point": point, "units": progress.units, "goes_on": progress.goes_on and stopped is None}
+            if stopped is not None:
+                assert limits.best is not None
+                metrics, seconds = {shown(payload.metric): limits.best}, content.get("seconds")
+                stopped = told(stopped, values)
+                continue
             if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
                 error = f"took longer than study.trial_minutes={payload.limit_minutes:g}"
                 progress.units += 1
@@ -120,7 +140,15 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took
     outcome = Outcome(
-        metrics, curve, taken, error, progress.units, started=started, worker=os.getpid(), details=details
+        metrics,
+        curve,
+        taken,
+        error,
+        progress.units,
+        started=started,
+        worker=os.getpid(),
+        details=details,
+        stopped=stopped,
     )
     yield {"outcome": outcome.to_dict()}
 
@@ -151,7 +179,7 @@ def _study_folder(payload: Payload) -> Path | None:
 
 def _steps(
     payload: Payload, values: Mapping[str, str], import_from: str, progress: Progress
-) -> Iterator[tuple[str, Any]]:
+) -> Generator[tuple[str, Any], None, None]:
     """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers.
 
     Keeps `progress` up to date.
@@ -160,19 +188,8 @@ def _steps(
     objective = resolve(payload.objective, import_from)
     counts = objective.describe_cost is not None
     returned = objective.run_fold(task)
-    while inspect.isgenerator(returned):
-        try:
-            step = next(returned)
-        except StopIteration as stop:
-            returned = stop.value
-            break
-        if not isinstance(step, Mapping):
-            raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
-        if set(step) == {"warning"}:
-            yield "warning", str(step["warning"])
-            continue
-        progress.step(step.get("units") if counts else None, bool(step.get("more")))
-        yield "point", reported.numbers({name: value for name, value in step.items() if name != "more"})
+    if inspect.isgenerator(returned):
+        returned = yield from _points(returned, counts, progress)
     if counts and isinstance(returned, Mapping):
         progress.end(returned.get("units"))
         returned = {name: value for name, value in returned.items() if name != "units"}
@@ -186,6 +203,25 @@ def _steps(
     if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
     yield "result", numbers
+
+
+def _points(
+    training: Generator[Any, Never, Any], counts: bool, progress: Progress
+) -> Generator[tuple[str, Any], None, Any]:
+    """Yield what a training yields, as `_steps` does, and return what it returns; closed, the training is closed."""
+    with contextlib.closing(training):
+        while True:
+            try:
+                step = next(training)
+            except StopIteration as stop:
+                return stop.value
+            if not isinstance(step, Mapping):
+                raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
+            if set(step) == {"warning"}:
+                yield "warning", str(step["warning"])
+                continue
+            progress.step(step.get("units") if counts else None, step.get("more"))
+            yield "point", reported.numbers({name: value for name, value in step.items() if name != "more"})
 
 
 def _one_line(error: BaseException, values: Mapping[str, str]) -> str:

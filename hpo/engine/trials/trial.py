@@ -21,6 +21,7 @@ class Outcome:
         curve: one dict per step of the learning curve, in order; each holds `epoch` or `step` and numbers.
         seconds: wall time of the task on its worker.
         error: why it failed, as one line, or None.
+        stopped: where and why a rule stopped it, or None; then the metrics hold the best score up to there.
         units: how many units of training it took, each of which costs the same; see `Objective.describe_cost`.
         attempt: 1 for the first try; more after workers died.
         started: when the worker started, in seconds since the epoch (0 when it never did).
@@ -37,6 +38,7 @@ class Outcome:
     started: float = 0.0
     worker: int = 0
     details: str | None = None
+    stopped: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict that `from_dict` reads."""
@@ -107,8 +109,8 @@ class Trial:
         cost: cost of one unit of its training, on the study's clock; None before there was a clock.
         learned: numbers of the trials that had become known since the proposal before its own, in that order.
         outcomes: outcomes by the index of the task; a complete trial has all.
-        state: `running` until every task has an outcome; `failed` when any task failed; `stopped` when it was so far
-            behind after its first folds that it did not get the others.
+        state: `running` until every task has an outcome; `failed` when any task failed; `stopped` when a rule stopped
+            any task, or it was so far behind after its first folds that it did not get the others.
         score: mean of the study's metric over its tasks; None when it runs or failed.
         loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
     """
@@ -149,6 +151,14 @@ class Trial:
             if outcome.error:
                 tasks.setdefault(outcome.error, []).append(str(index))
         return "; ".join(f"fold {', '.join(numbers)}: {error}" for error, numbers in tasks.items()) or None
+
+    @property
+    def stopped(self) -> str | None:
+        """Where and why it was stopped, for one that was; of several tasks the first."""
+        if self.state != "stopped":
+            return None
+        reasons = (outcome.stopped for _, outcome in sorted(self.outcomes.items()) if outcome.stopped)
+        return next(reasons, f"after {len(self.outcomes)} folds")
 
     @property
     def seconds(self) -> float:
@@ -196,8 +206,8 @@ def finished(
         return replace(done, state="failed")
     values = done.values(metric)
     score = math.fsum(values) / len(values)
-    if is_stopped:
-        # A mean over fewer folds does not compare with the others': for strategies the loss stays infinite.
+    if is_stopped or any(outcome.stopped for outcome in outcomes.values()):
+        # A mean over fewer folds, or of less training, does not compare: for strategies the loss stays infinite.
         return replace(done, state="stopped", score=score)
     return replace(done, state="complete", score=score, loss=loss_of(score, direction))
 

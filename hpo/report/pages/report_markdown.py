@@ -143,8 +143,8 @@ def _trials(summary: ReportJson) -> Iterable[str]:
     )
     if counts["stopped"]:
         yield (
-            f"- {counts['stopped']} stopped after their first folds, clearly behind the best trial before them: "
-            f"{counts['tasks_saved']} trainings saved"
+            f"- {counts['stopped']} stopped early, behind the trials before them: {counts['tasks_saved']} trainings "
+            f"not begun"
         )
     if summary["imported"]:
         yield f"- {summary['imported']} trials of another study were known from the start"

@@ -51,6 +51,16 @@ class Beyond(BaseException):
     pass
 
 
+def rising(task):
+    """Its closing is seen in its configuration."""
+    try:
+        for place, score in enumerate(task["config"]["curve"], start=1):
+            yield {"epoch": place, "score": score, "more": place < len(task["config"]["curve"])}
+    finally:
+        Path(task["config"]["closed"]).touch()
+    return 0.9
+
+
 ERRORS = {
     "speechless": SpeechlessError,
     "stopping": StoppingError,
@@ -170,3 +180,27 @@ def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
     (report,) = dispatcher.wait()
     with pytest.raises(MachineError, match="trial 0 cannot be trained"):
         report.settled()
+
+
+@pytest.mark.parametrize(
+    ("limits", "points", "score", "stopped"),
+    [
+        (None, 3, 0.9, None),
+        ([], 3, 0.9, None),
+        ([0.2, 0.4, 0.9], 3, 0.9, None),
+        ([0.2, 0.5], 2, 0.4, "at point 2 (0.4, median 0.5)"),
+        ([None, 0.3, 0.9], 3, 0.9, None),
+        ([0.3], 1, 0.2, "at point 1 (0.2, median 0.3)"),
+    ],
+)
+def test_a_training_that_falls_behind_its_limits_is_closed_where_it_does_unless_it_is_over(
+    tmp_path, limits, points, score, stopped
+):
+    config = {"curve": [0.2, 0.4, 0.3], "closed": str(tmp_path / "closed")}
+    *said, last = run_task(Payload(f"{__name__}:rising", config, "score", "maximize", limits=limits))
+    assert [message["units"] for message in said] == list(range(1, points + 1))
+    assert [message["goes_on"] for message in said] == [True] * (points - 1) + [False]
+    outcome = last["outcome"]
+    assert (outcome["metrics"], outcome["stopped"], outcome["error"]) == ({"score": score}, stopped, None)
+    assert (len(outcome["curve"]), outcome["units"]) == (points, points)
+    assert (tmp_path / "closed").exists()

@@ -1,6 +1,7 @@
 """Studies over a table of measured configurations: what is read off it, and what an absent cell means."""
 
 import json
+import statistics
 
 import pandas as pd
 import pytest
@@ -106,15 +107,35 @@ def test_the_user_may_narrow_a_dimension_of_the_table(tmp_path):
     assert {trial.point["layers"] for trial in history} == {1, 2}
 
 
-def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
-    path = write_table(tmp_path)
-    curves = tmp_path / "curves.jsonl"
+def with_curves(folder, **changes):
+    curves = folder / "curves.jsonl"
     lines = [
         json.dumps({"task": "de", "id": n, "bleu": [n, n + 2, n + 1, n + 3]}) for n in range(18) if n not in (12, 13)
     ]
     curves.write_text("\n".join(lines) + "\n")
+    path = write_table(folder)
+    return config(path, absent="exclude", curves=str(curves), curve="bleu", cost=None, **changes)
+
+
+def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(tmp_path):
+    tree = with_curves(tmp_path)
+    tree["study"] |= {"stop_rule": "median", "lanes": 1}
+    _, history, dispatcher = run(tmp_path, tree)
+    _, whole, _ = run(tmp_path, with_curves(tmp_path))
+    stopped = [trial for trial in history if trial.state == "stopped"]
+    # A curve starts at its row's number, and all rise alike: a trial is behind when its row is.
+    for trial in stopped:
+        earlier = [whole[n].score for n in range(trial.number) if history[n].state == "complete"]
+        assert whole[trial.number].score < statistics.median(earlier)
+        assert trial.seconds == 1
+    assert 0 < len(stopped) < len(history)
+    assert dispatcher.now == sum(trial.seconds for trial in history) == 4 * len(whole) - 3 * len(stopped)
+    assert history.best().key == whole.best().key
+
+
+def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
     strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
-    tree = config(path, absent="exclude", curves=str(curves), curve="bleu", cost=None, strategy=strategy)
+    tree = with_curves(tmp_path, strategy=strategy)
     tree["study"]["trials"] = 7
     _, history, dispatcher = run(tmp_path, tree)
     assert [trial.amount for trial in history] == [1, 1, 1, 1, 2, 2, 4]

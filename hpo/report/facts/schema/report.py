@@ -143,7 +143,7 @@ class Counts(TypedDict):
     proposed: Count
     complete: Count
     failed: Count
-    stopped: Annotated[Count, Field(description="by a race, after their first folds")]
+    stopped: Annotated[Count, Field(description="by a race after their first folds, or by the stop rule")]
     tasks_saved: Count
     running: Count
     failures: Annotated[dict[str, int], Field(description="reason: how often")]
