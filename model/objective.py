@@ -6,6 +6,7 @@ Importing this module, and reading data with it, loads no torch: the driver of a
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+from model.config.training import OF_LENGTH
 from model.config.whole import parse
 from model.cost import cost_of_unit
 from model.data.examples import digest
@@ -15,6 +16,8 @@ from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 
 # A training can be stopped after some epochs and continued from the state in `resume_dir`.
 CONTINUES = True
+# Keys that may differ when a training is continued.
+CONTINUES_WITH = tuple(f"training.{name}" for name in OF_LENGTH)
 
 
 def check(config: dict[str, Any]) -> None:

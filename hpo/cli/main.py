@@ -24,6 +24,7 @@ from hpo.errors import HpoError, Interruption, nearest
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
     "resume": "continue a study from its frozen configuration",
+    "extend": "train the best trials of a study further, or longer from the start",
     "report": "write report.html, report.md, report.json and trials.csv of a study",
     "reproduce": "train recorded trials again and compare",
     "test": "open the test part, once, with the winner",
@@ -38,7 +39,7 @@ COMMANDS = {
 }
 
 # These commands write state that only this user may read. Files of the others get the user's default permissions.
-_PRIVATE = ("search", "resume", "report", "reproduce", "test", "compare", "train", "sync", "import")
+_PRIVATE = ("search", "resume", "extend", "report", "reproduce", "test", "compare", "train", "sync", "import")
 
 _EXAMPLES = """examples:
   hpo search                                          the default study: a Transformer on handwritten digits

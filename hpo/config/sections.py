@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -38,6 +38,35 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class ExtendedTrial(Section):
+    """A trial of another study that is trained further here, or anew.
+
+    Attributes:
+        number, score: its own there.
+        amount: how far it was trained there; None = to the end.
+        continues: whether the training goes on from its state there.
+    """
+
+    number: int
+    score: float
+    amount: int | None
+    continues: bool
+
+
+class Extension(Section):
+    """What a study made by `hpo extend` goes on from. Its first trials are those listed, in this order.
+
+    Attributes:
+        study: the other study's name under runs/, or its folder.
+        changes: the values there of the keys that are different here.
+        trials: what is trained.
+    """
+
+    study: str
+    changes: dict[str, Any]
+    trials: list[ExtendedTrial]
+
+
 class StudySection(Section):
     """What is searched for, and how long. See conf/study."""
 
@@ -61,6 +90,7 @@ class StudySection(Section):
     stop_rule: Literal["none", "median"] = "none"
     stop_rule_after: int = Field(default=1, ge=1, le=MOST)
     winner: Literal["best", "one_standard_error"] = "best"
+    extends: Extension | None = None
 
 
 class SplitSection(Section):

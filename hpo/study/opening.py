@@ -25,6 +25,7 @@ from hpo.study.basis.changes import (
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import describe_code
+from hpo.study.extension import copy_states
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
@@ -97,6 +98,7 @@ def _create(study: Study) -> Record:
     basis, environment = _basis(study), describe_environment(study.config.secrets)
     study.folder.make()
     study.folder.remove_unfinished()
+    copy_states(study)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.engine.record.storage import LAST_NOTE, create_record
 

@@ -8,6 +8,9 @@ from model.config.section import Fraction, Section, refuse
 
 MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop")
 
+# How long a training goes on: a state is continued although these differ.
+OF_LENGTH = ("epochs", "max_steps", "patience")
+
 
 class TrainingConfig(Section):
     """The training. Keys, units and allowed values are explained in conf/training/default.yaml."""

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from model.checkpoint import load_checkpoint, save_checkpoint
+from model.config.training import OF_LENGTH
 from model.config.whole import Config, parse
 from model.data.encoded_cache import cache_folder, encode_once
 from model.data.readers.source import read_examples
@@ -91,4 +92,7 @@ def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, 
     if folder is None:
         return None
     settings = {name: task[name] for name in ("metric", "direction", "seed", "threads")} | parts
-    return Resumable(Path(folder), settings | {"config": config.model_dump()})
+    plain = config.model_dump()
+    for name in OF_LENGTH:
+        del plain["training"][name]
+    return Resumable(Path(folder), settings | {"config": plain})

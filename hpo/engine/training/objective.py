@@ -76,6 +76,8 @@ class Objective:
         continues: whether trainings can be continued (`CONTINUES = True` in the module): run_fold stops after
             `task["epochs"]` and continues from the state that it left in `task["resume_dir"]`. After an interruption it
             yields every point after `task["trained"]` again: their number is what the training has cost.
+        continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
+            module), such as the number of epochs: `hpo extend` then goes on from states.
 
     The functions get the study's sealed configuration: `resolve` wraps the module's own so that they get it opened
     (`sealing.py`). `run_fold` and `run_test` are not wrapped: the worker opens their configuration.
@@ -94,6 +96,7 @@ class Objective:
     describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     describe_cost: Callable[[Mapping[str, Any]], float] | None = None
     continues: bool = False
+    continues_with: Sequence[str] = ()
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError where the objective's own check refuses the configuration."""
@@ -203,7 +206,8 @@ def resolve(path: str, import_from: str | None = None, secrets: Secrets | None =
         companion = companions[name]
         if companion is not None:
             companions[name] = _guarded(companion, f"{module_name}.{name}", secrets or {})
-    return Objective(path, run_fold, **companions, continues=bool(getattr(module, "CONTINUES", False)))
+    continues, keys = bool(getattr(module, "CONTINUES", False)), tuple(getattr(module, "CONTINUES_WITH", ()))
+    return Objective(path, run_fold, **companions, continues=continues, continues_with=keys)
 
 
 def _imported(name: str, origin: Origin, import_from: str | None) -> ModuleType:

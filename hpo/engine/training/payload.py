@@ -25,6 +25,8 @@ class Payload:
         amount: how far to train, counted from the start; None = to the end.
         trained: how far it is trained already.
         resume_dir: folder of the training's state, or None.
+        before: `config` and `amount` of the training that this one continues, which is done first where its state is
+            not there yet; None = none.
         checkpoint_dir: folder of the best model, or None.
         limit_minutes: after how many the training has failed, at its next report; None = no limit.
         limits: scores by which a rule stops the training; see `Limits`. None = no rule.
@@ -48,6 +50,7 @@ class Payload:
     amount: int | None = None
     trained: int = 0
     resume_dir: str | None = None
+    before: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
     limit_minutes: float | None = None
     limits: Sequence[float | None] | None = None
@@ -63,9 +66,10 @@ class Payload:
         return cls(**values)
 
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's argument: all but the secrets, the configuration opened, and `epochs` for `amount`."""
+        """Return the objective's argument: what is for it, the configuration opened, and `epochs` for `amount`."""
         task = self.to_dict() | {"config": config, "epochs": self.amount}
-        del task["secrets"]
+        for name in ("secrets", "before", "limits", "limit_minutes"):
+            del task[name]
         if self.test is None:
             del task["test"]
         return task

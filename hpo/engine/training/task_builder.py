@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from hpo.config.keys import flatten, replaced
 from hpo.config.sealing import values_of
+from hpo.config.sections import Extension
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.training.examples import Indices
 from hpo.engine.training.payload import Payload, Task
@@ -29,6 +30,7 @@ class Training:
         threads: number of threads per task.
         secrets: values by name that open the configuration; see `sealing.py`.
         limit_minutes: after how many a trial's training has failed; None = no limit.
+        extends: the trials of another study that its first trials continue; None = none.
     """
 
     study: str
@@ -40,6 +42,7 @@ class Training:
     threads: int
     secrets: Mapping[str, str]
     limit_minutes: float | None = None
+    extends: Extension | None = None
 
     @classmethod
     def of(cls, config: StudyConfig) -> Self:
@@ -55,7 +58,14 @@ class Training:
             config.dispatch.threads,
             config.secrets,
             study.trial_minutes,
+            study.extends,
         )
+
+    def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
+        """Return what the trial changes of the training that it continues, and how far that went; None = nothing."""
+        if self.extends is None or number >= len(self.extends.trials) or not self.extends.trials[number].continues:
+            return None
+        return self.extends.changes, self.extends.trials[number].amount
 
 
 @dataclass(frozen=True)
@@ -146,6 +156,9 @@ class TaskBuilder:
         train = validation = None
         if self.plan is not None and fold != FINAL_FOLD:
             train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
+        before = None
+        if fold != FINAL_FOLD and (there := training.before(trial.number)) is not None:
+            before = {"config": replaced(config, there[0]), "amount": there[1]}
         return Payload(
             objective=training.objective,
             config=config,
@@ -163,6 +176,7 @@ class TaskBuilder:
             amount=trial.amount,
             trained=trial.trained,
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
+            before=before,
             secrets=values_of(config, training.secrets),
         )
 

@@ -6,8 +6,9 @@ import inspect
 import os
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
 
@@ -187,6 +188,8 @@ def _steps(
     task = payload.task(opened(payload.config, values))
     objective = resolve(payload.objective, import_from)
     counts = objective.describe_cost is not None
+    if payload.before is not None:
+        _train_before(payload, objective.run_fold, opened(payload.before["config"], values))
     returned = objective.run_fold(task)
     if inspect.isgenerator(returned):
         returned = yield from _points(returned, counts, progress)
@@ -203,6 +206,14 @@ def _steps(
     if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
     yield "result", numbers
+
+
+def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
+    """Train what this task continues; an objective that finds the state at hand returns at once."""
+    assert payload.before is not None
+    before = run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config))
+    if inspect.isgenerator(before):
+        deque(before, maxlen=0)
 
 
 def _points(

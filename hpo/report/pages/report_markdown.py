@@ -5,11 +5,13 @@ from typing import Any
 
 from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
-from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
 from hpo.report.facts.schema.results import FinalistPart
 from hpo.report.facts.words import ended
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
+
+EXTENDED = ("trial", "before", "score before", "score", "gain (above 0 is better)", "trained")
 
 
 def render_report_markdown(summary: ReportJson) -> str:
@@ -158,6 +160,24 @@ def _trials(summary: ReportJson) -> Iterable[str]:
         yield ""
         head = ("trained again", "in the search", "on fresh seeds")
         yield from markdown_table(head, map(_finalist, finalists))
+    if "extends" in summary["study"]:
+        yield from _extension(summary["study"]["extends"])
+
+
+def _extension(extension: ExtensionPart) -> Iterable[str]:
+    changes = ", ".join(f"`{key}` from {before} to {now}" for key, (before, now) in extension["changes"].items())
+    yield ""
+    yield f"The best trials of study {extension['study']}, with {changes}:"
+    yield ""
+    yield from markdown_table(EXTENDED, map(extended_cells, extension["trials"]))
+
+
+def extended_cells(trial: ExtendedPart) -> tuple[str, ...]:
+    """Return the cells of one trial beside the one it goes on from, under the head `EXTENDED`."""
+    score = "failed" if trial["score"] is None else f"{trial['score']:.4f}"
+    gain = "" if trial["gain"] is None else f"{trial['gain']:+.4f}"
+    how = "further" if trial["continued"] else "anew"
+    return str(trial["number"]), str(trial["before"]), f"{trial['score_before']:.4f}", score, gain, how
 
 
 def _finalist(finalist: FinalistPart) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from hpo.report.facts.schema.missing import reason_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
+from hpo.report.pages.report_markdown import EXTENDED, extended_cells
 
 _MOST_TRIALS = 500
 # Fields whose values are collapsed, because figures show them.
@@ -36,6 +37,8 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         num_fields=len(FIELDS),
         gaps_of=_gaps,
         values_of=_values,
+        extended_head=EXTENDED,
+        extended_rows=lambda extension: list(map(extended_cells, extension["trials"])),
         list_trials=partial(_list_trials, summary, trials),
         drawings=drawings,
         has_figures=any(isinstance(drawing.content, Drawn) for drawing in drawings),

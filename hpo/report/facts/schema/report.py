@@ -41,6 +41,27 @@ class Budget(TypedDict):
 
 
 @with_config(EXACT)
+class ExtendedPart(TypedDict):
+    """A trial that trained one of another study further, or anew."""
+
+    number: int
+    before: Annotated[int, Field(description="its number in the other study")]
+    score_before: float
+    score: float | None
+    gain: Annotated[float | None, Field(description="of the score; above 0 is better, whatever the direction")]
+    continued: Annotated[bool, Field(description="whether it went on from the state of the trial before")]
+
+
+@with_config(EXACT)
+class ExtensionPart(TypedDict):
+    """The study whose best trials this one trained with other settings."""
+
+    study: str
+    changes: Annotated[dict[str, list[Any]], Field(description="the value before and now, by key")]
+    trials: list[ExtendedPart]
+
+
+@with_config(EXACT)
 class StudyPart(TypedDict):
     """Fields 1, 2 and 25: what the study is."""
 
@@ -55,6 +76,7 @@ class StudyPart(TypedDict):
     intent: Literal["exploratory", "confirmatory"]
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
+    extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
 
 
 @with_config(OPEN)

@@ -6,7 +6,14 @@ from typing import Any, cast
 
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.schema.missing import Missing, is_missing, missing
-from hpo.report.facts.schema.results import Curves, FinalistPart, OnTest, Overtuning, TestPart, Winner
+from hpo.report.facts.schema.results import (
+    Curves,
+    FinalistPart,
+    OnTest,
+    Overtuning,
+    TestPart,
+    Winner,
+)
 from hpo.report.facts.subject import score_of
 from hpo.study.folder import shown
 from hpo.study.notes import FinalModel

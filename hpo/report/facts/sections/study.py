@@ -4,10 +4,11 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, loss_of
 from hpo.report.facts.schema.missing import missing
-from hpo.report.facts.schema.report import Budget, EnvironmentPart, StudyPart
+from hpo.report.facts.schema.report import Budget, EnvironmentPart, ExtendedPart, ExtensionPart, StudyPart
 from hpo.study.folder import shown
 from hpo.study.notes import Notes
 from hpo.study.study import Study
@@ -23,7 +24,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
     simulated = (
         missing("dispatch=simulated runs on a clock of its own") if config.dispatch.name == "simulated" else None
     )
-    return {
+    described: StudyPart = {
         "name": config.study.name,
         "id": notes.study_id,
         "title": config.report.title or missing(f'say what it asks: hpo report {study.reference} report.title="..."'),
@@ -36,6 +37,32 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "rerun": rerun_command(study),
     }
+    if (extension := _extension(study, trials)) is not None:
+        described["extends"] = extension
+    return described
+
+
+def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
+    """Return the trials that went on from another study's, with both scores; None where the study extends none."""
+    section = study.config.study
+    if section.extends is None:
+        return None
+    described: list[ExtendedPart] = []
+    for trial, before in zip(trials, section.extends.trials, strict=False):
+        gain = None if trial.score is None else loss_of(before.score - trial.score, section.direction)
+        described.append(
+            {
+                "number": trial.number,
+                "before": before.number,
+                "score_before": before.score,
+                "score": trial.score,
+                "gain": gain,
+                "continued": before.continues,
+            }
+        )
+    now = flatten(study.config.objective_config)
+    changes = {key: [value, now.get(key)] for key, value in section.extends.changes.items()}
+    return {"study": section.extends.study, "changes": changes, "trials": described}
 
 
 def _budget(section: StudySection) -> Budget:

@@ -1,0 +1,51 @@
+"""`hpo extend`: train the best trials of a study further, or longer from the start, as a study of its own."""
+
+from collections.abc import Sequence
+
+from hpo.cli.arguments import add_overrides, add_study, make_parser, study_name
+from hpo.errors import ConfigError
+
+_EXAMPLES = """  hpo extend digits training.epochs=60
+  hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
+  hpo extend digits --best 1 model.dropout=0.2         the winner with another value, beside the old one
+
+The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by side, and
+`hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its state where that is
+kept (of halving's last rungs, and where an objective's CONTINUES_WITH allows the change); else it begins anew."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("extend", __doc__, _EXAMPLES)
+    add_study(parser)
+    parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (5)")
+    add_overrides(
+        parser, "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
+    )
+    given = parser.parse_intermixed_args(arguments)
+    if given.best < 1:
+        raise ConfigError(f"--best: must be 1 or more, given {given.best}")
+
+    from hpo.cli.config.compose import compose_config
+    from hpo.cli.running.run import run_to_the_end
+    from hpo.config.study_config import config_from_dict
+    from hpo.study.extension import extension_of
+    from hpo.study.folder import find_study
+    from hpo.study.opening import read_study
+    from hpo.study.preparation import load_study, prepare_study
+
+    path = find_study(given.study).config_path
+    changed = config_from_dict(compose_config("search", given.overrides, config_file=str(path)))
+    study = load_study(given.study)
+    record = read_study(study)
+    history = record.history()
+    record.close()
+    config = extension_of(study, history, changed, given.best)
+    study_name(config.study.name, "study.name: ")
+    extended = prepare_study(config)
+    extends = config.study.extends
+    assert extends is not None
+    continued = sum(trial.continues for trial in extends.trials)
+    how = f"{continued} from their states, {len(extends.trials) - continued} anew"
+    print(f"extends {extends.study}: trials {', '.join(str(trial.number) for trial in extends.trials)} ({how})")
+    return run_to_the_end(extended)

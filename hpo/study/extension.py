@@ -1,0 +1,103 @@
+"""Trains the best trials of a study further, or longer from the start, as a study of its own."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.config.keys import differences
+from hpo.config.sections import ExtendedTrial, Extension
+from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
+from hpo.errors import ConfigError, StudyError
+from hpo.study.folder import find_study
+from hpo.study.study import Study
+
+# Besides `FREE_KEYS` and the objective's own.
+_ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
+# Keys of the search that have no meaning for trainings that are given.
+_NONE = {"imports": None, "minutes": None, "stop_without_gain": None, "stop_rule": "none"}
+
+
+def extension_of(study: Study, history: History, given: StudyConfig, best: int) -> StudyConfig:
+    """Return the configuration of the study that trains the best trials of this one with other settings.
+
+    Its trials have the points, folds and seeds of those; its budget is their number. Where the objective can go on from
+    a training's state although these settings differ (`CONTINUES_WITH`), and the state is there, it does.
+
+    Args:
+        study: the study.
+        history: its finished trials.
+        given: its configuration with the changes.
+        best: how many trials, the best first.
+
+    Raises:
+        ConfigError: nothing changes that trainings depend on, or something that makes them incomparable.
+        StudyError: no trial is complete.
+    """
+    changed = differences(study.config.to_dict(), given.to_dict())
+    _refuse_bad_changes(changed, study.space.keys)
+    # Halving has trained a point several times; the furthest counts.
+    furthest: dict[str, Trial] = {}
+    for trial in history.leaders(len(history)):
+        furthest.setdefault(trial.key, trial)
+    leaders = list(furthest.values())[:best]
+    if not leaders:
+        raise StudyError(f"study '{study.reference}': no trial is complete, so there is none to train further")
+    own = {key: before for key, (before, _) in changed.items() if _is_own(key)}
+    can_continue = study.objective.continues and set(own) <= set(study.objective.continues_with)
+    section = given.study
+    extends = Extension(
+        study=study.reference,
+        changes=own,
+        trials=[_extended(study, trial, can_continue) for trial in leaders],
+    )
+    name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
+    update = {**_NONE, "name": name, "trials": len(leaders), "lanes": section.lanes or 4, "extends": extends}
+    return given.model_copy(
+        update={
+            "study": section.model_copy(update=update),
+            "space": {**given.space, "first": [dict(trial.point) for trial in leaders]},
+            "strategy": {"name": "random", "round_size": len(leaders)},
+            "split": given.split.model_copy(update={"race_after": None}),
+        }
+    )
+
+
+def copy_states(study: Study) -> None:
+    """Copy the states that the study's trials go on from; one that is missing is made again by its training."""
+    extends = study.config.study.extends
+    if extends is None or not any(trial.continues for trial in extends.trials):
+        return
+    try:
+        there = find_study(extends.study).states_dir
+    except StudyError:
+        return
+    builder = study.task_builder()
+    for number, point in enumerate(study.space.first[: len(extends.trials)]):
+        for name in builder.state_names([Trial(number, 0, point)]) if extends.trials[number].continues else ():
+            if (there / name).is_dir():
+                shutil.copytree(there / name, study.folder.states_dir / name, dirs_exist_ok=True)
+
+
+def _extended(study: Study, trial: Trial, can_continue: bool) -> ExtendedTrial:
+    assert trial.score is not None
+    states = [study.folder.states_dir / name for name in study.task_builder().state_names([trial])]
+    has_states = can_continue and all(path.is_dir() for path in states)
+    return ExtendedTrial(number=trial.number, score=trial.score, amount=trial.amount, continues=has_states)
+
+
+def _is_own(key: str) -> bool:
+    return key.partition(".")[0] not in SEARCH_SECTIONS
+
+
+def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str]) -> None:
+    for key in changed:
+        if key in searched:
+            raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
+        if key in DATA_SOURCES or not (_is_own(key) or key in (*FREE_KEYS, *_ALLOWED)):
+            raise ConfigError(
+                f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
+            )
+    if not any(map(_is_own, changed)):
+        raise ConfigError("extend: nothing is trained differently; give what changes, such as training.epochs=60")

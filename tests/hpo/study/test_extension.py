@@ -1,0 +1,125 @@
+"""`hpo extend`: the best trials with other settings, from their states or anew, beside what they were."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hpo.config.study_config import config_from_dict
+from hpo.engine.trials.history import History
+from hpo.errors import HpoError
+from hpo.study.extension import extension_of
+from hpo.study.opening import read_study
+from tests.studies import STRATEGIES, prepared, run_toy, toy_config
+
+CONTINUES = True
+CONTINUES_WITH = ("toy.epochs",)
+
+
+def by_epochs(task):
+    """Each epoch adds more where fewer are planned, so that a continued training is another than a new one."""
+    toy, state = task["config"]["toy"], Path(task["resume_dir"]) / "state.json"
+    done, score = json.loads(state.read_text()) if state.exists() else (0, 0.0)
+    trained = 0
+    while done < (task["amount"] or toy["epochs"]):
+        done, score, trained = done + 1, score + toy["layers"] / toy["epochs"], trained + 1
+        state.parent.mkdir(parents=True, exist_ok=True)
+        state.write_text(json.dumps([done, score]))
+        yield {"epoch": done, "score": score}
+    return {"score": score, "trained": trained}
+
+
+def tree(strategy="random", **study):
+    config = toy_config(strategy, {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, f"{__name__}:by_epochs")
+    config["toy"] |= {"epochs": 2}
+    config["study"] |= study
+    return config
+
+
+def extended(folder, config, best=2, **changes):
+    """Return the tree of the study that extends the one in this folder."""
+    study = prepared(folder, config)
+    record = read_study(study)
+    given = {**config, **{name: {**config[name], **values} for name, values in changes.items()}}
+    try:
+        return extension_of(study, record.history(), config_from_dict(given), best).to_dict()
+    finally:
+        record.close()
+
+
+def test_the_best_are_trained_anew_with_the_same_points_and_seeds_and_set_beside_what_they_were(tmp_path):
+    config = tree(stop_without_gain=1000)
+    run_toy(tmp_path / "old", config)
+    longer = extended(tmp_path / "old", config, toy={"epochs": 4, "always": 2})
+    rows = run_toy(tmp_path / "new", longer)
+    # Without a state of the old ones: the same sum, whatever the epochs.
+    assert [(row["toy.layers"], float(row["score"])) for row in rows] == [("5", 5.0), ("4", 4.0)]
+    report = json.loads((tmp_path / "new" / "report.json").read_text())
+    extends = report["study"]["extends"]
+    assert extends["changes"] == {"toy.epochs": [2, 4], "toy.always": [1, 2]}
+    assert [(t["score_before"], t["score"], t["gain"], t["continued"]) for t in extends["trials"]] == [
+        (5.0, 5.0, 0.0, False),
+        (4.0, 4.0, 0.0, False),
+    ]
+    assert "| 0 | " in (tmp_path / "new" / "report.md").read_text()
+    assert run_toy(tmp_path / "again", longer) == rows
+
+
+@pytest.fixture
+def halved(tmp_path):
+    """A study whose best trials have kept their states."""
+    config = tree(STRATEGIES["asha"] | {"max_amount": 2, "eta": 2}, trials=8)
+    run_toy(tmp_path / "old", config)
+    return config
+
+
+def test_a_training_goes_on_from_its_state_and_the_result_is_the_same_where_that_is_gone(tmp_path, halved):
+    longer = extended(tmp_path / "old", halved, toy={"epochs": 4})
+    assert [t["continues"] for t in longer["study"]["extends"]["trials"]] == [True, True]
+    rows = run_toy(tmp_path / "new", longer)
+    best = float(rows[0]["toy.layers"])
+    assert float(rows[0]["score"]) == best * (2 / 2 + 2 / 4)
+    assert trained(tmp_path / "new", longer) == [2.0, 2.0]
+    shutil.rmtree(tmp_path / "old" / "states")
+    assert run_toy(tmp_path / "again", longer) == rows
+
+
+def trained(folder, config):
+    """Return how many epochs each trial has trained itself."""
+    record = read_study(prepared(folder, config))
+    try:
+        return [trial.outcomes[0].metrics["trained"] for trial in record.trials()]
+    finally:
+        record.close()
+
+
+def test_no_point_is_trained_twice_and_states_of_other_settings_are_not_continued(tmp_path, halved):
+    longer = extended(tmp_path / "old", halved, best=8, toy={"epochs": 4, "always": 3})
+    points = [point["toy.layers"] for point in longer["space"]["first"]]
+    assert len(points) == len(set(points)) == longer["study"]["trials"]
+    assert not any(trial["continues"] for trial in longer["study"]["extends"]["trials"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "nothing is trained differently; give what changes, such as training.epochs=60"),
+        ({"study": {"name": "other"}}, "nothing is trained differently"),
+        ({"toy": {"layers": 9}}, r"toy\.layers: is searched, and every trial keeps its own value; remove it"),
+        ({"toy": {"epochs": 9}, "study": {"seed": 3}}, r"study\.seed: would make the scores incomparable"),
+        ({"toy": {"epochs": 9}, "split": {"folds": 3}}, r"split\.folds: would make the scores incomparable"),
+    ],
+)
+def test_what_would_not_compare_is_refused_in_one_line(tmp_path, changes, words):
+    run_toy(tmp_path / "old", tree())
+    with pytest.raises(HpoError, match=words) as refused:
+        extended(tmp_path / "old", tree(), **changes)
+    assert "\n" not in str(refused.value)
+
+
+def test_without_a_complete_trial_there_is_nothing_to_extend(tmp_path):
+    study = prepared(tmp_path / "old", tree())
+    given = config_from_dict({**tree(), "toy": tree()["toy"] | {"epochs": 9}})
+    with pytest.raises(HpoError, match="no trial is complete"):
+        extension_of(study, History(), given, 2)
