@@ -19,49 +19,59 @@ _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
 _NONE = {"imports": None, "minutes": None, "stop_without_gain": None, "stop_rule": "none"}
 
 
-def extension_of(study: Study, history: History, given: StudyConfig, best: int) -> StudyConfig:
-    """Return the configuration of the study that trains the best trials of this one with other settings.
+def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
+    """Return the configuration of the study that trains these trials with other settings, or stopped ones to their end.
 
-    Its trials have the points, folds and seeds of those; its budget is their number. Where the objective can go on from
-    a training's state although these settings differ (`CONTINUES_WITH`), and the state is there, it does.
+    The new study has their points, folds and seeds; its budget is their number. Where the objective can go on from a
+    training's state although these settings differ (`CONTINUES_WITH`), and the state is there, it does.
 
     Args:
         study: the study.
-        history: its finished trials.
+        trials: of its trials, of different points, all with a score.
         given: its configuration with the changes.
-        best: how many trials, the best first.
 
     Raises:
         ConfigError: nothing changes that trainings depend on, or something that makes them incomparable.
-        StudyError: no trial is complete.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
-    _refuse_bad_changes(changed, study.space.keys)
-    # Halving has trained a point several times; the furthest counts.
-    furthest: dict[str, Trial] = {}
-    for trial in history.leaders(len(history)):
-        furthest.setdefault(trial.key, trial)
-    leaders = list(furthest.values())[:best]
-    if not leaders:
-        raise StudyError(f"study '{study.reference}': no trial is complete, so there is none to train further")
+    _refuse_bad_changes(changed, study.space.keys, are_complete=all(trial.state == "complete" for trial in trials))
     own = {key: before for key, (before, _) in changed.items() if _is_own(key)}
     can_continue = study.objective.continues and set(own) <= set(study.objective.continues_with)
     section = given.study
     extends = Extension(
         study=study.reference,
         changes=own,
-        trials=[_extended(study, trial, can_continue) for trial in leaders],
+        trials=[_extended(study, trial, can_continue, own) for trial in trials],
     )
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
-    update = {**_NONE, "name": name, "trials": len(leaders), "lanes": section.lanes or 4, "extends": extends}
+    update = {**_NONE, "name": name, "trials": len(trials), "lanes": section.lanes or 4, "extends": extends}
     return given.model_copy(
         update={
             "study": section.model_copy(update=update),
-            "space": {**given.space, "first": [dict(trial.point) for trial in leaders]},
-            "strategy": {"name": "random", "round_size": len(leaders)},
+            "space": {**given.space, "first": [dict(trial.point) for trial in trials]},
+            "strategy": {"name": "random", "round_size": len(trials)},
             "split": given.split.model_copy(update={"race_after": None}),
         }
     )
+
+
+def chosen(study: Study, history: History, best: int, numbers: Sequence[int]) -> list[Trial]:
+    """Return the trials with these numbers, or else the best, each point once, the best first.
+
+    Raises:
+        StudyError: there is none, or one of these has no score.
+    """
+    known = {trial.number: trial for trial in history}
+    for number in numbers:
+        if number not in known or known[number].score is None:
+            raise StudyError(f"--trial: study '{study.reference}' has no finished trial {number} with a score")
+    # Halving has trained a point several times; the furthest counts.
+    furthest: dict[str, Trial] = {}
+    for trial in (known[number] for number in numbers) if numbers else history.leaders(len(history)):
+        furthest.setdefault(trial.key, trial)
+    if not furthest:
+        raise StudyError(f"study '{study.reference}': no trial is complete, so there is none to train further")
+    return list(furthest.values())[: len(numbers) or best]
 
 
 def copy_states(study: Study) -> None:
@@ -80,10 +90,14 @@ def copy_states(study: Study) -> None:
                 shutil.copytree(there / name, study.folder.states_dir / name, dirs_exist_ok=True)
 
 
-def _extended(study: Study, trial: Trial, can_continue: bool) -> ExtendedTrial:
+def _extended(study: Study, trial: Trial, can_continue: bool, changes: Mapping[str, Any]) -> ExtendedTrial:
     assert trial.score is not None
     states = [study.folder.states_dir / name for name in study.task_builder().state_names([trial])]
-    has_states = can_continue and all(path.is_dir() for path in states)
+    if trial.state == "stopped":
+        # Where it was stopped is no amount; with the same settings it does not matter where the training goes on.
+        has_states = can_continue and not changes and any(path.is_dir() for path in states)
+    else:
+        has_states = can_continue and all(path.is_dir() for path in states)
     return ExtendedTrial(number=trial.number, score=trial.score, amount=trial.amount, continues=has_states)
 
 
@@ -91,7 +105,7 @@ def _is_own(key: str) -> bool:
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
-def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str]) -> None:
+def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are_complete: bool) -> None:
     for key in changed:
         if key in searched:
             raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
@@ -99,5 +113,5 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str]) -> 
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )
-    if not any(map(_is_own, changed)):
+    if are_complete and not any(map(_is_own, changed)):
         raise ConfigError("extend: nothing is trained differently; give what changes, such as training.epochs=60")

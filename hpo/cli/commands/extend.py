@@ -7,7 +7,8 @@ from hpo.errors import ConfigError
 
 _EXAMPLES = """  hpo extend digits training.epochs=60
   hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
-  hpo extend digits --best 1 model.dropout=0.2         the winner with another value, beside the old one
+  hpo extend digits --best 1 model.dropout=0.2     the winner with another value, beside the old one
+  hpo extend digits --trial 6 --trial 9            trials that were stopped, to their end
 
 The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by side, and
 `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its state where that is
@@ -19,6 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("extend", __doc__, _EXAMPLES)
     add_study(parser)
     parser.add_argument("--best", type=int, default=5, metavar="N", help="how many trials, the best first (5)")
+    parser.add_argument("--trial", type=int, action="append", default=[], metavar="N", help="this one; may be repeated")
     add_overrides(
         parser, "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
     )
@@ -29,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.cli.config.compose import compose_config
     from hpo.cli.running.run import run_to_the_end
     from hpo.config.study_config import config_from_dict
-    from hpo.study.extension import extension_of
+    from hpo.study.extension import chosen, extension_of
     from hpo.study.folder import find_study
     from hpo.study.opening import read_study
     from hpo.study.preparation import load_study, prepare_study
@@ -38,9 +40,9 @@ def run(arguments: Sequence[str]) -> int:
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(path)))
     study = load_study(given.study)
     record = read_study(study)
-    history = record.history()
+    trials = chosen(study, record.history(), given.best, given.trial)
     record.close()
-    config = extension_of(study, history, changed, given.best)
+    config = extension_of(study, trials, changed)
     study_name(config.study.name, "study.name: ")
     extended = prepare_study(config)
     extends = config.study.extends

@@ -65,6 +65,9 @@ class Training:
         """Return what the trial changes of the training that it continues, and how far that went; None = nothing."""
         if self.extends is None or number >= len(self.extends.trials) or not self.extends.trials[number].continues:
             return None
+        if not self.extends.changes:
+            # It goes on as it would have; from which state makes no difference.
+            return None
         return self.extends.changes, self.extends.trials[number].amount
 
 

@@ -9,7 +9,7 @@ import pytest
 from hpo.config.study_config import config_from_dict
 from hpo.engine.trials.history import History
 from hpo.errors import HpoError
-from hpo.study.extension import extension_of
+from hpo.study.extension import chosen, extension_of
 from hpo.study.opening import read_study
 from tests.studies import STRATEGIES, prepared, run_toy, toy_config
 
@@ -20,14 +20,15 @@ CONTINUES_WITH = ("toy.epochs",)
 def by_epochs(task):
     """Each epoch adds more where fewer are planned, so that a continued training is another than a new one."""
     toy, state = task["config"]["toy"], Path(task["resume_dir"]) / "state.json"
-    done, score = json.loads(state.read_text()) if state.exists() else (0, 0.0)
-    trained = 0
-    while done < (task["amount"] or toy["epochs"]):
-        done, score, trained = done + 1, score + toy["layers"] / toy["epochs"], trained + 1
-        state.parent.mkdir(parents=True, exist_ok=True)
-        state.write_text(json.dumps([done, score]))
-        yield {"epoch": done, "score": score}
-    return {"score": score, "trained": trained}
+    scores = json.loads(state.read_text()) if state.exists() else [0.0]
+    found, wanted = len(scores) - 1, task["amount"] or toy["epochs"]
+    for epoch in range(task["trained"] + 1, wanted + 1):
+        if epoch > found:
+            scores.append(scores[-1] + toy["layers"] / toy["epochs"])
+            state.parent.mkdir(parents=True, exist_ok=True)
+            state.write_text(json.dumps(scores))
+        yield {"epoch": epoch, "score": scores[epoch]}
+    return {"score": scores[-1], "trained": wanted - found}
 
 
 def tree(strategy="random", **study):
@@ -37,13 +38,14 @@ def tree(strategy="random", **study):
     return config
 
 
-def extended(folder, config, best=2, **changes):
+def extended(folder, config, best=2, numbers=(), **changes):
     """Return the tree of the study that extends the one in this folder."""
     study = prepared(folder, config)
     record = read_study(study)
     given = {**config, **{name: {**config[name], **values} for name, values in changes.items()}}
     try:
-        return extension_of(study, record.history(), config_from_dict(given), best).to_dict()
+        trials = chosen(study, record.history(), best, numbers)
+        return extension_of(study, trials, config_from_dict(given)).to_dict()
     finally:
         record.close()
 
@@ -120,6 +122,21 @@ def test_what_would_not_compare_is_refused_in_one_line(tmp_path, changes, words)
 
 def test_without_a_complete_trial_there_is_nothing_to_extend(tmp_path):
     study = prepared(tmp_path / "old", tree())
-    given = config_from_dict({**tree(), "toy": tree()["toy"] | {"epochs": 9}})
     with pytest.raises(HpoError, match="no trial is complete"):
-        extension_of(study, History(), given, 2)
+        chosen(study, History(), 2, ())
+
+
+def test_a_stopped_trial_is_trained_to_its_end_from_where_it_was_stopped(tmp_path):
+    config = tree(trials=10, stop_rule="median", lanes=1) | {"space": {"toy": {"layers": list(range(1, 11))}}}
+    config["toy"]["epochs"] = 4
+    seen = run_toy(tmp_path / "old", config)
+    stopped = [int(row["number"]) for row in seen if row["state"] == "stopped"]
+    assert stopped
+    further = extended(tmp_path / "old", config, numbers=stopped[:2])
+    rows = run_toy(tmp_path / "new", further)
+    assert [float(row["score"]) for row in rows] == [float(seen[n]["toy.layers"]) for n in stopped[:2]]
+    assert all(epochs < 4 for epochs in trained(tmp_path / "new", further))
+    shutil.rmtree(tmp_path / "old" / "states")
+    assert run_toy(tmp_path / "again", further) == rows
+    with pytest.raises(HpoError, match="has no finished trial 99 with a score"):
+        extended(tmp_path / "old", config, numbers=[99])
