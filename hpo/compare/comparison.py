@@ -1,6 +1,7 @@
 """A comparison of strategies: what its searches share, its checks, and what is frozen of it."""
 
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,14 +70,12 @@ class Comparison:
         builder, metric = study.task_builder(), study.config.study.metric
         scores: list[float] = []
         for point in space.points():
-            tasks = builder.tasks_of(Trial(0, 0, point))
+            payloads = [task.payload for task in builder.tasks_of(Trial(0, 0, point))]
             try:
-                fold_scores = [
-                    study.objective.run_fold(task.payload.task(task.payload.config))[metric] for task in tasks
-                ]
+                results = [_result(study.objective.run_fold(payload.task(payload.config))) for payload in payloads]
             except LookupError:
                 continue  # A missing cell is a failed trial.
-            scores.append(sum(fold_scores) / len(fold_scores))
+            scores.append(statistics.fmean(result[metric] for result in results))
         if not scores:
             return None
         return min(scores, key=lambda score: loss_of(score, study.config.study.direction))
@@ -123,6 +122,16 @@ class Comparison:
             raise StudyError(
                 f"--repeats: {self.path} has {frozen['repeats']}, given {self.repeats}; give as many or more"
             )
+
+
+def _result(training: Generator[Any, None, Mapping[str, float]]) -> Mapping[str, float]:
+    """Return what a training returns after its points."""
+    while True:
+        try:
+            next(training)
+        except StopIteration as stop:
+            result: Mapping[str, float] = stop.value
+            return result
 
 
 def prepare_comparison(
