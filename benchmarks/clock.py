@@ -1,6 +1,7 @@
 """What waiting costs: searches on simulated clusters, by the clock, in rounds, in free order, and by Optuna's TPE.
 
-Rows of the measured tables are "trained" on 8, 32 or 128 workers in log-normal durations that nobody knows beforehand.
+Rows of the measured tables are "trained" on 8, 32 or 128 workers in log-normal durations that nobody knows beforehand,
+or (`--sigmas own`) in the seconds that the table has for each.
 Two things are counted up to the time in which the workers could have trained 30, 60 and 100 rows: the share of the time
 in which they were busy, and the regret of the best row that had finished, (best - optimum) / (median - optimum).
 
@@ -25,7 +26,7 @@ import numpy as np
 import yaml
 from search_quality import CONF, PATIENCE, read, space_of
 from search_report import conditions, markdown
-from search_tables import TABLES, load
+from search_tables import TABLES, Measured, load
 from simulated_workers import Times, Workers, run
 
 from hpo.engine.course.rules import Order
@@ -33,6 +34,8 @@ from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import make_strategy
 
 BUDGETS = (30, 60, 100)
+# Durations as the table has them.
+OWN = "own"
 # A search that has found nothing in time counts as one that found the median.
 _NOTHING = 1.0
 FIELDS = ("workers", "sigma", "method", "table", "seed", *(f"regret_{b}" for b in BUDGETS), "busy", "done")
@@ -53,11 +56,11 @@ ROUNDS = {"rounds of 8": 8, "rounds of 16": 16, "rounds of 32": 32, "rounds of 1
 METHODS = (*OURS, *ROUNDS, "tpe")
 
 
-def searched(workers: int, sigma: float, method: str, name: str, seed: int) -> Row:
+def searched(workers: int, sigma: str, method: str, name: str, seed: int) -> Row:
     """Run one search and return its row."""
     table = load(name)
     error = OURS[method][3] if method in OURS else 0.3
-    times = Times(seed, sigma, error)
+    times = Times(seed, 0.0, error, own_seconds(table)) if sigma == OWN else Times(seed, float(sigma), error)
     until = max(BUDGETS) * times.mean / workers
 
     def loss(point: Point) -> float:
@@ -81,6 +84,14 @@ def searched(workers: int, sigma: float, method: str, name: str, seed: int) -> R
         regrets.append(_NOTHING if best is None else (best - table.optimum) / table.scale)
     busy = cluster.busy / (until * workers)
     return [workers, sigma, method, name, seed, *regrets, round(busy, 4), len(cluster.finished)]
+
+
+def own_seconds(table: Measured) -> dict[str, float]:
+    """Return the table's seconds by the key of the point."""
+    return {
+        point_key({key: values[rank] for (key, values), rank in zip(table.values.items(), ranks, strict=True)}): seconds
+        for ranks, seconds in table.seconds.items()
+    }
 
 
 def with_tpe(name: str, cluster: Workers, seed: int) -> None:
@@ -157,15 +168,15 @@ def run_missing(path: Path, wanted: Sequence[tuple[Any, ...]], jobs: int) -> Non
 
 def report(rows: Sequence[Mapping[str, str]]) -> str:
     """Return the table: means over tables and seeds."""
-    groups: dict[tuple[int, float, str], list[list[float]]] = defaultdict(list)
+    groups: dict[tuple[int, str, str], list[list[float]]] = defaultdict(list)
     for row in rows:
-        key = int(row["workers"]), float(row["sigma"]), row["method"]
+        key = int(row["workers"]), row["sigma"], row["method"]
         groups[key].append([float(row[field]) for field in FIELDS[5:]])
     lines = []
     for workers, sigma, method in sorted(groups, key=lambda key: (key[0], key[1], METHODS.index(key[2]))):
         *regrets, busy, done = np.mean(groups[workers, sigma, method], axis=0)
         cells = [f"{regret:.3f}".removeprefix("0") for regret in regrets]
-        lines.append([str(workers), f"{sigma:g}", method, *cells, f"{busy:.2f}", f"{done:.0f}"])
+        lines.append([str(workers), sigma, method, *cells, f"{busy:.2f}", f"{done:.0f}"])
     return markdown(["workers", "sigma", "method", *(f"regret at {b}" for b in BUDGETS), "busy", "done"], lines)
 
 
@@ -174,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True, help="CSV file that collects the finished searches")
     parser.add_argument("--workers", type=int, nargs="+", default=[8, 32, 128], help="default: 8 32 128")
-    parser.add_argument("--sigmas", type=float, nargs="+", default=[0.3, 0.6, 1.0], help="default: 0.3 0.6 1.0")
+    parser.add_argument("--sigmas", nargs="+", default=["0.3", "0.6", "1.0", OWN], help="default: 0.3 0.6 1.0 own")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="default: all")
     parser.add_argument("--repeats", type=int, default=12, help="searches a method and table; default 12")
     parser.add_argument("--jobs", type=int, default=1, help="processes; default 1")
@@ -184,6 +195,7 @@ def main() -> None:
         for seed, workers, sigma, method, name in itertools.product(
             range(arguments.repeats), arguments.workers, arguments.sigmas, arguments.methods, TABLES
         )
+        if sigma != OWN or load(name).seconds
     ]
     run_missing(arguments.results, wanted, arguments.jobs)
     print(conditions() + "\n\n" + report(read(arguments.results)))

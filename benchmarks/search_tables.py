@@ -27,12 +27,14 @@ class Measured:
         values: for every hyperparameter its different values, numbers in ascending order.
         unordered: the hyperparameters whose values are texts.
         losses: by the ranks of its values, the loss of every row; lower is better, in the unit of the metric.
+        seconds: by the same ranks, the seconds that the table has for the row; empty where it has none.
     """
 
     name: str
     values: Mapping[str, tuple[Any, ...]]
     unordered: frozenset[str]
     losses: Mapping[Ranks, float]
+    seconds: Mapping[Ranks, float]
 
     @property
     def optimum(self) -> float:
@@ -45,12 +47,15 @@ class Measured:
         return float(np.median(list(self.losses.values()))) - self.optimum
 
 
-def measured(name: str, rows: pd.DataFrame, keys: Sequence[str], loss: "pd.Series[float]") -> Measured:
-    """Return a table from its rows, the hyperparameters among its columns, and its losses."""
+def measured(
+    name: str, rows: pd.DataFrame, keys: Sequence[str], loss: "pd.Series[float]", seconds: str | None = None
+) -> Measured:
+    """Return a table from its rows, the hyperparameters and seconds among its columns, and its losses."""
     values = {key: tuple(sorted(rows[key].unique().tolist())) for key in keys}
-    ranks = zip(*([values[key].index(value) for value in rows[key].tolist()] for key in keys), strict=True)
+    ranks = list(zip(*([values[key].index(value) for value in rows[key].tolist()] for key in keys), strict=True))
     texts = frozenset(key for key in keys if isinstance(values[key][0], str))
-    return Measured(name, values, texts, dict(zip(ranks, loss.tolist(), strict=True)))
+    took = {} if seconds is None else dict(zip(ranks, rows[seconds].tolist(), strict=True))
+    return Measured(name, values, texts, dict(zip(ranks, loss.tolist(), strict=True)), took)
 
 
 @cache
@@ -62,7 +67,7 @@ def load(name: str) -> Measured:
         return measured(name, rows, keys, rows[list(PROTEIN_SEEDS)].mean(axis=1))
     rows = pd.read_csv(DATA / "nmt_hpo.csv")
     rows = rows[rows["task"] == name]
-    return measured(name, rows, NMT_KEYS, -rows["dev_bleu"])
+    return measured(name, rows, NMT_KEYS, -rows["dev_bleu"], "dev_gpu_time_s")
 
 
 def expected_regret(table: Measured, trials: int) -> float:

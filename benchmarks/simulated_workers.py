@@ -2,8 +2,8 @@
 
 import contextlib
 import heapq
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,19 +31,21 @@ class Times:
         seed: of the durations.
         sigma: standard deviation of the logarithm of the durations; their median is 1.
         error: that of the logarithm of a duration over its cost: 0 = cost predicts it exactly.
+        own: costs by key, of a table that has them, in place of those that are drawn with `sigma`.
     """
 
     seed: int
     sigma: float
     error: float
+    own: Mapping[str, float] = field(default_factory=dict)
 
     def cost(self, key: str) -> float:
         """Return the cost of a training."""
-        return float(np.exp(self.sigma * self._normal(key, 0)))
+        return self.own[key] if self.own else float(np.exp(self.sigma * self._normal(key, 0)))
 
     def seconds(self, key: str) -> float:
         """Return how long a training takes."""
-        return float(np.exp(self.sigma * self._normal(key, 0) + self.error * self._normal(key, 1)))
+        return self.cost(key) * float(np.exp(self.error * self._normal(key, 1)))
 
     def _normal(self, key: str, which: int) -> float:
         return float(np.random.default_rng(training_seed(self.seed, key, 0, which)).normal())
@@ -51,7 +53,8 @@ class Times:
     @property
     def mean(self) -> float:
         """The expected duration."""
-        return float(np.exp((self.sigma**2 + self.error**2) / 2))
+        mean = float(np.mean(list(self.own.values()))) if self.own else float(np.exp(self.sigma**2 / 2))
+        return mean * float(np.exp(self.error**2 / 2))
 
 
 class Workers:
