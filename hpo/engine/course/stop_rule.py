@@ -56,9 +56,11 @@ class Medians:
         losses = self._losses.get((trial.amount, trial.trained, index), [])
         if not losses or len(losses[0]) < _LEAST:
             return ()
-        early = self._rule.after - 1
-        medians = [loss_sign(self._rule.direction) * statistics.median(place) for place in losses]
-        return [None] * early + (medians[early:] or medians[-1:])
+        early, sign = self._rule.after - 1, loss_sign(self._rule.direction)
+        medians = [statistics.median(place) for place in losses]
+        # Infinite where half of them have no score yet.
+        later = [None if math.isinf(loss) else sign * loss for loss in medians[early:] or medians[-1:]]
+        return [None] * early + later
 
     def _best(self, curve: Sequence[Mapping[str, Any]]) -> list[float]:
         """Return the least loss up to each point."""

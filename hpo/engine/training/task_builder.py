@@ -63,12 +63,12 @@ class Training:
 
     def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
         """Return what the trial changes of the training that it continues, and how far that went; None = nothing."""
-        if self.extends is None or number >= len(self.extends.trials) or not self.extends.trials[number].continues:
+        extends = self.extends
+        # Without changes it goes on as it would have, and from which state makes no difference.
+        if extends is None or not extends.changes or number >= len(extends.trials):
             return None
-        if not self.extends.changes:
-            # It goes on as it would have; from which state makes no difference.
-            return None
-        return self.extends.changes, self.extends.trials[number].amount
+        trial = extends.trials[number]
+        return (extends.changes, trial.amount) if trial.continues else None
 
 
 @dataclass(frozen=True)
