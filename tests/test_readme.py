@@ -68,6 +68,7 @@ def test_our_strategies_drive_optuna_as_the_readme_shows():
     assert len(study.trials) == 8
 
 
+@pytest.mark.slow
 def test_the_comparison_of_strategies_runs(capsys):
     words = next(w for w in commands() if w[0] == "compare" and "--strategies" in w)
     Path("tests").symlink_to(REPOSITORY / "tests")

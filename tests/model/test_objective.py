@@ -14,6 +14,7 @@ from model.errors import Diverged
 from tests.model.conftest import compose, run, small
 
 
+@pytest.mark.slow
 def test_the_default_digits_reach_96_percent(fold):
     _, result = run(fold(compose(), size=1617, metric="accuracy", direction="maximize"))
     assert result["accuracy"] >= 0.96

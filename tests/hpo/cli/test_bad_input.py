@@ -231,6 +231,7 @@ def test_a_study_runs_on_a_terminal_of_twenty_columns(capsys, monkeypatch):
     assert "winner" in out
 
 
+@pytest.mark.slow
 def test_refusals_answer_within_two_seconds():
     """The whole process, as a person waits for it; any of four, because machines that test are busy."""
     for arguments in (["search", "study.trials=0"], ["search", "model.num_heads=7"], ["resume", "nothing"]):

@@ -93,6 +93,7 @@ def test_learns_where_the_bottom_of_a_bowl_is(name):
     assert learnt < statistics.median(regret("random", seed, 60) for seed in range(5)) / 2
 
 
+@pytest.mark.slow
 def test_the_gaussian_process_finds_the_bottom_of_a_bowl():
     assert regret("gp", 0, 31) < min(regret("random", seed, 31) for seed in range(5))
 
