@@ -8,6 +8,7 @@ until both have ended.
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -102,7 +103,11 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     arguments = parser.parse_args()
     print(conditions() + "\n")
-    rows = [measured(name, method, arguments.trials) for name in arguments.sets for method in arguments.methods]
+    rows = []
+    for name in arguments.sets:
+        for method in arguments.methods:
+            rows.append(measured(name, method, arguments.trials))
+            print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
     print(markdown(["data", "method", "wall s", "training s", "busy", "best"], rows))
 
 
