@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 from hpo.engine.course.clock import Key
-from hpo.engine.course.course import Course
+from hpo.engine.course.course import Course, EndedBy
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.observer import Observer
@@ -12,9 +13,11 @@ from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import seconds_trained
 
-# The record's note of the budget that ended the search (`by`, see `Course.ended_by`; None while it runs), and after how
-# many `seconds`.
+# The record's note of the budget that ended the search (`by`, see `Course.ended_by`; None while it runs), after how
+# many `seconds`, and `limit`, the one without gain.
 ENDED = "ended"
+# Seconds between two notes of the time while a search runs that is limited by it.
+_SECONDS_BETWEEN_NOTES = 10.0
 
 
 def search(
@@ -42,23 +45,29 @@ def search(
     Raises:
         StudyError: the strategy no longer proposes what the record holds.
     """
+    if _stays_ended(rules, record):
+        return record.history()
     course = Course(rules, record, num_trials, dispatcher.slots, observers)
     began, before = dispatcher.now, seconds_spent(record)
+    noted = before
     if record.noted(ENDED):
         # Not ended any more, if there is more to do.
-        record.note(ENDED, {"by": None, "seconds": before})
+        record.note(ENDED, _note(None, before, rules))
     waiting: deque[Key] = deque()
     in_flight: set[Key] = set()
     while True:
         seconds = before + dispatcher.now - began
         course.is_out_of_time = minutes is not None and seconds >= 60 * minutes
+        if minutes is not None and seconds >= noted + _SECONDS_BETWEEN_NOTES:
+            record.note(ENDED, _note(None, seconds, rules))
+            noted = seconds
         waiting.extend(course.advance())
         while waiting and len(in_flight) < dispatcher.slots:
             key = waiting.popleft()
             dispatcher.submit(course.task(key))
             in_flight.add(key)
         if not in_flight:
-            record.note(ENDED, {"by": course.ended_by, "seconds": seconds})
+            record.note(ENDED, _note(course.ended_by, seconds, rules))
             return record.history()
         for report in dispatcher.wait():
             key = Key(report.task.trial, report.task.index)
@@ -70,6 +79,8 @@ def search(
 
 def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None = None) -> bool:
     """Return whether nothing is left to run: every trial is finished, and a budget or the space is exhausted."""
+    if _stays_ended(rules, record):
+        return True
     course = Course(rules, record.copy(), num_trials)
     course.is_out_of_time = minutes is not None and seconds_spent(record) >= 60 * minutes
     return next(course.advance(), None) is None
@@ -78,4 +89,17 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 def seconds_spent(record: Record) -> float:
     """Return how long the search has taken so far, interruptions left out."""
     ended = record.noted(ENDED)
-    return max(seconds_trained(record.trials()), ended["seconds"] if ended else 0.0)
+    # Without a note it was interrupted, and had no limit of time.
+    return float(ended["seconds"]) if ended else seconds_trained(record.trials())
+
+
+def _note(by: EndedBy | None, seconds: float, rules: Rules) -> dict[str, Any]:
+    return {"by": by, "seconds": seconds, "limit": rules.stop_without_gain}
+
+
+def _stays_ended(rules: Rules, record: Record) -> bool:
+    """Return whether a search of free order has ended without gain: what was known then is not known again."""
+    ended, limit = record.noted(ENDED), rules.stop_without_gain
+    if rules.order != "free" or limit is None or not ended or ended["by"] != "stop_without_gain":
+        return False
+    return limit <= ended.get("limit", 0) and all(trial.state != "running" for trial in record.trials())

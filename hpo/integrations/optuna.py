@@ -127,12 +127,14 @@ class StrategySampler(BaseSampler):
         running = [known.opened(t.number) for t in others if not t.state.is_finished()]
         pending = [trial for trial in running if trial is not None]
         proposed = next_points(self._strategy, known.history, pending)
-        if not proposed and pending and self._strategy.learns == "by_round":
+        if not proposed and pending:
             keys = {trial.key for trial in pending}
             upcoming = next_points(self._strategy, known.history, ())
+            others_left = [point for point in upcoming if point_key(point) not in keys]
+            is_in_rounds = self._strategy.learns == "by_round"
             # Nothing to wait for: so that `optimize` stops although others are running.
-            known.is_over = not upcoming
-            proposed = [point for point in upcoming if point_key(point) not in keys]
+            known.is_over = not (upcoming if is_in_rounds else others_left)
+            proposed = others_left if is_in_rounds else []
         return proposed or self._drawn(known.history.tried(pending), number)
 
     def _drawn(self, tried: Collection[str], number: int) -> Sequence[Point]:

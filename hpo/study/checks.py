@@ -82,6 +82,17 @@ def refuse_race_without_folds(config: StudyConfig, folds: int) -> None:
         )
 
 
+def refuse_error_of_one(config: StudyConfig, folds: int) -> None:
+    """Refuse to choose by a standard error where a score is that of a single training."""
+    study = config.study
+    seeds = study.finalist_repeats if study.finalists else study.repeats
+    if study.winner == "one_standard_error" and folds * seeds == 1:
+        raise ConfigError(
+            "study.winner: one_standard_error needs scores of several trainings, and there is one per trial; give "
+            "split.folds or study.repeats of 2 or more, or study.winner=best"
+        )
+
+
 def refuse_amounts_without_states(config: StudyConfig, objective: Objective, needed: str | None) -> None:
     """Refuse a strategy that continues trainings for an objective that cannot, or needs something for it."""
     name = config.strategy["name"]

@@ -107,6 +107,8 @@ def _is_own(key: str) -> bool:
 
 def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are_complete: bool) -> None:
     for key in changed:
+        if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
+            raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
         if key in searched:
             raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
         if key in DATA_SOURCES or not (_is_own(key) or key in (*FREE_KEYS, *_ALLOWED)):

@@ -9,7 +9,7 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml
 from hpo.config.files import write_atomically
 from hpo.engine.space.space import Point, Space, point_key
-from hpo.engine.trials.table import csv_text, point_of, read_rows
+from hpo.engine.trials.table import csv_text, own_columns, point_of, read_rows
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.errors import ConfigError
 from hpo.study.folder import RUNS
@@ -35,7 +35,7 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
     _refuse_other_metric(path, metric, direction)
     # A table may lack a dimension with a condition.
     always = [dimension.key for dimension in space.dimensions if not dimension.when]
-    rows = read_rows(path, ("state", "score", *always))
+    rows = read_rows(path, ("state", "score", *own_columns(always)))
     # Of trials by amounts only those that were trained longest compare with whole trainings.
     longest = max((int(row["amount"]) for row in rows if row.get("amount")), default=None)
     rows = [row for row in rows if longest is None or row.get("amount") == str(longest)]

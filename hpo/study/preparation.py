@@ -20,6 +20,7 @@ from hpo.study.basis.changes import refuse_other_config
 from hpo.study.checks import (
     refuse_amounts_without_states,
     refuse_bad_space,
+    refuse_error_of_one,
     refuse_other_examples,
     refuse_race_without_folds,
     refuse_unknown_metric,
@@ -51,7 +52,9 @@ def prepare_study(config: StudyConfig) -> Study:
         )
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
-    refuse_race_without_folds(config, len(plan.folds) if plan else own.folds)
+    folds = len(plan.folds) if plan else own.folds
+    refuse_race_without_folds(config, folds)
+    refuse_error_of_one(config, folds)
     refuse_unknown_metric(config.study.metric, config.objective_config, objective)
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))

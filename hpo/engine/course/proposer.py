@@ -66,11 +66,10 @@ class Proposer:
             if self._asked is not None:
                 self._proposals.extend(self._rest_of_last(*self._asked))
                 self._asked = None
-            if self._proposals and self._rules.judges:
+            if self._proposals and (self._rules.judges or self._rules.stop_without_gain is not None):
                 # Of several points proposed together, a later one is judged by what is known when it is opened.
-                if not self._can_learn(number):
+                if not self._can_learn(number) or not self._learn(number):
                     return None
-                self._learn(number)
             elif not self._proposals and not self._ask(number):
                 return None
             is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
@@ -87,11 +86,7 @@ class Proposer:
             return False
         if not self._can_learn(number):
             return False
-        self._learn(number)
-        limit = self._rules.stop_without_gain
-        # Once over it stays over, whatever the running trials come to.
-        self.has_gained &= limit is None or self.known.num_without_gain < limit + len(self._rules.imported)
-        if not self.has_gained or len(self.known) == self._waits_with:
+        if not self._learn(number) or len(self.known) == self._waits_with:
             return False
         self._proposals.extend(propose(self._strategy, self.known, self._open_trials))
         self._waits_with = -1 if self._proposals else len(self.known)
@@ -106,8 +101,8 @@ class Proposer:
         """Return whether everything that this trial knew has ended."""
         return number >= len(self._script) or all(learned in self._ended for learned in self._script[number])
 
-    def _learn(self, number: int) -> None:
-        """Add to what is known: what this trial learned, or everything that has ended."""
+    def _learn(self, number: int) -> bool:
+        """Add to what is known: what this trial learned, or everything that has ended; return `has_gained`."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if self._strategy.learns != "by_trial":
             # As in a search where nothing waits.
@@ -116,6 +111,12 @@ class Proposer:
         for learned in numbers:
             del self._pending[learned]
         self._learned += numbers
+        limit = self._rules.stop_without_gain
+        if limit is not None and number >= len(self._recorded):
+            without = min(self.known.num_without_gain, len(self.known) - len(self._rules.imported))
+            # Once over it stays over, whatever the running trials come to.
+            self.has_gained &= without < limit
+        return self.has_gained
 
     def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
         """Return what the last proposal in the record holds besides its recorded trials.

@@ -128,15 +128,16 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
                 metrics, seconds = {shown(payload.metric): limits.best}, content.get("seconds")
                 stopped = told(stopped, values)
                 continue
-            if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
-                error = f"took longer than study.trial_minutes={payload.limit_minutes:g}"
-                progress.units += 1
-                break
         elif kind == "warning":
             yield {"warning": told(content, values, _LONGEST_LINE)}
         else:
             seconds = content.pop("seconds", None)
             metrics = {shown(name): number for name, number in content.items()}
+        if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
+            error, metrics = f"took longer than study.trial_minutes={payload.limit_minutes:g}", {}
+            # It failed in the unit that follows the last report.
+            progress.units += kind != "result"
+            break
     # An objective that only looks up its score reports the duration of the original training.
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took

@@ -3,7 +3,6 @@
 import bisect
 import heapq
 import itertools
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,10 +76,9 @@ class History(Sequence[Trial]):
 
     @property
     def num_without_gain(self) -> int:
-        """The number of trials that became known after the best one; all, where none is complete."""
-        _, _, place = next(self._ranking(), (math.inf, 0, -1))
-        best = -1 if place < 0 or math.isinf(self._log.trials[place].loss) else place
-        return self._length - 1 - best
+        """The number of trials that became known after the last that was better than all before it."""
+        count = bisect.bisect_left(self._log.gains, self._length)
+        return self._length - 1 - (self._log.gains[count - 1] if count else -1)
 
     def _ranking(self) -> Iterator[tuple[float, int, int]]:
         return (entry for entry in self._log.ranked if entry[2] < self._length)
@@ -95,12 +93,16 @@ class History(Sequence[Trial]):
 
 
 class _Log:
-    """Trials in order, their ranking by (loss, number, place), and the place of each point's first trial."""
+    """Trials in order, their ranking by (loss, number, place), and the place of each point's first trial.
+
+    `gains` are the places of the complete trials that were better than all before: trained further, or of less loss.
+    """
 
     def __init__(self) -> None:
         self.trials: list[Trial] = []
         self.ranked: list[tuple[float, int, int]] = []
         self.first_of_key: dict[str, int] = {}
+        self.gains: list[int] = []
 
     def append(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
@@ -108,6 +110,8 @@ class _Log:
             self.trials.append(trial)
             self.first_of_key.setdefault(trial.key, place)
             bisect.insort(self.ranked, (trial.loss, trial.number, place))
+            if trial.state == "complete" and (not self.gains or trial.rank[:2] < self.trials[self.gains[-1]].rank[:2]):
+                self.gains.append(place)
 
 
 class _Keys(Collection[str]):

@@ -82,6 +82,11 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
     return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
 
 
+def own_columns(keys: Iterable[str]) -> list[str]:
+    """Return those of the hyperparameters whose column is their key, in every version."""
+    return [key for key in keys if _column(key) == key]
+
+
 def _column(key: str) -> str:
     """Return the column of a hyperparameter: its key, except where that is the name of another column."""
     return f"space.{key}" if key in _OTHERS else key

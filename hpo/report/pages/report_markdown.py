@@ -167,7 +167,7 @@ def _trials(summary: ReportJson) -> Iterable[str]:
 def _extension(extension: ExtensionPart) -> Iterable[str]:
     changes = ", ".join(f"`{key}` from {before} to {now}" for key, (before, now) in extension["changes"].items())
     yield ""
-    yield f"The best trials of study {extension['study']}, with {changes}:"
+    yield f"Trials of study {extension['study']}, {f'with {changes}' if changes else 'trained to their end'}:"
     yield ""
     yield from markdown_table(EXTENDED, map(extended_cells, extension["trials"]))
 

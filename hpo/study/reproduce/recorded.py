@@ -8,7 +8,7 @@ from typing import Any
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
 from hpo.config.study_config import StudyConfig
-from hpo.engine.trials.table import Row, read_rows
+from hpo.engine.trials.table import Row, own_columns, read_rows
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange, changed_environment, changed_since, inner
 from hpo.study.basis.environment import describe_environment
@@ -115,7 +115,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     config = config.model_copy(update={"objective_config": replaced(config.objective_config, elsewhere or {})})
     study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
     names = [study.layout.name(index) for index in range(study.layout.size)]
-    rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *study.space.keys, *names))
+    rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names))
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]

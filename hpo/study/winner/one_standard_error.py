@@ -28,4 +28,10 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
     Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
     there the smallest tree).
     """
-    return min(trials, key=lambda trial: (trial.total_cost or trial.seconds, trial.loss, trial.number))
+    return min(trials, key=lambda trial: (_cost(trial), trial.loss, trial.number))
+
+
+def _cost(trial: Trial) -> float:
+    # Trained as far by steps, the last of which may be a part only: then a unit's cost compares.
+    cost = trial.total_cost if trial.amount is None else trial.cost
+    return trial.seconds if cost is None else cost

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -204,3 +205,14 @@ def test_a_training_that_falls_behind_its_limits_is_closed_where_it_does_unless_
     assert (outcome["metrics"], outcome["stopped"], outcome["error"]) == ({"score": score}, stopped, None)
     assert (len(outcome["curve"]), outcome["units"]) == (points, points)
     assert (tmp_path / "closed").exists()
+
+
+def slow(task):
+    time.sleep(0.05)
+    return 1.0
+
+
+def test_a_training_without_a_curve_that_takes_too_long_has_failed():
+    *_, last = run_task(Payload(f"{__name__}:slow", {}, "score", limit_minutes=0.05 / 120))
+    assert last["outcome"]["error"] == "took longer than study.trial_minutes=0.000416667"
+    assert (last["outcome"]["metrics"], last["outcome"]["units"]) == ({}, 1)

@@ -110,6 +110,7 @@ def test_no_point_is_trained_twice_and_states_of_other_settings_are_not_continue
         ({"study": {"name": "other"}}, "nothing is trained differently"),
         ({"toy": {"layers": 9}}, r"toy\.layers: is searched, and every trial keeps its own value; remove it"),
         ({"toy": {"epochs": 9}, "study": {"seed": 3}}, r"study\.seed: would make the scores incomparable"),
+        ({"toy": {"epochs": 9}, "study": {"trials": 50}}, r"study\.trials: has no effect on trials that are given"),
         ({"toy": {"epochs": 9}, "split": {"folds": 3}}, r"split\.folds: would make the scores incomparable"),
     ],
 )

@@ -13,7 +13,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
 from tests.simulated_tasks import NOTHING, AnyOrder, World, run, told
-from tests.studies import STRATEGIES
+from tests.studies import STRATEGIES, shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
 
@@ -43,6 +43,58 @@ def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers_and_after_
     assert told(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
 
 
+@pytest.mark.parametrize("name", ["random", "grid", "qmc", "evolutionary"])
+def test_a_search_without_gain_ends_also_within_points_that_were_proposed_together(name):
+    """With the settings of conf/, whose first proposals are large; the first trial is the best of all."""
+    space = space_from_dict({"x": list(range(9)), "y": list(range(9))})
+    strategy = make_strategy(shipped(name), space, 0)
+
+    class Falling(World):
+        def outcome(self, trial, index):
+            return Outcome({"score": float(trial.number)})
+
+    def its(tasks_of, cost_of):
+        return Rules(strategy, tasks_of, cost_of, 1, stop_without_gain=5)
+
+    assert len(run(Falling(0), its, 60).trials()) == 6
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 999), slots=st.integers(1, 6), order=st.integers(0, 99))
+def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots, order):
+    world = World(seed, failing=0.1)
+
+    def its(limit):
+        strategy = make_strategy(STRATEGIES["shifting_window"], SPACE, 0)
+        return lambda tasks_of, cost_of: Rules(strategy, tasks_of, cost_of, 4, "free", stop_without_gain=limit)
+
+    record = run(world, its(4), 40, slots, order)
+    ended = told(record)
+    asked = its(4)(lambda trial: [Task(trial.number, 0, NOTHING)], world.cost_of)
+    assert is_over(asked, record, 40)
+    assert told(run(world, its(4), 40, slots, order + 1, record)) == ended
+    if len(ended) < 40:
+        assert record.noted(ENDED)["by"] == "stop_without_gain"
+        assert len(run(world, its(None), 40, slots, order + 1, record).trials()) == 40
+
+
+@pytest.mark.parametrize("num_imported", [0, 5, 20])
+def test_imported_trials_count_for_no_limit(num_imported):
+    outcome = {0: Outcome({"score": 0.0})}
+    point = {"x": 0.5, "y": 0.5}
+    imported = [finished(Trial(-n, -1, point), outcome, "score", "minimize") for n in range(num_imported, 0, -1)]
+    strategy = make_strategy(STRATEGIES["random"], SPACE, 0)
+
+    class Worse(World):
+        def outcome(self, trial, index):
+            return Outcome({"score": 1.0 + trial.number})
+
+    def its(tasks_of, cost_of):
+        return Rules(strategy, tasks_of, cost_of, 1, imported=imported, stop_without_gain=5)
+
+    assert len(run(Worse(0), its, 60).trials()) == (5 if num_imported else 6)
+
+
 def test_trials_without_gain_are_counted_from_the_best():
     def history(*losses):
         outcomes = [Outcome(error="x") if loss is None else Outcome({"s": loss}) for loss in losses]
@@ -58,6 +110,16 @@ def test_trials_without_gain_are_counted_from_the_best():
         (3.0, 1.0, None): 1,
     }
     assert {losses: history(*losses).num_without_gain for losses in counted} == counted
+    assert [history(3.0, 1.0, 2.0, 0.5).first(length).num_without_gain for length in range(5)] == [0, 0, 0, 1, 0]
+
+
+def test_a_trial_that_was_trained_further_is_a_gain_and_a_tie_is_none():
+    def trial(number, loss, amount=None):
+        return finished(Trial(number, number, {"x": number}, amount=amount), {0: Outcome({"s": loss})}, "s", "minimize")
+
+    assert History([trial(0, 0.1, 1), trial(1, 0.4, 9), trial(2, 0.3, 9)]).num_without_gain == 0
+    assert History([trial(0, 0.4, 9), trial(1, 0.1, 1)]).num_without_gain == 1
+    assert History([trial(3, 0.5), trial(1, 0.7), trial(0, 0.5)]).num_without_gain == 2
 
 
 class Slow(AnyOrder):
