@@ -98,8 +98,8 @@ def bare_step(shape: str, size: Size) -> Step:
     config = configure(shape, size)
     task = learn(shape, config, size)
     update = new_update(task, config, task.encode(make_items(shape, size)))
-    batch = task.batch(update.data, torch.arange(size.batch), CPU)
-    count = task.count(batch)
+    indices = torch.arange(size.batch)
+    batch, count = task.batch(update.data, indices, CPU), task.count(update.data, indices)
 
     def step() -> None:
         (task.loss(update.network, batch, 0.0) / count).backward()

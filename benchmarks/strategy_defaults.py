@@ -124,14 +124,18 @@ def read(path: Path) -> list[Mapping[str, str]]:
 
 
 def report(rows: list[Mapping[str, str]]) -> str:
-    """Return the table: one line per variant and number of lanes, one column per suite, each with the mean regrets."""
+    """Return the table: one line per variant and its numbers of lanes, one column per suite with the mean regrets."""
     of_problem: dict[tuple[str, str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found = [float(row[f"regret_{budget}"]) for budget in BUDGETS]
         of_problem[row["variant"], row["lanes"], row["suite"]][row["problem"]].append(found)
     all_lanes = sorted({row["lanes"] for row in rows}, key=int)
-    lines = [[variant, lanes, *_cells(of_problem, variant, lanes)] for variant in VARIANTS for lanes in all_lanes]
-    return markdown(["variant", "lanes", *SUITES], [line for line in lines if all(line)])
+    lines: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for variant, lanes in itertools.product(VARIANTS, all_lanes):
+        lines[variant, *_cells(of_problem, variant, lanes)].append(lanes)
+    # What learns by rounds, or not at all, is the same on any number of lanes.
+    rows = [[variant, ", ".join(lanes), *cells] for (variant, *cells), lanes in lines.items() if all(cells)]
+    return markdown(["variant", "lanes", *SUITES], rows)
 
 
 def _cells(of_problem: Mapping[Any, Mapping[str, list[list[float]]]], variant: str, lanes: str) -> Iterator[str]:

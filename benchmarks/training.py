@@ -124,13 +124,12 @@ def compare_decoding(rounds: int, length: int = 128) -> None:
     config = configure("encoder_decoder", SIZES[1])
     task = learn("encoder_decoder", config, SIZES[1])
     network, source = task.build(config).eval(), torch.randint(4, 50, (8, 32))
-    encoded = network.encode(source, None)
+    begun = network.begin(source, None)
 
     def decode(with_cache: bool) -> None:
-        cache, tokens = network.new_cache(), torch.full((8, 1), START)
+        state, tokens = begun.again(), torch.full((8, 1), START)
         for _ in range(length):
-            given = tokens[:, -1:] if with_cache else tokens
-            logits = network.decode(given, encoded, None, cache if with_cache else None)
+            logits = network.advance(tokens[:, -1:], state) if with_cache else network.advance(tokens, begun.again())
             tokens = torch.cat([tokens, logits[:, -1:].argmax(-1)], dim=1)
 
     sides = {"with": lambda: decode(True), "without": lambda: decode(False)}

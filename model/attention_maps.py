@@ -1,6 +1,6 @@
 """Attention maps: what each head attends to while a trained network reads one input."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from model.checkpoint import Checkpoint, load_checkpoint
-from model.networks.transformer.attention import MultiHeadAttention
+from model.networks.bodies import KeepsWeights
 from model.predict import CPU, predict_inputs, refuse_rows
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
@@ -33,22 +33,24 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         raise ValueError("target: is empty; must hold some text, or be left out")
     if target is None and isinstance(checkpoint.task, SequenceToSequence):
         target = predict_inputs(checkpoint_dir, [text], {})[0]
-    with keep_weights(checkpoint.network):
+    attentions = [attention for _, _, attention in _attentions(checkpoint.network, NAMES)]
+    if not attentions:
+        raise ValueError("input: this network has no attention to show")
+    with keep_weights(attentions):
         axes = _read(checkpoint, text, target or "")
         return list(_maps(checkpoint.network, axes))
 
 
 @contextmanager
-def keep_weights(network: nn.Module) -> Iterator[None]:
-    """Make every attention of the network keep its weights in `kept_weights`, one per call, inside the context."""
-    attentions = [module for module in network.modules() if isinstance(module, MultiHeadAttention)]
-    for module in attentions:
-        module.kept_weights = []
+def keep_weights(attentions: Sequence[KeepsWeights]) -> Iterator[None]:
+    """Make every attention keep its weights in `kept_weights`, one per call, inside the context."""
+    for attention in attentions:
+        attention.kept_weights = []
     try:
         yield
     finally:
-        for module in attentions:
-            module.kept_weights = None
+        for attention in attentions:
+            attention.kept_weights = None
 
 
 def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
@@ -82,14 +84,21 @@ def _read(checkpoint: Checkpoint, text: str, target: str) -> Axes:
 
 def _maps(network: nn.Module, axes: Axes) -> Iterator[dict[str, Any]]:
     """Yield the kept weights of one input, layer by layer: first encoder, then decoder, then cross-attention."""
-    for kind, (rows, columns) in axes.items():
-        stack = network.get_submodule("encoder" if kind == "encoder" else "decoder")
-        for place, layer in enumerate(stack.get_submodule("layers").children()):
-            module = layer.get_submodule("source_attention" if kind == "cross" else "attention")
-            assert isinstance(module, MultiHeadAttention)
-            assert module.kept_weights is not None
-            (weights,) = module.kept_weights
-            yield {"name": f"{NAMES[kind]} layer {place}", "rows": rows, "columns": columns, "heads": _heads(weights)}
+    for kind, place, attention in _attentions(network, axes):
+        rows, columns = axes[kind]
+        assert attention.kept_weights is not None
+        # One call, or one for each token.
+        heads = _heads(torch.cat(attention.kept_weights, dim=2))
+        yield {"name": f"{NAMES[kind]} layer {place}", "rows": rows, "columns": columns, "heads": heads}
+
+
+def _attentions(network: nn.Module, kinds: Iterable[str]) -> Iterator[tuple[str, int, KeepsWeights]]:
+    """Yield the attentions of these kinds, each with its kind and layer."""
+    for kind in kinds:
+        body: Any = getattr(network, "encoder" if kind == "encoder" else "decoder", None)
+        if body is not None:
+            found = body.source_attentions() if kind == "cross" else body.attentions()
+            yield from ((kind, place, attention) for place, attention in enumerate(found))
 
 
 def _heads(weights: Tensor) -> list[list[list[float]]]:

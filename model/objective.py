@@ -86,7 +86,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after this
             many although the schedule covers training.epochs; None = all), `checkpoint_dir` (or None), `seed`,
             `threads`; optionally `resume_dir`, a folder in which the state is saved after every evaluation: a task
-            stopped at any moment, or run with fewer `epochs`, continues from there and ends with the same bits.
+            stopped at any moment, or run with fewer `epochs`, continues from there and ends with the same bits; and,
+            without validation, `curves`, those of the folds' trainings, for schedule=plateau.
 
     Yields:
         One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`, and `more`, whether the

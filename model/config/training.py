@@ -6,7 +6,13 @@ from pydantic import Field, model_validator
 
 from model.config.section import Fraction, Section, refuse
 
-MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop")
+MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop", "muon")
+
+GPU_PRECISIONS = ("tf32", "float16")
+
+# Of a fifth of all steps the result is that of a cosine over all of them: Hägele et al. 2024, "Scaling laws and
+# compute-optimal training beyond fixed training durations", section 3.
+DECAY = 0.2
 
 # How long a training goes on: a state is continued although these differ.
 OF_LENGTH = ("epochs", "max_steps", "patience")
@@ -24,7 +30,7 @@ class TrainingConfig(Section):
     accumulation: Annotated[int, Field(ge=1, le=1_000_000)]
     optimizer: Literal["sgd", "adam", "adamw", "adagrad", "rmsprop", "muon"]
     lr: Annotated[float, Field(gt=0)]
-    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "plateau"]
+    schedule: Literal["constant", "linear", "cosine", "inverse_sqrt", "wsd", "plateau"]
     warmup_fraction: Fraction
     final_lr_fraction: Annotated[float, Field(ge=0, le=1)]
     plateau_factor: Annotated[float, Field(gt=0, lt=1)]
@@ -42,9 +48,15 @@ class TrainingConfig(Section):
     patience: Annotated[int, Field(ge=1)] | None
     min_gain: Annotated[float, Field(ge=0)]
     evaluate_every_steps: Annotated[int, Field(ge=1)] | None
-    precision: Literal["float32", "bfloat16", "float16"]
+    precision: Literal["float32", "tf32", "bfloat16", "float16"]
     compile: bool
-    # These three have defaults, unlike all others, because configurations frozen before they existed lack them.
+    # These have defaults, unlike all others, because configurations frozen before they existed lack them.
+    decay_fraction: Annotated[float, Field(gt=0, le=1)] | None = None
+    z_loss: Annotated[float, Field(ge=0, le=1)] = 0.0
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = None
+    activation_checkpointing: bool = False
+    deterministic: bool = False
+    evaluation_tokens: Annotated[int, Field(ge=1)] | None = None
     cost_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     cost_number: Annotated[float, Field(ge=0)] | None = None
     cost_step: Annotated[float, Field(ge=0)] | None = None
@@ -64,16 +76,39 @@ class TrainingConfig(Section):
                 "training.nesterov",
                 "training.momentum",
             )
+        if self.decay_fraction is not None and self.schedule != "wsd":
+            raise refuse(
+                f"has no effect with training.schedule={self.schedule}: must be null, or choose wsd",
+                "training.decay_fraction",
+                "training.schedule",
+            )
+        if self.schedule == "wsd" and self.warmup_fraction + self.decay > 1:
+            raise refuse(
+                f"is too long beside training.decay_fraction {self.decay}: both together must be at most 1",
+                "training.warmup_fraction",
+                "training.decay_fraction",
+            )
         if self.batch_tokens is not None and self.batching != "by_length":
             raise refuse(
                 f"has no effect with training.batching={self.batching}: must be null, or choose by_length",
                 "training.batch_tokens",
                 "training.batching",
             )
-        if self.precision == "float16" and self.device == "cpu":
+        if self.precision in GPU_PRECISIONS and self.device == "cpu":
             raise refuse(
-                "float16 needs a GPU: choose float32 or bfloat16, or training.device=cuda",
+                f"{self.precision} needs a GPU: choose float32 or bfloat16, or training.device=cuda",
                 "training.precision",
                 "training.device",
             )
+        if self.deterministic and self.device == "cpu":
+            raise refuse(
+                "has no effect on a CPU, which is always deterministic: must be false, or choose another device",
+                "training.deterministic",
+                "training.device",
+            )
         return self
+
+    @property
+    def decay(self) -> float:
+        """With schedule=wsd, the share of all steps in which the learning rate falls."""
+        return DECAY if self.decay_fraction is None else self.decay_fraction

@@ -11,15 +11,34 @@ from model.config.data import (
     TaggingConfig,
     TextClassificationConfig,
 )
-from model.config.network import DecoderConfig, EncoderConfig, EncoderDecoderConfig, ModelConfig
+from model.config.networks.convolutional import (
+    ConvolutionalDecoder,
+    ConvolutionalEncoder,
+    ConvolutionalEncoderDecoder,
+)
+from model.config.networks.network import Encoder, ModelConfig
+from model.config.networks.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentEncoderDecoder
+from model.config.networks.transformer import TransformerDecoder, TransformerEncoder, TransformerEncoderDecoder
 from model.config.pairs import GeneratedConfig, TranslationConfig
 from model.config.section import Section, refuse
 from model.config.training import TrainingConfig
 
-SHAPES: dict[str, type[ModelConfig]] = {
-    "encoder": EncoderConfig,
-    "decoder": DecoderConfig,
-    "encoder_decoder": EncoderDecoderConfig,
+FAMILIES: dict[str, dict[str, type[ModelConfig]]] = {
+    "transformer": {
+        "encoder": TransformerEncoder,
+        "decoder": TransformerDecoder,
+        "encoder_decoder": TransformerEncoderDecoder,
+    },
+    "recurrent": {
+        "encoder": RecurrentEncoder,
+        "decoder": RecurrentDecoder,
+        "encoder_decoder": RecurrentEncoderDecoder,
+    },
+    "convolutional": {
+        "encoder": ConvolutionalEncoder,
+        "decoder": ConvolutionalDecoder,
+        "encoder_decoder": ConvolutionalEncoderDecoder,
+    },
 }
 DATA: dict[str, type[DataConfig]] = {
     "digits": DigitsConfig,
@@ -39,10 +58,11 @@ SHAPE_OF_DATA = {
 }
 
 
-class UnknownShape(ModelConfig):
-    """A placeholder for an unknown model.shape, so that the error names that key and the choices."""
+class UnknownNetwork(ModelConfig):
+    """A placeholder for an unknown model.family or shape, so that the error names that key and the choices."""
 
     model_config = ConfigDict(extra="allow")
+    family: Literal["transformer", "recurrent", "convolutional"] = "transformer"
     shape: Literal["encoder", "decoder", "encoder_decoder"]
 
 
@@ -69,10 +89,20 @@ class Config(Section, Generic[Model, Data]):
         needed = SHAPE_OF_DATA[self.data.name]
         if self.model.shape != needed:
             raise refuse(
-                f"data={self.data.name} needs a network of another shape: choose model={needed}, "
-                f"given model.shape={self.model.shape}",
+                f"data={self.data.name} needs a network of another shape: choose model={needed}, or one "
+                f"of another family, such as model=recurrent_{needed}, given model.shape={self.model.shape}",
                 "model.shape",
                 "data.name",
+            )
+        if self.training.activation_checkpointing and self.model.family != "transformer":
+            raise refuse(
+                f"has no effect with model.family={self.model.family}: must be false",
+                "training.activation_checkpointing",
+                "model.family",
+            )
+        if isinstance(self.model, Encoder) and self.model.pooling != "mean" and self.data.name == "tagging":
+            raise refuse(
+                "has no effect with data=tagging, which labels every word: must be mean", "model.pooling", "data.name"
             )
         return self
 
@@ -87,7 +117,8 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
     Raises:
         pydantic.ValidationError: each error's `loc` is the full key; rules between keys carry `ctx["keys"]`.
     """
-    shape = SHAPES.get(_name(config, "model", "shape"), UnknownShape)
+    family = FAMILIES.get(_name(config, "model", "family") or "transformer", {})
+    shape = family.get(_name(config, "model", "shape"), UnknownNetwork)
     data = DATA.get(_name(config, "data", "name"), UnknownData)
     known = {key: config[key] for key in ("model", "data", "training") if key in config}
     context = {"source_required": source_required}
@@ -97,4 +128,4 @@ def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[An
 
 def _name(config: dict[str, Any], group: str, key: str) -> str:
     section = config.get(group)
-    return str(section.get(key)) if isinstance(section, dict) else ""
+    return str(section.get(key, "")) if isinstance(section, dict) else ""

@@ -1,10 +1,14 @@
 """Sequences of different lengths, and batches of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+
+# Batches in a pool of `batches_by_length`: enough to save most of the padding, few enough that lengths are mixed.
+_POOL = 8
 
 
 @dataclass(frozen=True)
@@ -12,9 +16,9 @@ class Ragged:
     """Sequences stored one after the other, so that one index gathers a batch instead of a loop.
 
     Attributes:
-        flat: (all tokens,) or (all tokens, features).
-        starts: (sequences,), where each sequence begins in `flat`.
-        lengths: (sequences,), at least 1 each.
+        flat: (all tokens,) or (all tokens, features), on any device.
+        starts: (sequences,), where each sequence begins in `flat`; on the CPU.
+        lengths: (sequences,), at least 1 each; on the CPU, so that nobody waits for a GPU to know a batch's size.
     """
 
     flat: Tensor
@@ -44,15 +48,37 @@ class Ragged:
             (batch, time) or (batch, time, features); and (batch, time) boolean, True = a token, False = padding,
             or None where nothing is padded.
         """
-        lengths = self.lengths[indices]
-        longest = int(lengths.max())
-        offsets = torch.arange(longest)
-        places = self.starts[indices].unsqueeze(1) + offsets
-        if int(lengths.min()) == longest:
+        sizes = self.lengths[indices].tolist()
+        device = self.flat.device
+        starts, lengths = moved(torch.stack([self.starts[indices], self.lengths[indices]]), device)
+        offsets = torch.arange(max(sizes), device=device)
+        places = starts.unsqueeze(1) + offsets
+        if min(sizes) == max(sizes):
             return self.flat[places], None
         real = offsets < lengths.unsqueeze(1)
         tokens = self.flat[places.clamp(max=len(self.flat) - 1)]
         return tokens.masked_fill(~real.reshape(real.shape + (1,) * (tokens.ndim - 2)), 0), real
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return the tensor on the device; the CPU does not wait for a GPU to have it."""
+    if device.type != "cuda" or tensor.device.type == "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def resident(encoded: Any, device: torch.device) -> Any:
+    """Return a dataclass of sequences with its tokens on the device where they fit, so that no step copies them.
+
+    They fit if they take at most a tenth of the memory that a GPU has left.
+    """
+    parts = {each.name: getattr(encoded, each.name) for each in fields(encoded)}
+    ragged = {name: part for name, part in parts.items() if isinstance(part, Ragged)}
+    if device.type != "cuda":
+        return encoded
+    if sum(part.flat.nbytes for part in ragged.values()) > torch.cuda.mem_get_info(device)[0] / 10:
+        return encoded
+    return replace(encoded, **{name: replace(part, flat=part.flat.to(device)) for name, part in ragged.items()})
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> list[Tensor]:
@@ -69,23 +95,44 @@ def batches_by_length(
         lengths: (examples,), tokens in each.
         batch_size: maximum of examples in a batch.
         batch_tokens: maximum of tokens in a batch, padding counted (but at least one example); None = no limit.
-        generator: with it, examples of equal length and the batches are in random order; without, shortest first.
+        generator: with it, the batches of an epoch: see below; without, all examples by their lengths, shortest first.
 
     Returns:
-        The same number of batches for any generator: their sizes depend on the sorted lengths alone.
+        The same number of batches for any generator.
+
+    Batches of sorted examples would be all short or all long, which costs accuracy. So the examples are cut into random
+    pools of several batches, and each pool is sorted. Which lengths come together is the same in every epoch, so that
+    the number of batches is; which examples of a length take its places, and the order of the batches, are drawn anew.
     """
     if generator is None:
         order = torch.argsort(lengths, stable=True)
-    else:
-        order = torch.randperm(len(lengths), generator=generator)
-        order = order[torch.argsort(lengths[order], stable=True)]
-    if batch_tokens is None:
-        batches = list(torch.split(order, batch_size))
-    else:
-        batches = list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))
-    if generator is None:
-        return batches
+        return _cut(order, lengths, batch_size, batch_tokens)
+    places = torch.randperm(len(lengths), generator=torch.Generator().manual_seed(0))
+    pools = [
+        pool[torch.argsort(lengths[pool], stable=True)]
+        for pool in torch.split(places, _pool_size(lengths, batch_size, batch_tokens))
+    ]
+    cut = [len(batch) for pool in pools for batch in _cut(pool, lengths, batch_size, batch_tokens)]
+    of_length = torch.argsort(lengths[torch.cat(pools)], stable=True)
+    drawn = torch.randperm(len(lengths), generator=generator)
+    order = torch.empty_like(drawn)
+    order[of_length] = drawn[torch.argsort(lengths[drawn], stable=True)]
+    batches = torch.split(order, cut)
     return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def _pool_size(lengths: Tensor, batch_size: int, batch_tokens: int | None) -> int:
+    """Return how many examples a pool has: those of so many batches of mean length."""
+    if batch_tokens is not None:
+        batch_size = max(1, min(batch_size, round(batch_tokens / float(lengths.double().mean()))))
+    return _POOL * batch_size
+
+
+def _cut(order: Tensor, lengths: Tensor, batch_size: int, batch_tokens: int | None) -> list[Tensor]:
+    """Return the examples, in order of rising length, in batches within both limits."""
+    if batch_tokens is None:
+        return list(torch.split(order, batch_size))
+    return list(torch.split(order, _sizes(lengths[order].tolist(), batch_size, batch_tokens)))
 
 
 def _sizes(rising_lengths: list[int], batch_size: int, batch_tokens: int) -> list[int]:

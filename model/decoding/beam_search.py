@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from model.data.tokens.vocabulary import END, PADDING, START
+from model.networks.bodies import State
 from model.networks.encoder_decoder import EncoderDecoder
 
 
@@ -44,21 +46,26 @@ def greedy(
         max_length: maximum of tokens in a target.
         penalty: strength of the length penalty, for the scores only.
     """
-    encoded, cache = network.encode(source, source_real), network.new_cache()
-    last = torch.full((len(source), 1), START, device=source.device)
-    is_finished = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    scores, lengths, tokens = torch.zeros(len(source), device=source.device), torch.zeros_like(last[:, 0]), []
-    for _ in range(max_length):
-        logits = network.decode(last, encoded, source_real, cache)[:, -1].float()
-        gained, last = _allowed(logits).max(dim=-1, keepdim=True)
-        scores = torch.where(is_finished, scores, scores + gained[:, 0])
-        lengths = lengths + ~is_finished
-        last = last.masked_fill(is_finished.unsqueeze(1), PADDING)
-        tokens.append(last)
-        is_finished = is_finished | (last[:, 0] == END)
-        if is_finished.all():
+    return _greedy(network, network.begin(source, source_real), source, max_length, penalty)
+
+
+def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: int, penalty: float) -> Decoded:
+    device = source.device
+    running = torch.arange(len(source), device=device)  # the sources whose target has not ended
+    last = torch.full((len(source), 1), START, device=device)
+    tokens = torch.full((len(source), max_length), PADDING, device=device)
+    scores = torch.zeros(len(source), device=device)
+    for place in range(max_length):
+        gained, last = _chances(network, last, state).max(dim=-1, keepdim=True)
+        tokens[running, place] = last[:, 0]
+        scores[running] += gained[:, 0]
+        goes_on = (last[:, 0] != END).nonzero()[:, 0]
+        if len(goes_on) == 0:
             break
-    return Decoded(torch.cat(tokens, dim=1), scores / length_penalty(lengths, penalty))
+        if len(goes_on) < len(running):
+            running, last = running[goes_on], last[goes_on]
+            state.select(goes_on, sources=goes_on)
+    return Decoded(tokens, scores / length_penalty((tokens != PADDING).sum(dim=1), penalty))
 
 
 @torch.no_grad()
@@ -70,10 +77,12 @@ def beam_search(
     beam_size: int,
     penalty: float,
 ) -> Decoded:
-    """Return the best target that a beam of `beam_size` prefixes finds; its score is never below the greedy one's.
+    """Return the best target that a beam of `beam_size` prefixes finds.
 
     A prefix that takes END is finished; a source is finished with `beam_size` finished prefixes. Pruning can lose the
-    greedy target, although it may be the best one, so the greedy target is also a candidate.
+    greedy target, although it may be the best one, so the greedy target is also a candidate. A target without END
+    competes with none that has one: repeated for long enough, a loop would win by its length. Only where none has
+    ended the greedy one is returned, cut off.
 
     Args:
         network: in evaluation mode.
@@ -85,18 +94,15 @@ def beam_search(
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """
-    best = greedy(network, source, source_real, max_length, penalty)
+    state = network.begin(source, source_real)
     if beam_size == 1:
-        return best
-    batch, device = len(source), source.device
-    rows = torch.arange(batch, device=device)
-    encoded = network.encode(source, source_real).repeat_interleave(beam_size, dim=0)
-    real = None if source_real is None else source_real.repeat_interleave(beam_size, dim=0)
-    cache = network.new_cache()
+        return _greedy(network, state, source, max_length, penalty)
+    best = _greedy(network, state.again(), source, max_length, penalty)
+    has_ended = (best.tokens == END).any(dim=1)
+    best_scores, best_tokens = best.scores.masked_fill(~has_ended, -torch.inf), best.tokens.clone()
 
-    best_scores = best.scores
-    best_tokens = torch.full((batch, max_length), PADDING, device=device)
-    best_tokens[:, : best.tokens.shape[1]] = best.tokens
+    batch, device = len(source), source.device
+    running = torch.arange(batch, device=device)  # the sources that are not finished
     num_finished = torch.zeros(batch, dtype=torch.long, device=device)
     beams = torch.full((batch, beam_size, 0), PADDING, device=device)
     scores = torch.full((batch, beam_size), -torch.inf, device=device)
@@ -104,9 +110,9 @@ def beam_search(
     last = torch.full((batch * beam_size, 1), START, device=device)
 
     for length in range(1, max_length + 1):
-        gained = _allowed(network.decode(last, encoded, real, cache)[:, -1].float())
+        gained = _chances(network, last, state)
         size = gained.shape[-1]
-        total = (scores.unsqueeze(-1) + gained.view(batch, beam_size, size)).flatten(1)
+        total = (scores.unsqueeze(-1) + gained.view(len(running), beam_size, size)).flatten(1)
         # Twice as many as beams: even if all beams took END, enough others remain.
         candidate, place = total.topk(min(2 * beam_size, total.shape[1]), dim=1)
         parent, token = place // size, place % size
@@ -114,25 +120,32 @@ def beam_search(
 
         is_end = (token == END) & candidate.isfinite()
         normalised = (candidate / length_penalty(length, penalty)).masked_fill(~is_end, -torch.inf)
-        normalised[:, beam_size:] = -torch.inf
-        score, which = normalised.max(dim=1)
-        better = (score > best_scores) & (num_finished < beam_size)
-        best_scores = torch.where(better, score, best_scores)
-        finished = torch.full_like(best_tokens, PADDING)
-        finished[:, :length] = longer[rows, which]
-        best_tokens = torch.where(better.unsqueeze(1), finished, best_tokens)
+        score, which = normalised[:, :beam_size].max(dim=1)
+        better = (score > best_scores[running]).nonzero()[:, 0]
+        best_scores[running[better]] = score[better]
+        best_tokens[running[better]] = functional.pad(
+            longer[better, which[better]], (0, max_length - length), value=PADDING
+        )
         num_finished = num_finished + is_end[:, :beam_size].sum(dim=1)
-        if (num_finished >= beam_size).all():
-            break
 
         scores, kept = candidate.masked_fill(is_end, -torch.inf).topk(beam_size, dim=1)
         beams = longer.gather(1, kept.unsqueeze(-1).expand(-1, -1, length))
-        cache.select((rows.unsqueeze(1) * beam_size + parent.gather(1, kept)).flatten())
+        rows = torch.arange(len(running), device=device).unsqueeze(1) * beam_size + parent.gather(1, kept)
+        goes_on = (num_finished < beam_size).nonzero()[:, 0]
+        if len(goes_on) == 0:
+            break
+        if len(goes_on) < len(running):
+            running, num_finished, scores = running[goes_on], num_finished[goes_on], scores[goes_on]
+            beams, rows = beams[goes_on], rows[goes_on]
+            state.select(rows.flatten(), sources=goes_on)
+        else:
+            state.select(rows.flatten())
         last = beams[:, :, -1].reshape(-1, 1)
-    return Decoded(best_tokens, best_scores)
+    return Decoded(best_tokens, torch.where(best_scores.isfinite(), best_scores, best.scores))
 
 
-def _allowed(logits: Tensor) -> Tensor:
-    """Return (batch, vocabulary) log-probabilities; padding and start are never predicted."""
-    blocked = torch.tensor([PADDING, START], device=logits.device)
-    return logits.log_softmax(dim=-1).index_fill(-1, blocked, -torch.inf)
+def _chances(network: EncoderDecoder, last: Tensor, state: State) -> Tensor:
+    """Return the log-probabilities of each row's next token, (rows, vocabulary); never of padding and start."""
+    chances = network.advance(last, state)[:, -1].float().log_softmax(dim=-1)
+    chances[:, PADDING] = chances[:, START] = -torch.inf
+    return chances

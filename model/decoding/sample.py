@@ -36,10 +36,10 @@ def sample(
     tokens = torch.zeros(len(prompts), end, dtype=torch.long)
     for row, prompt in enumerate(prompts):
         tokens[row, : len(prompt)] = torch.tensor(prompt)
-    cache, seen = network.new_cache(), 0
+    state, seen = network.begin(), 0
     for place in range(read, end):
         if place <= context:
-            logits = network(tokens[:, seen:place], cache)[:, -1]
+            logits = network.advance(tokens[:, seen:place], state)[:, -1]
             seen = place
         else:  # the first tokens leave the context, which changes every other token's position
             logits = network(tokens[:, place - context : place])[:, -1]

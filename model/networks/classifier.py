@@ -1,19 +1,20 @@
-"""A Transformer encoder that gives a whole sequence one label."""
+"""A network that gives a whole sequence one label."""
 
+import torch
 from torch import Tensor, nn
 
-from model.config.network import ModelConfig
+from model.config.networks.network import Encoder
 from model.networks.embedding import InputEmbedding
+from model.networks.families import build_encoder
 from model.networks.initialise import initialise
-from model.networks.transformer.stack import Stack
 
 
 class Classifier(nn.Module):
-    """Encoder, mean over the real tokens, linear layer over the classes."""
+    """Encoder, one vector from those of the real tokens (`pooling`), linear layer over the classes."""
 
     def __init__(
         self,
-        config: ModelConfig,
+        config: Encoder,
         *,
         num_classes: int,
         max_length: int,
@@ -24,8 +25,9 @@ class Classifier(nn.Module):
         self.embedding = InputEmbedding(
             config, vocabulary_size=vocabulary_size, features=features, max_length=max_length
         )
-        self.encoder = Stack(config, config.num_layers)
-        self.head = nn.Linear(config.d_model, num_classes)
+        self.encoder = build_encoder(config)
+        self.pooling = config.pooling
+        self.head = nn.Linear(self.encoder.width, num_classes)
         initialise(self)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
@@ -38,8 +40,18 @@ class Classifier(nn.Module):
         Returns:
             (batch, classes).
         """
-        encoded = self.encoder(self.embedding(x), real)
-        if real is None:
-            return self.head(encoded.mean(dim=1))
-        share = real.to(encoded.dtype) / real.sum(dim=1, keepdim=True)
-        return self.head((encoded * share.unsqueeze(-1)).sum(dim=1))
+        return self.head(pooled(self.encoder(self.embedding(x), real), real, self.pooling))
+
+
+def pooled(encoded: Tensor, real: Tensor | None, pooling: str) -> Tensor:
+    """Return one vector for each sequence: (batch, time, d_model) -> (batch, d_model); see `Classifier.forward`."""
+    match pooling:
+        case "first":
+            return encoded[:, 0]
+        case "max":
+            return (encoded if real is None else encoded.masked_fill(~real.unsqueeze(-1), -torch.inf)).amax(dim=1)
+        case _:
+            if real is None:
+                return encoded.mean(dim=1)
+            share = real.to(encoded.dtype) / real.sum(dim=1, keepdim=True)
+            return (encoded * share.unsqueeze(-1)).sum(dim=1)

@@ -5,26 +5,52 @@ import math
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.config.network import ModelConfig
+from model.config.networks.convolutional import ConvolutionalConfig
+from model.config.networks.network import ModelConfig
+from model.config.networks.transformer import TransformerConfig
 from model.networks.transformer.positions import input_positions
+
+# See `initialise`, which has the sources.
+TIED_STD = 0.02
+_PLAIN_STD = 0.1
 
 
 class InputEmbedding(nn.Module):
     """Tokens (or rows of numbers) as vectors, plus positions, plus dropout.
 
-    Token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4.
+    A Transformer's token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4. Those that are tied
+    to the head begin smaller (`TIED_STD`), and are multiplied by so much more that they are read at the same size.
+
+    Attributes:
+        initial_std, position_std: the standard deviation of the numbers of a token, and of a learned position, before
+            the first step.
+        scale: what token vectors are multiplied by when they are read.
     """
 
     def __init__(
-        self, config: ModelConfig, *, vocabulary_size: int | None, features: int | None, max_length: int
+        self,
+        config: ModelConfig,
+        *,
+        vocabulary_size: int | None,
+        features: int | None,
+        max_length: int,
+        is_tied: bool = False,
     ) -> None:
         """Take exactly one of `vocabulary_size` (input is token numbers) and `features` (input is rows of numbers)."""
         super().__init__()
         assert (vocabulary_size is None) != (features is None)
-        self.scale = math.sqrt(config.d_model)
+        self.scale, self.initial_std, self.position_std = 1.0, _PLAIN_STD, _PLAIN_STD
+        positions = "learned" if isinstance(config, ConvolutionalConfig) else "none"
+        if isinstance(config, TransformerConfig):
+            self.scale, self.initial_std, self.position_std = math.sqrt(config.d_model), config.d_model**-0.5, 0.02
+            positions = config.positions
+        if is_tied:
+            if not isinstance(config, TransformerConfig) or config.embedding_scale == "unit":
+                self.scale *= self.initial_std / TIED_STD
+            self.initial_std = TIED_STD
         self.tokens = None if vocabulary_size is None else nn.Embedding(vocabulary_size, config.d_model)
         self.rows = None if features is None else nn.Linear(features, config.d_model)
-        self.positions = input_positions(config.positions, max_length, config.d_model)
+        self.positions = input_positions(positions, max_length, config.d_model)
         self.dropout = config.dropout if config.embedding_dropout is None else config.embedding_dropout
 
     def forward(self, x: Tensor, start: int = 0, also: Tensor | None = None) -> Tensor:

@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from model.networks.embedding import TokenHead
+from model.networks.convolutional.block import Map
+from model.networks.embedding import InputEmbedding
 
 
 @torch.no_grad()
@@ -17,18 +18,44 @@ def initialise(network: nn.Module) -> None:
     | token embedding (n, d)       | normal, standard deviation 1 / sqrt(d); scaled by sqrt(d)    |
     |                              | when read (Vaswani et al. 2017, section 3.4), so that        |
     |                              | tokens and sinusoidal positions are of similar size          |
+    | the same, not a Transformer's| normal with 0.1 (Gehring et al. 2017, section 3.5)           |
+    | the same, tied to the head   | normal with 0.02 (Radford et al. 2018): as a head, a larger  |
+    |                              | one would predict each token itself, and the first loss      |
+    |                              | would be far above ln(vocabulary)                            |
     | learned position (n, d)      | normal, standard deviation 0.02 (Radford et al. 2018)        |
     | norm weight / bias           | 1 / 0                                                        |
-    | tied head                    | the token embedding, normal with 0.02 (Radford et al. 2018): |
-    |                              | as a head, a larger one would predict each token itself, and |
-    |                              | the first loss would be far above ln(vocabulary)             |
+    | convolutional: position      | normal with 0.1                                              |
+    | convolutional: map           | see `Map`; bias 0                                            |
+    | cells, from the input        | each gate as a linear weight                                 |
+    | cells, from the state before | each gate orthogonal (Saxe et al. 2014)                      |
+    | cells' biases                | 0, but 1 for an LSTM's forget gate (Jozefowicz et al. 2015)  |
     """
-    tied = {id(head.tied[0].tokens) for head in network.modules() if isinstance(head, TokenHead) and head.tied}
+    inputs = [module for module in network.modules() if isinstance(module, InputEmbedding)]
+    stds = {id(embedding.tokens): embedding.initial_std for embedding in inputs}
     for name, module in network.named_modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, Map):
+            module.draw_weight()
+            module.bias.zero_()
+        elif isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 module.bias.zero_()
         elif isinstance(module, nn.Embedding):
-            is_small = name.endswith("positions.embedding") or id(module) in tied
-            nn.init.normal_(module.weight, std=0.02 if is_small else module.embedding_dim**-0.5)
+            first = inputs[0]
+            plain = first.position_std if name.endswith("positions.embedding") else first.initial_std
+            nn.init.normal_(module.weight, std=stds.get(id(module), plain))
+        elif isinstance(module, nn.RNNBase):
+            _initialise_cells(module)
+
+
+def _initialise_cells(cells: nn.RNNBase) -> None:
+    for name, parameter in cells.named_parameters():
+        for place, gate in enumerate(torch.split(parameter, cells.hidden_size)):
+            if name.startswith("weight_ih"):
+                nn.init.xavier_uniform_(gate)
+            elif name.startswith("weight_hh"):
+                nn.init.orthogonal_(gate)
+            else:
+                # torch adds two biases; the order of an LSTM's gates is input, forget, cell, output.
+                is_forget = isinstance(cells, nn.LSTM) and place == 1 and name.startswith("bias_ih")
+                gate.fill_(1.0 if is_forget else 0.0)

@@ -1,24 +1,24 @@
-"""A Transformer encoder that gives every token a label."""
+"""A network that gives every token a label."""
 
 from torch import Tensor, nn
 
-from model.config.network import EncoderConfig
+from model.config.networks.network import Encoder
 from model.networks.embedding import InputEmbedding
+from model.networks.families import build_encoder
 from model.networks.initialise import initialise
-from model.networks.transformer.stack import Stack
 
 
 class Tagger(nn.Module):
     """Embedding of the word, plus that of its ending, then an encoder and a linear layer over the tags."""
 
     def __init__(
-        self, config: EncoderConfig, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int
+        self, config: Encoder, *, vocabulary_size: int, num_endings: int, num_tags: int, max_length: int
     ) -> None:
         super().__init__()
         self.embedding = InputEmbedding(config, vocabulary_size=vocabulary_size, features=None, max_length=max_length)
         self.endings = nn.Embedding(num_endings, config.d_model)
-        self.encoder = Stack(config, config.num_layers)
-        self.head = nn.Linear(config.d_model, num_tags)
+        self.encoder = build_encoder(config)
+        self.head = nn.Linear(self.encoder.width, num_tags)
         initialise(self)
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:

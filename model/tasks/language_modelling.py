@@ -7,16 +7,14 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from model.config.whole import Config
-from model.data.batches import Ragged, batches_by_length
+from model.data.batches import Ragged, moved
 from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
+from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
 from model.tasks.task import Forward
-
-NO_TARGET = -100  # torch's default mark of a position without a prediction
 
 
 @dataclass(frozen=True)
@@ -99,21 +97,19 @@ class LanguageModelling:
         """Return the blocks at `indices` (batch,): each token, and the one that follows it."""
         tokens, real = encoded.blocks.gather(indices)
         targets = tokens[:, 1:] if real is None else tokens[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
-        return TextBatch(tokens[:, :-1].to(device), targets.to(device))
+        return TextBatch(moved(tokens[:, :-1], device), moved(targets, device))
 
-    def count(self, batch: TextBatch) -> int:
-        """Return the number of predictions: one per token."""
-        return int((batch.targets != NO_TARGET).sum())
+    def count(self, encoded: TextBlocks, indices: Tensor) -> int:
+        """Return the number of predictions: one per token but the first of each block."""
+        return sum(encoded.lengths[indices].tolist()) - len(indices)
 
-    def loss(self, network: Forward, batch: TextBatch, label_smoothing: float) -> Tensor:
+    def loss(self, network: Forward, batch: TextBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.inputs).float().flatten(0, 1)
-        return functional.cross_entropy(
-            logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
-        )
+        return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
     def evaluate(
-        self, network: nn.Module, encoded: TextBlocks, batch_size: int, device: torch.device
+        self, network: nn.Module, encoded: TextBlocks, batches: Sequence[Tensor], device: torch.device
     ) -> dict[str, float]:
         """Return the metrics over the whole text; for all three, lower is better.
 
@@ -121,10 +117,10 @@ class LanguageModelling:
         prediction; `bits_per_character`: the same cross-entropy, independent of what a token is.
         """
         losses, count = 0.0, 0
-        for indices in batches_by_length(encoded.lengths, batch_size):
+        for indices in batches:
             batch = self.batch(encoded, indices, device)
             losses += float(self.loss(network, batch, 0.0))
-            count += self.count(batch)
+            count += self.count(encoded, indices)
         loss = losses / count
         bits = loss / math.log(2) / encoded.characters_per_token
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "bits_per_character": bits}

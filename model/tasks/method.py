@@ -48,10 +48,16 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "preprocessing": _preprocessing(data),
         "vocabulary": _vocabulary(data),
         "metrics": metrics,
-        "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part",
+        "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation part"
+        + (f", of the running mean of the weights (decay {training.ema:g})" if training.ema else ""),
         "determinism": (
             "all random numbers of a training come from its seed; on the CPU it is bit-identical for the same "
-            "number of threads; on a GPU torch.use_deterministic_algorithms is off, so the last digits may differ"
+            "number of threads; on a GPU "
+            + (
+                "torch.use_deterministic_algorithms is on"
+                if training.deterministic
+                else "torch.use_deterministic_algorithms is off, so the last digits may differ"
+            )
         ),
     }
 

@@ -6,15 +6,14 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from model.config.whole import Config
-from model.data.batches import Ragged, batches_by_length
+from model.data.batches import Ragged, moved
 from model.data.tokens.tokens import Tokens, join_tokens, learn_tokens, split_reference, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
-from model.tasks.language_modelling import NO_TARGET
+from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
 from model.tasks.sequence_metrics import bleu, chrf, exact_match, token_error_rate
 from model.tasks.task import Forward
 
@@ -106,31 +105,31 @@ class SequenceToSequence:
         source, source_real = encoded.sources.gather(indices)
         target, real = encoded.targets.gather(indices)
         targets = target[:, 1:] if real is None else target[:, 1:].masked_fill(~real[:, 1:], NO_TARGET)
-        source_real = None if source_real is None else source_real.to(device)
-        return PairBatch(source.to(device), source_real, target[:, :-1].to(device), targets.to(device))
+        source_real = None if source_real is None else moved(source_real, device)
+        return PairBatch(moved(source, device), source_real, moved(target[:, :-1], device), moved(targets, device))
 
-    def count(self, batch: PairBatch) -> int:
+    def count(self, encoded: Pairs, indices: Tensor) -> int:
         """Return the number of predictions: one per target token, END counted."""
-        return int((batch.targets != NO_TARGET).sum())
+        return sum(encoded.targets.lengths[indices].tolist()) - len(indices)
 
-    def loss(self, network: Forward, batch: PairBatch, label_smoothing: float) -> Tensor:
+    def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.source, batch.source_real, batch.inputs).float().flatten(0, 1)
-        return functional.cross_entropy(
-            logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
-        )
+        return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
-    def evaluate(self, network: nn.Module, encoded: Pairs, batch_size: int, device: torch.device) -> dict[str, float]:
+    def evaluate(
+        self, network: nn.Module, encoded: Pairs, batches: Sequence[Tensor], device: torch.device
+    ) -> dict[str, float]:
         """Return the mean cross-entropy in nats per token (lower is better), and the metrics of the decoded targets.
 
         exact_match 0 .. 1, bleu and chrf 0 .. 100: higher is better; token_error_rate: lower is better.
         """
         assert isinstance(network, EncoderDecoder)
         losses, count, predicted = 0.0, 0, [""] * len(encoded)
-        for indices in batches_by_length(encoded.lengths, batch_size):
+        for indices in batches:
             batch = self.batch(encoded, indices, device)
             losses += float(self.loss(network, batch, 0.0))
-            count += self.count(batch)
+            count += self.count(encoded, indices)
             for index, text in zip(indices.tolist(), self.predict(network, batch), strict=True):
                 predicted[index] = text
         unit = self.target_tokens.unit

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.config.whole import Config
-from model.data.batches import Ragged, batches_by_length
+from model.data.batches import Ragged, moved
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN
 from model.networks.tagger import Tagger
-from model.tasks.language_modelling import NO_TARGET
+from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
 from model.tasks.metrics import accuracy, macro_f1
 from model.tasks.task import Forward
 
@@ -123,28 +123,26 @@ class Tagging:
         inputs, real = encoded.inputs.gather(indices)
         targets, _ = encoded.targets.gather(indices)
         if real is not None:
-            targets, real = targets.masked_fill(~real, NO_TARGET), real.to(device)
-        return TaggedBatch(inputs.to(device), real, targets.to(device))
+            targets, real = targets.masked_fill(~real, NO_TARGET), moved(real, device)
+        return TaggedBatch(moved(inputs, device), real, moved(targets, device))
 
-    def count(self, batch: TaggedBatch) -> int:
+    def count(self, encoded: TaggedSentences, indices: Tensor) -> int:
         """Return the number of predictions: one per word."""
-        return int((batch.targets != NO_TARGET).sum())
+        return sum(encoded.lengths[indices].tolist())
 
-    def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float) -> Tensor:
+    def loss(self, network: Forward, batch: TaggedBatch, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropies, in nats."""
         logits = network(batch.inputs, batch.real).float().flatten(0, 1)
-        return functional.cross_entropy(
-            logits, batch.targets.flatten(), reduction="sum", ignore_index=NO_TARGET, label_smoothing=label_smoothing
-        )
+        return summed_cross_entropy(logits, batch.targets.flatten(), label_smoothing, z_loss)
 
     def evaluate(
-        self, network: nn.Module, encoded: TaggedSentences, batch_size: int, device: torch.device
+        self, network: nn.Module, encoded: TaggedSentences, batches: Sequence[Tensor], device: torch.device
     ) -> dict[str, float]:
         """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
         Each word counts once. Words with a tag that the model does not know count as wrong; the loss omits them.
         """
         num_tags, predicted, target, losses, known = len(self.tags), [], [], 0.0, 0
-        for indices in batches_by_length(encoded.lengths, batch_size):
+        for indices in batches:
             batch = self.batch(encoded, indices, device)
             is_word = batch.targets != NO_TARGET
             logits, tags = network(batch.inputs, batch.real).float()[is_word], batch.targets[is_word]

@@ -44,14 +44,19 @@ class Task(Protocol):
     def batch(self, encoded: Any, indices: Tensor, device: torch.device) -> Any:
         """Return the examples at `indices` (batch,) as padded tensors on `device`."""
 
-    def count(self, batch: Any) -> int:
-        """Return how many predictions the batch has: the divisor of the summed losses."""
+    def count(self, encoded: Any, indices: Tensor) -> int:
+        """Return how many predictions the batch of `indices` has: the divisor of the summed losses."""
 
-    def loss(self, network: Forward, batch: Any, label_smoothing: float) -> Tensor:
+    def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Tensor:
         """Return the sum of the cross-entropy in nats over the batch's predictions; a scalar with a gradient."""
 
-    def evaluate(self, network: nn.Module, encoded: Any, batch_size: int, device: torch.device) -> dict[str, float]:
-        """Return every metric over all examples; the network is in evaluation mode, without gradients."""
+    def evaluate(
+        self, network: nn.Module, encoded: Any, batches: Sequence[Tensor], device: torch.device
+    ) -> dict[str, float]:
+        """Return every metric over all examples; the network is in evaluation mode, without gradients.
+
+        `batches` hold each position of `encoded` once, and do not change the metrics but for their last digits.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values that `from_dict` reads back."""

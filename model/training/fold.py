@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from model.checkpoint import load_checkpoint, save_checkpoint
-from model.config.training import OF_LENGTH
+from model.config.training import GPU_PRECISIONS, OF_LENGTH
 from model.config.whole import Config, parse
+from model.data.batches import resident
 from model.data.encoded_cache import cache_folder, encode_once
 from model.data.readers.source import read_examples
 from model.data.store import read_store
@@ -30,13 +31,15 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         names = ", ".join(kind.metric_names)
         raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
     device = choose_device(config.training.device)
-    if config.training.precision == "float16" and device.type == "cpu":
-        raise ValueError("training.precision=float16 needs a GPU, and there is none: choose float32 or bfloat16")
-    randomness = Randomness(task["seed"])
+    precision = config.training.precision
+    if precision in GPU_PRECISIONS and device.type == "cpu":
+        raise ValueError(f"training.precision={precision} needs a GPU, and there is none: choose float32 or bfloat16")
+    randomness = Randomness(task["seed"], device)
 
     # Ascending, so that neither a result nor a continuous text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
+    data, validation = resident(data, device), None if validation is None else resident(validation, device)
 
     try:
         with randomness.use():
@@ -44,6 +47,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
         progress = yield from train(
             learned, network, config.training, data, validation, goal, randomness, device,
             stop_after=task["amount"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
+            curves=task.get("curves", ()),
         )  # fmt: skip
     except RuntimeError as error:
         if not is_out_of_memory(error):
@@ -95,4 +99,5 @@ def _resumable(task: dict[str, Any], config: Config[Any, Any], parts: dict[str, 
     plain = config.model_dump()
     for name in OF_LENGTH:
         del plain["training"][name]
-    return Resumable(Path(folder), settings | {"config": plain})
+    defaults = {name: getattr(config, name).defaults() for name in plain}
+    return Resumable(Path(folder), settings | {"config": plain}, defaults)

@@ -27,6 +27,22 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
         config: of the training that failed.
         device: where it failed.
     """
+    limit = "" if config.batch_tokens is None else f" and training.batch_tokens {config.batch_tokens}"
+    lower = "training.batch_size" if config.batch_tokens is None else "training.batch_tokens"
+    return _error(
+        error,
+        device,
+        f"training.batch_size {config.batch_size}{limit}",
+        f"{lower} and raise training.accumulation by as much",
+    )
+
+
+def out_of_evaluation_memory(error: RuntimeError, config: TrainingConfig, device: torch.device) -> OutOfMemoryError:
+    """Return the error of an evaluation as `out_of_memory` does that of an update."""
+    return _error(error, device, f"training.evaluation_tokens {config.evaluation_tokens} in an evaluation", "them")
+
+
+def _error(error: RuntimeError, device: torch.device, given: str, lower: str) -> OutOfMemoryError:
     free, total, held = _figures(device)
     # The frames still hold the batch's activations, and the worker process continues.
     traceback.clear_frames(error.__traceback__)
@@ -34,13 +50,10 @@ def out_of_memory(error: RuntimeError, config: TrainingConfig, device: torch.dev
         torch.cuda.empty_cache()
     asked = ASKED_FOR.search(str(error))
     wanted = "" if asked is None else f"{asked[1]} {asked[2]} more were asked for, "
-    limit = "" if config.batch_tokens is None else f" and training.batch_tokens {config.batch_tokens}"
-    lower = "training.batch_size" if config.batch_tokens is None else "training.batch_tokens"
     where = "GPU memory" if device.type == "cuda" else "memory"
     return OutOfMemoryError(
-        f"out of {where} with training.batch_size {config.batch_size}{limit}: {wanted}{free / GIB:.1f} of "
-        f"{total / GIB:.1f} GiB were free, {held / GIB:.1f} GiB were held here; lower {lower} and raise "
-        "training.accumulation by as much"
+        f"out of {where} with {given}: {wanted}{free / GIB:.1f} of {total / GIB:.1f} GiB were free, "
+        f"{held / GIB:.1f} GiB were held here; lower {lower}"
     )
 
 

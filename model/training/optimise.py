@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from model.config.training import TrainingConfig
+from model.networks.roles import matrices_of
+from model.training.muon import Muon
 
 
 def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
@@ -13,12 +15,12 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
     muon. Biases and norms, the parameters with fewer than two dimensions, are exempt unless configured otherwise.
-    With muon, Muon updates the matrices inside the layers, and adamw the embeddings, the head and all vectors with
-    the same learning rate; Muon's step is scaled to the size of adamw's, so that both can share `lr`.
+    With muon, Muon updates the matrices inside the layers, as their modules declare them, and adamw the embeddings, the
+    head and all vectors with the same learning rate; Muon's step is scaled to the size of adamw's, so that both can
+    share `lr`.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
-    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: Jordan et al. 2024, scaled as in Liu et al. 2025
-    ("Muon is scalable for LLM training", section 2.2). As torch.optim implements them.
+    Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. As torch.optim implements them.
     """
     lr, epsilon, momentum = config.lr, config.epsilon, config.momentum or 0.0
     betas = (config.beta1, config.beta2)
@@ -36,11 +38,9 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
             groups = _groups(network, config)
             return [torch.optim.RMSprop(groups, lr, config.beta2, epsilon, momentum=momentum, foreach=True)]
         case "muon":
-            matrices = [p for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name]
-            taken = {id(matrix) for matrix in matrices}
-            muon = torch.optim.Muon(
-                matrices, lr, config.weight_decay, momentum=0.95, nesterov=True, adjust_lr_fn="match_rms_adamw"
-            )
+            matrices = list(matrices_of(network))
+            taken = {id(matrix.weight) for matrix in matrices}
+            muon = Muon(matrices, lr, config.weight_decay, 0.95 if config.momentum is None else config.momentum)
             return [muon, torch.optim.AdamW(_groups(network, config, taken), lr, betas, epsilon, fused=True)]
 
 

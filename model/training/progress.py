@@ -60,11 +60,13 @@ class Resumable:
     Args:
         folder: the folder of the states; it need not exist yet.
         settings: what must be equal for a state to be continued; JSON-able.
+        defaults: by section of settings["config"], what a key is that a state lacks because it is older than the key.
     """
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> None:
         self.folder = folder
         self.settings = settings
+        self.defaults = defaults
         self._next_save = 0.0
 
     @property
@@ -79,11 +81,14 @@ class Resumable:
         optimizers: list[torch.optim.Optimizer],
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
+        average: nn.Module | None = None,
     ) -> None:
         """Write the complete state beside the one before; it appears complete or not at all."""
         began = time.monotonic()
         tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
         tensors |= {f"random.{name}": tensor for name, tensor in randomness.state().items()}
+        if average is not None:
+            tensors |= {f"average.{name}": tensor for name, tensor in average.state_dict().items()}
         for place, optimizer in enumerate(optimizers):
             for number, values in optimizer.state_dict()["state"].items():
                 tensors |= {
@@ -122,6 +127,7 @@ class Resumable:
         optimizers: list[torch.optim.Optimizer],
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
+        average: nn.Module | None = None,
     ) -> tuple[Progress, list[str]]:
         """Restore the last undamaged state.
 
@@ -142,9 +148,11 @@ class Resumable:
             except (OSError, ValueError, SafetensorError) as error:
                 damages.append(f"{error}; the training continues from the state before it, or from its start")
                 continue
-            if content["settings"] != json.loads(json.dumps(self.settings)):
+            config = content["settings"]["config"]
+            complete = {section: self.defaults.get(section, {}) | values for section, values in config.items()}
+            if content["settings"] | {"config": complete} != json.loads(json.dumps(self.settings)):
                 raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start again")
-            return _restored(content, tensors, network, optimizers, scaler, randomness), damages
+            return _restored(content, tensors, network, optimizers, scaler, randomness, average), damages
         return Progress(), damages
 
 
@@ -155,8 +163,11 @@ def _restored(
     optimizers: list[torch.optim.Optimizer],
     scaler: torch.amp.GradScaler,
     randomness: Randomness,
+    average: nn.Module | None,
 ) -> Progress:
     network.load_state_dict(_below("network", tensors))
+    if average is not None:
+        average.load_state_dict(_below("average", tensors))
     randomness.restore(_below("random", tensors))
     for place, optimizer in enumerate(optimizers):
         state: dict[int, dict[str, Tensor]] = {}

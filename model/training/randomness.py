@@ -15,10 +15,15 @@ class Randomness:
     each block of work keeps trainings that share a process, even alternately, independent of each other.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, device: torch.device) -> None:
+        """Start from `seed`; `device` is where the training computes, and no other device's state is touched."""
         self._seed = seed
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        self._gpus = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(self._gpus):
+            torch.default_generator.manual_seed(seed)
+            for gpu in self._gpus:
+                with torch.cuda.device(gpu):
+                    torch.cuda.manual_seed(seed)
             self._keep()
 
     def order(self, epoch: int) -> torch.Generator:
@@ -29,10 +34,10 @@ class Randomness:
     @contextmanager
     def use(self) -> Iterator[None]:
         """Use this training's random numbers as torch's inside the context; restore the earlier ones after it."""
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(self._gpus):
             torch.set_rng_state(self._cpu)
-            if self._cuda:
-                torch.cuda.set_rng_state_all(self._cuda)
+            for gpu, state in zip(self._gpus, self._cuda, strict=True):
+                torch.cuda.set_rng_state(state, gpu)
             try:
                 yield
             finally:
@@ -43,10 +48,14 @@ class Randomness:
         return {"cpu": self._cpu} | {f"cuda{number}": state for number, state in enumerate(self._cuda)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from what `state` returned, on this device or another one.
+
+        A state without a GPU's numbers leaves those of the seed; those of more GPUs than are used here are left out.
+        """
         self._cpu = state["cpu"]
-        self._cuda = [state[f"cuda{number}"] for number in range(len(state) - 1)]
+        for place in range(len(self._gpus)):
+            self._cuda[place] = state.get(f"cuda{place}", self._cuda[place])
 
     def _keep(self) -> None:
         self._cpu = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        self._cuda = [torch.cuda.get_rng_state(gpu) for gpu in self._gpus]

@@ -1,9 +1,12 @@
 """The learning rate over time."""
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.config.training import TrainingConfig
+
+Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 
 
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
@@ -11,7 +14,8 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
-    without restarts. Linear and cosine end at `final_lr_fraction` of `lr`; `Plateau` lowers plateau's.
+    without restarts; wsd (warm-up, stable, decay): Hu et al. 2024, "MiniCPM", section 4, with a linear decay as in
+    Hägele et al. 2024. Linear, cosine and wsd end at `final_lr_fraction` of `lr`; `Plateau` lowers plateau's.
     """
     warmup = round(config.warmup_fraction * num_steps)
     if step < warmup:
@@ -25,8 +29,39 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
             return config.lr * (floor + (1 - floor) * (1 - progress))
         case "cosine":
             return config.lr * (floor + (1 - floor) * (1 + math.cos(math.pi * progress)) / 2)
+        case "wsd":
+            falling = max(0.0, (step - (1 - config.decay) * num_steps) / (config.decay * num_steps))
+            return config.lr * (floor + (1 - floor) * (1 - falling))
         case "inverse_sqrt":
             return config.lr * math.sqrt(max(warmup, 1) / (step + 1))
+
+
+def replayed_scales(
+    curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, num_epochs: int, config: TrainingConfig
+) -> list[float]:
+    """Return the factor of the learning rate in each epoch of a training that has no evaluations: that of others.
+
+    It is the geometric mean over the other trainings, each of which keeps its last factor when it ends early.
+
+    Args:
+        curves: the learning curves of the others, each with `epoch` and metrics.
+        gain: by how much one point's metrics are better than another's.
+        num_epochs: how many factors are wanted, at least 1.
+        config: with schedule=plateau.
+    """
+    logarithms = [0.0] * num_epochs
+    for curve in curves:
+        plateau, best, points = Plateau(), None, iter(curve)
+        point = next(points, None)
+        for epoch in range(1, num_epochs + 1):
+            # What an evaluation decides holds from the epoch after it.
+            while point is not None and point["epoch"] < epoch:
+                gained = math.inf if best is None else gain(point, best)
+                plateau.note(gained > config.min_gain, config)
+                best = point if gained > 0 else best
+                point = next(points, None)
+            logarithms[epoch - 1] += math.log(plateau.scale)
+    return [math.exp(logarithm / len(curves)) for logarithm in logarithms]
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The training loop."""
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,18 @@ from model.config.training import TrainingConfig
 from model.data.batches import batches_by_length, shuffled_batches
 from model.errors import Diverged
 from model.tasks.task import Encoded, Task
+from model.training.average import average_of
+from model.training.memory import is_out_of_memory, out_of_evaluation_memory
+from model.training.numerics import autocast, numerics
 from model.training.optimise import build_optimizers
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness
-from model.training.schedule import learning_rate
-from model.training.update import Losses, Update, autocast
+from model.training.schedule import learning_rate, replayed_scales
+from model.training.update import Losses, Update
 
 Point = dict[str, Any]
-EVALUATION_BATCH = 256  # examples; without gradients there is enough memory, and larger batches are faster
+# Examples in an evaluation batch where a configuration frozen before `evaluation_tokens` existed has none.
+_EVALUATION_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Goal:
     metric: str
     direction: str
 
-    def gain(self, new: dict[str, float], old: dict[str, float]) -> float:
+    def gain(self, new: Mapping[str, float], old: Mapping[str, float]) -> float:
         """Return by how much `new` is better than `old`; negative where it is worse."""
         difference = new[self.metric] - old[self.metric]
         return difference if self.direction == "maximize" else -difference
@@ -47,12 +51,13 @@ def train(
     stop_after: int | None = None,
     resumable: Resumable | None = None,
     told: int = 0,
+    curves: Sequence[Sequence[Mapping[str, float]]] = (),
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps`.
 
     Args:
         task: loss, metrics and batches.
-        network: on `device`, with fresh weights.
+        network: on `device`, with fresh weights; at the end with the last ones, or with `ema` their running mean.
         config: the training's settings.
         data: the training part.
         validation: the validation part; None = no evaluation, and the last weights count.
@@ -62,6 +67,7 @@ def train(
         stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
         resumable: where the state is saved after evaluations, and restored from if there is one; None = nowhere.
         told: epochs whose points an earlier training has yielded; a training that continues it does not repeat them.
+        curves: without validation, those of other trainings of the configuration, whose schedule=plateau is repeated.
 
     Yields:
         One learning-curve point per evaluation, with `more`, whether the training goes on; and {"warning": text} for
@@ -72,46 +78,59 @@ def train(
 
     Raises:
         Diverged: the loss is NaN or infinite.
+        ValueError: schedule=plateau, and there are neither evaluations nor curves of others to lower the rate by.
     """
+    if config.schedule == "plateau" and validation is None and not curves:
+        raise ValueError(
+            "training.schedule=plateau lowers the learning rate by evaluations, and this training has no validation "
+            "part: choose another schedule, or a single split with split.folds=1"
+        )
     steps_per_epoch = len(_updates(config, data, randomness, epoch=1))
     num_steps = min(steps_per_epoch * config.epochs, config.max_steps or math.inf)
     last_step = min(num_steps, steps_per_epoch * (stop_after or config.epochs))
     every = config.evaluate_every_steps or steps_per_epoch
     optimizers = build_optimizers(network, config)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
+    average = average_of(network, config)
+    judged = network if average is None else average.module
     progress = Progress()
 
     def goes_on() -> bool:
         return progress.step < last_step and not _is_out_of_patience(progress, config)
 
     if resumable is not None:
-        progress, damages = resumable.load(network, optimizers, scaler, randomness)
+        progress, damages = resumable.load(network, optimizers, scaler, randomness, average)
         yield from ({"warning": damage} for damage in damages)
         # The points that an interrupted training yielded were lost with their receiver.
         for point in progress.curve:
             if point["epoch"] > told:
                 yield point | {"more": point is not progress.curve[-1] or goes_on()}
+    num_epochs = math.ceil(last_step / steps_per_epoch)
+    scales = replayed_scales(curves, goal.gain, num_epochs, config) if validation is None and curves else None
     update = Update(task, network, config, data, device, optimizers, scaler)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
 
     while goes_on():
         losses = Losses(progress.step, device)
-        with randomness.use():
+        with randomness.use(), numerics(config, device):
             network.train()
             is_due = False
             while not is_due and progress.step < last_step:
-                lr = learning_rate(progress.step, int(num_steps), config) * progress.plateau.scale
+                scale = scales[progress.step // steps_per_epoch] if scales else progress.plateau.scale
+                lr = learning_rate(progress.step, int(num_steps), config) * scale
                 losses.add(*update(next(updates), lr))
+                if average is not None:
+                    average.update_parameters(network)
                 progress.step += 1
                 is_due = progress.step % every == 0 or progress.step == num_steps
         progress.train_loss = losses.mean()
 
         if validation is not None and (is_due or progress.best is None):
-            metrics = evaluate(task, network, validation, device, config)
+            metrics = evaluate(task, judged, validation, device, config)
             if not math.isfinite(metrics["loss"]):
                 raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
             epoch = math.ceil(progress.step / steps_per_epoch)
-            _note(progress, metrics, epoch, network, goal, config)
+            _note(progress, metrics, epoch, judged, goal, config)
             progress.curve.append({
                 "epoch": epoch, "step": progress.step, "train_loss": progress.train_loss, **metrics, "lr": lr,
                 "epochs": config.epochs,
@@ -121,20 +140,33 @@ def train(
             except GeneratorExit:
                 # Stopped from outside, and perhaps trained further later.
                 if resumable is not None:
-                    resumable.save(progress, network, optimizers, scaler, randomness)
+                    resumable.save(progress, network, optimizers, scaler, randomness, average)
                 raise
         if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
-            resumable.save(progress, network, optimizers, scaler, randomness)
+            resumable.save(progress, network, optimizers, scaler, randomness, average)
+    if average is not None:
+        network.load_state_dict(judged.state_dict())
     return progress
 
 
 def evaluate(
     task: Task, network: nn.Module, data: Encoded, device: torch.device, config: TrainingConfig
 ) -> dict[str, float]:
-    """Return every metric of the task over all of `data`."""
+    """Return every metric of the task over all of `data`.
+
+    Raises:
+        OutOfMemoryError: a batch of the evaluation did not fit.
+    """
     network.eval()
-    with torch.no_grad(), autocast(config, device):
-        return task.evaluate(network, data, EVALUATION_BATCH, device)
+    tokens = config.evaluation_tokens
+    batches = batches_by_length(data.lengths, _EVALUATION_BATCH if tokens is None else len(data), tokens)
+    try:
+        with torch.no_grad(), numerics(config, device), autocast(config, device):
+            return task.evaluate(network, data, batches, device)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise out_of_evaluation_memory(error, config, device) from error
 
 
 def _updates(config: TrainingConfig, data: Encoded, randomness: Randomness, epoch: int) -> list[list[Tensor]]:

@@ -10,17 +10,13 @@ from torch import Tensor, nn
 
 from model.config.training import TrainingConfig
 from model.errors import Diverged
+from model.networks.transformer.stack import Stack
 from model.tasks.task import Encoded, Task
+from model.training.muon import Muon
+from model.training.numerics import autocast
 from model.training.optimise import add_l1_gradient, clip_gradients, decayed_parameters
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LOSSES_PER_CHECK = {"cpu": 1, "cuda": 16}  # on a GPU, reading every loss would make it wait after every step
-
-
-def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
-    """Return the context in which matrix products run in the configured precision."""
-    precision = PRECISIONS[config.precision]
-    return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
 
 
 @dataclass
@@ -38,7 +34,14 @@ class Update:
     def __post_init__(self) -> None:
         config = self.config
         self.penalised = decayed_parameters(self.network, config) if config.l1 else []
-        self.forward: Callable[..., Any] = torch.compile(self.network) if config.compile else self.network
+        for module in self.network.modules():
+            if isinstance(module, Stack):
+                module.recomputes = config.activation_checkpointing
+        self.forward: Callable[..., Any] = self.network
+        if config.compile:
+            # torch compiles a function for eight shapes, and then no more: those of earlier trainings would count.
+            torch.compiler.reset()
+            self.forward = torch.compile(self.network)
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
@@ -50,16 +53,18 @@ class Update:
             optimizer.zero_grad(set_to_none=True)
 
         prepared = [self.task.batch(self.data, indices, self.device) for indices in batches]
-        count = sum(self.task.count(batch) for batch in prepared)
+        count = sum(self.task.count(self.data, indices) for indices in batches)
         total = torch.zeros((), device=self.device)
         for batch in prepared:
             with autocast(config, self.device):
-                loss = self.task.loss(self.forward, batch, config.label_smoothing)
+                loss = self.task.loss(self.forward, batch, config.label_smoothing, config.z_loss)
             scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves `backward` untyped
             total += loss.detach()
 
         if self.must_unscale:
             for optimizer in self.optimizers:
+                if isinstance(optimizer, Muon):
+                    optimizer.share_gradients()
                 scaler.unscale_(optimizer)
         if self.penalised:
             add_l1_gradient(self.penalised, config.l1)

@@ -13,6 +13,8 @@ from model import objective
 
 CONF = Path(__file__).parents[2] / "conf"
 SMALL = {"num_layers": 1, "num_heads": 2, "d_model": 16, "feed_forward_width": 32}
+SMALL_RECURRENT = {"d_model": 16, "hidden_width": 16}
+SMALL_CONVOLUTIONAL = {"d_model": 16, "filters": 12}
 
 
 def compose(data: str = "digits", model: str = "encoder", **overrides: Any) -> dict[str, Any]:
@@ -27,7 +29,8 @@ def compose(data: str = "digits", model: str = "encoder", **overrides: Any) -> d
 
 def small(data: str = "digits", model: str = "encoder", **overrides: Any) -> dict[str, Any]:
     """A configuration that trains in a moment."""
-    values = {f"model__{key}": value for key, value in SMALL.items()} | {"training__epochs": 2}
+    sizes = {"recurrent": SMALL_RECURRENT, "convolutional": SMALL_CONVOLUTIONAL}.get(model.partition("_")[0], SMALL)
+    values = {f"model__{key}": value for key, value in sizes.items()} | {"training__epochs": 2}
     return compose(data, model, **(values | overrides))
 
 

@@ -39,12 +39,26 @@ def test_a_missing_key_is_refused_under_its_full_key():
         ({"training__momentum": 0.9}, ["training.momentum", "training.optimizer"]),
         ({"training__nesterov": True}, ["training.nesterov", "training.momentum"]),
         ({"model__positions": "rotary", "model__key_width": 7}, ["model.key_width", "model.positions"]),
+        ({"model__num_key_heads": 3}, ["model.num_key_heads", "model.num_heads"]),
+        ({"model__num_key_heads": 8}, ["model.num_key_heads", "model.num_heads"]),
+        ({"training__precision": "tf32", "training__device": "cpu"}, ["training.precision", "training.device"]),
+        ({"training__deterministic": True, "training__device": "cpu"}, ["training.deterministic", "training.device"]),
+        ({"training__decay_fraction": 0.2}, ["training.decay_fraction", "training.schedule"]),
+        (
+            {"training__schedule": "wsd", "training__warmup_fraction": 0.9},
+            ["training.warmup_fraction", "training.decay_fraction"],
+        ),
     ],
 )
 def test_a_rule_between_keys_names_them_all(overrides, keys):
     _, error = fault(compose(**overrides))
     assert error["type"] == "cross_field"
     assert error["ctx"]["keys"] == keys
+
+
+def test_pooling_is_for_classification():
+    _, error = fault(compose("tagging", data__path="words.tsv", model__pooling="max"))
+    assert error["ctx"]["keys"] == ["model.pooling", "data.name"]
 
 
 def test_heads_need_not_divide_the_width_when_both_head_widths_are_given():

@@ -1,4 +1,5 @@
 import itertools
+from typing import ClassVar
 
 import pytest
 import torch
@@ -7,8 +8,10 @@ from torch import nn
 from model.config.whole import parse
 from model.data.tokens.vocabulary import END, START
 from model.decoding.beam_search import beam_search, greedy, length_penalty
+from model.networks.bodies import Source
 from model.networks.encoder_decoder import EncoderDecoder
 from model.networks.transformer.stack import Stack
+from model.networks.transformer.state import TransformerState
 from tests.model.conftest import small
 
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "alibi")
@@ -55,7 +58,7 @@ def test_the_decoder_equals_torchs_with_the_same_weights(norm_order):
     source_real = torch.arange(7) < torch.tensor([[7], [2], [5]])
     causal = nn.Transformer.generate_square_subsequent_mask(5)
     expected = theirs(x, source, tgt_mask=causal, tgt_is_causal=True, memory_key_padding_mask=~source_real)
-    torch.testing.assert_close(ours(x, None, source, source_real), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours(x, source=Source(source, source_real)), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
@@ -71,12 +74,12 @@ def test_padding_and_later_targets_change_nothing(positions):
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_decoding_with_the_cache_equals_decoding_without(positions):
+def test_token_by_token_gives_what_all_at_once_gives(positions):
     network = build(positions=positions)
     source, target = torch.randint(4, 9, (3, 6)), torch.randint(4, 9, (3, 8))
     real = torch.arange(6) < torch.tensor([[6], [4], [1]])
-    encoded, cache = network.encode(source, real), network.new_cache()
-    steps = [network.decode(token, encoded, real, cache) for token in target.split(1, dim=1)]
+    state = network.begin(source, real)
+    steps = [network.advance(token, state) for token in target.split(1, dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), network(source, real, target), rtol=1e-4, atol=1e-5)
 
 
@@ -107,7 +110,34 @@ def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
         one = greedy(network, source, real, 12, 0.6)
         assert beam_search(network, source, real, 12, 1, 0.6).sequences() == one.sequences()
         for size in (2, 4):
-            assert (beam_search(network, source, real, 12, size, 0.6).scores >= one.scores - 1e-5).all()
+            has_ended = (one.tokens == END).any(dim=1)
+            scores = beam_search(network, source, real, 12, size, 0.6).scores
+            assert (scores >= one.scores - 1e-5)[has_ended].all()
+
+
+class Chain:
+    """A network whose next token depends on the last alone; after 6 it ends or runs into a loop of 7."""
+
+    after: ClassVar = {START: {6: 0.9, 4: 0.1}, 6: {7: 0.6, END: 0.4}, 7: {7: 1.0}, 4: {4: 1.0}}
+
+    def begin(self, source, source_real):
+        return TransformerState([], [], None)
+
+    def advance(self, target, state):
+        chances = torch.zeros(len(target), 1, 9)
+        for row, token in enumerate(target[:, 0].tolist()):
+            for following, chance in self.after.get(token, {5: 1.0}).items():
+                chances[row, 0, following] = chance
+        return chances.log()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_loop_without_end_competes_only_where_nothing_ended(penalty):
+    source = torch.tensor([[4]])
+    assert beam_search(Chain(), source, None, 40, 4, penalty).sequences() == [[6]]
+    cut = beam_search(Chain(), source, None, 1, 4, penalty)
+    assert cut.sequences() == [[6]]
+    assert END not in cut.tokens
 
 
 def test_a_source_is_decoded_alike_alone_and_in_a_batch():

@@ -41,7 +41,7 @@ def test_every_token_but_the_first_is_predicted_once(poem):
     batch = task.batch(data, torch.arange(len(data)), torch.device("cpu"))
     predicted = batch.targets[batch.targets >= 0]
     assert task.vocabulary.decode(predicted.tolist()) == "bcdefghijklm\nnopqrstuv\n"
-    assert task.count(batch) == 23
+    assert task.count(data, torch.arange(len(data))) == 23
     before = task.vocabulary.decode(batch.inputs[batch.targets >= 0].tolist())
     assert before == "abcdefghijklm\nnopqrstuv"
 
@@ -54,7 +54,8 @@ def test_a_uniform_models_perplexity_is_the_size_of_the_vocabulary():
         def forward(self, tokens):
             return torch.zeros(*tokens.shape, len(task.vocabulary))
 
-    metrics = task.evaluate(Uniform(), task.encode([{"text": "abcd" * 9}]), 4, torch.device("cpu"))
+    encoded = task.encode([{"text": "abcd" * 9}])
+    metrics = task.evaluate(Uniform(), encoded, [torch.arange(len(encoded))], torch.device("cpu"))
     assert metrics["perplexity"] == pytest.approx(len(task.vocabulary)) == pytest.approx(8)
     assert metrics["bits_per_character"] == pytest.approx(3)
     assert metrics["perplexity"] == pytest.approx(2 ** metrics["bits_per_character"])

@@ -203,9 +203,9 @@ def test_kept_weights_times_values_are_what_the_attention_gives(kind, rotary):
         "float": torch.randn(1, 3, 6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -torch.inf),
         "cross": torch.tensor([[True] * 7, [True] * 5 + [False] * 2])[:, None, None, :],
     }
-    with keep_weights(module):
+    with keep_weights([module]):
         if kind == "cross":
-            output = module.cross(x, memory, masks[kind])
+            output = module.cross(x, module.remember(memory), masks[kind])
         else:
             output = module(x, masks.get(kind), causal=kind == "causal", rotation=rotation)
         (weights,) = module.kept_weights
@@ -216,9 +216,9 @@ def test_kept_weights_times_values_are_what_the_attention_gives(kind, rotary):
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
-def check_maps(maps):
+def check_maps(maps, heads=2):
     for one in maps:
-        assert len(one["heads"]) == 2
+        assert len(one["heads"]) == heads
         for head in one["heads"]:
             assert len(head) == len(one["rows"])
             assert all(len(row) == len(one["columns"]) and sum(row) == pytest.approx(1) for row in head)
@@ -254,6 +254,28 @@ def test_an_encoder_decoder_has_three_kinds_of_maps(reverser):
     assert [one["name"] for one in maps] == names
     assert (maps[2]["rows"], maps[2]["columns"]) == (["<start>", "3", "2"],) * 2
     assert (maps[3]["rows"], maps[3]["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"])
+
+
+@pytest.mark.parametrize("attend", ["after", "before"])
+def test_a_recurrent_decoder_has_one_map_and_without_attention_none(train, attend):
+    folder = train(small("generated", "recurrent_encoder_decoder", **PUZZLE, model__attend=attend))
+    maps = objective.attention(folder, "1 2 3", "3 2")["maps"]
+    check_maps(maps, heads=1)
+    (only,) = maps
+    assert only["name"] == "cross-attention layer 0"
+    assert (only["rows"], only["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"])
+    folder = train(small("generated", "recurrent_encoder_decoder", **PUZZLE, model__attention="none"))
+    with pytest.raises(ValueError, match="no attention to show"):
+        objective.attention(folder, "1 2 3", "3 2")
+
+
+def test_a_convolutional_decoder_has_a_map_for_each_block(train):
+    maps = objective.attention(train(small("generated", "convolutional_encoder_decoder", **PUZZLE)), "1 2 3", "3 2")[
+        "maps"
+    ]
+    check_maps(maps, heads=1)
+    assert [one["name"] for one in maps] == [f"cross-attention layer {place}" for place in range(3)]
+    assert all((one["rows"], one["columns"]) == (["<start>", "3", "2"], ["1", "2", "3"]) for one in maps)
 
 
 def test_without_a_target_the_decoder_reads_what_it_predicts(reverser):

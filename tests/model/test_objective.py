@@ -10,7 +10,11 @@ import torch
 
 from model import objective
 from model.checkpoint import load_checkpoint
+from model.config.whole import parse
 from model.errors import Diverged
+from model.networks.classifier import Classifier
+from model.training.schedule import replayed_scales
+from model.training.train import Goal
 from tests.model.conftest import compose, run, small
 
 
@@ -75,6 +79,35 @@ def test_without_validation_the_last_weights_are_kept(fold, tmp_path):
     assert load_checkpoint(str(tmp_path / "checkpoint")).task.classes == tuple("0123456789")
 
 
+PLATEAU = {"training__schedule": "plateau", "training__plateau_patience": 1, "training__warmup_fraction": 0.0}
+
+
+def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
+    """Of one other training it repeats each learning rate; of two the geometric mean."""
+    config = small(**PLATEAU, training__epochs=6, training__min_gain=0.3)
+    points, _ = run(fold(config))
+    rates = [point["lr"] for point in points]
+    assert len(set(rates)) > 2
+    training, gain = parse(config).training, Goal("loss", "minimize").gain
+    scales = replayed_scales([points], gain, 6, training)
+    assert [scale * training.lr for scale in scales] == pytest.approx(rates)
+    mixed = replayed_scales([points, points[:1]], gain, 6, training)
+    assert mixed == pytest.approx([scale**0.5 for scale in scales])
+
+
+def test_the_plateaus_of_others_reach_the_weights_of_a_training_without_validation(fold):
+    config = small(**PLATEAU, training__epochs=4, training__plateau_factor=1e-9)
+    falling = [{"epoch": epoch, "loss": 1.0 / epoch} for epoch in (1, 2, 3, 4)]
+    flat = [{"epoch": epoch, "loss": 1.0} for epoch in (1, 2, 3, 4)]
+    lasts = [run(fold(config, validation=[], curves=[curve]))[1]["train_loss"] for curve in (falling, flat)]
+    assert lasts[0] < lasts[1] - 0.03
+
+
+def test_a_plateau_without_anything_to_judge_it_by_is_refused(fold):
+    with pytest.raises(ValueError, match=r"schedule=plateau .* no validation part: choose another schedule"):
+        run(fold(small(**PLATEAU), validation=[]))
+
+
 def test_divergence_names_its_step(fold):
     with pytest.raises(Diverged, match=r"diverged at step \d+: loss is (nan|inf)"):
         run(fold(small(training__optimizer="sgd", training__lr=1000.0, training__clip_norm=None, training__epochs=50)))
@@ -136,11 +169,24 @@ def test_reading_data_loads_no_torch():
     subprocess.run([sys.executable, "-c", code], input=json.dumps(compose()), text=True, check=True)
 
 
-def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold, monkeypatch):
-    task = fold(small(training__epochs=1))
-    first = run(task)[1]["loss"]
-    monkeypatch.setattr("model.training.train.EVALUATION_BATCH", 7)
-    assert math.isclose(run(task)[1]["loss"], first, rel_tol=1e-5)
+@pytest.mark.parametrize("tokens", [1, 56, 10**6, None])
+def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold, tokens):
+    first = run(fold(small(training__epochs=1)))[1]["loss"]
+    other = run(fold(small(training__epochs=1, training__evaluation_tokens=tokens)))[1]["loss"]
+    assert math.isclose(other, first, rel_tol=1e-5)
+
+
+def test_a_batch_of_an_evaluation_has_at_most_its_tokens(fold, monkeypatch):
+    forward, seen = Classifier.forward, []
+
+    def noted(self, inputs, real):
+        if not self.training:
+            seen.append(inputs.shape[0] * inputs.shape[1])
+        return forward(self, inputs, real)
+
+    monkeypatch.setattr(Classifier, "forward", noted)
+    run(fold(small(training__epochs=1, training__evaluation_tokens=100)))
+    assert max(seen) == 96  # twelve images of eight rows
 
 
 def test_a_folder_that_was_not_prepared_is_named(fold, tmp_path):

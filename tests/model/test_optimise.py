@@ -7,6 +7,7 @@ from torch import nn
 
 from model.config.whole import parse
 from model.networks.classifier import Classifier
+from model.networks.roles import Matrix, matrices_of
 from model.training.optimise import add_l1_gradient, build_optimizers
 from model.training.schedule import Plateau, learning_rate
 from tests.model.conftest import compose, small
@@ -16,7 +17,7 @@ def training(**overrides):
     return parse(compose(**{f"training__{key}": value for key, value in overrides.items()})).training
 
 
-@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt", "plateau"])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt", "wsd", "plateau"])
 def test_every_schedule_warms_up_in_a_straight_line_and_never_rises_again(schedule):
     config = training(schedule=schedule, warmup_fraction=0.25, lr=0.5)
     rates = [learning_rate(step, 100, config) for step in range(100)]
@@ -31,6 +32,13 @@ def test_the_inverse_square_root_is_the_papers_up_to_a_factor():
     paper = [min(step**-0.5, step * 20**-1.5) for step in range(1, 101)]
     ours = [learning_rate(step, 100, config) for step in range(100)]
     assert [a / b for a, b in zip(ours, paper, strict=True)] == pytest.approx([math.sqrt(20)] * 100)
+
+
+def test_wsd_stays_and_then_falls_in_a_straight_line():
+    config = training(schedule="wsd", warmup_fraction=0.1, decay_fraction=0.25, final_lr_fraction=0.2, lr=1.0)
+    rates = [learning_rate(step, 100, config) for step in range(101)]
+    assert rates[9:76] == [1.0] * 67
+    assert rates[76:] == pytest.approx([1 - 0.8 * fallen / 25 for fallen in range(1, 26)])
 
 
 def test_decay_spares_biases_and_norms_unless_told_otherwise():
@@ -60,13 +68,20 @@ def test_l1_adds_the_sign_of_each_weight():
     torch.testing.assert_close(weight.grad, torch.tensor([[1.1, 0.9, 1.0]]))
 
 
+class Inner(nn.Linear):
+    """A linear layer that declares its matrix, as those inside a Transformer's layers are."""
+
+    def matrices(self):
+        return [Matrix(self.weight, (len(self.weight),))]
+
+
 class Deep(nn.Module):
     """A linear layer in `layers`, as a Transformer has them, and one outside."""
 
     def __init__(self):
         super().__init__()
         self.stack = nn.Module()
-        self.stack.layers = nn.ModuleList([nn.Linear(3, 3)])
+        self.stack.layers = nn.ModuleList([Inner(3, 3)])
         self.head = nn.Linear(3, 1)
 
     def forward(self, x):
@@ -96,17 +111,58 @@ def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others():
     config = parse(small(training__optimizer="muon"))
     network = Classifier(config.model, num_classes=3, max_length=8, vocabulary_size=11)
     muon, adamw = build_optimizers(network, config.training)
-    taken = [[id(p) for group in each.param_groups for p in group["params"]] for each in (muon, adamw)]
-    matrices = {id(p) for layer in network.encoder.layers for p in layer.parameters() if p.ndim == 2}
-    assert set(taken[0]) == matrices
-    assert sorted(taken[0] + taken[1]) == sorted(id(p) for p in network.parameters())
+    taken = [[p.data_ptr() for group in each.param_groups for p in group["params"]] for each in (muon, adamw)]
+    matrices = {p.data_ptr() for layer in network.encoder.layers for p in layer.parameters() if p.ndim == 2}
+    assert matrices <= set(taken[0])
+    assert set(taken[1]) == {p.data_ptr() for p in network.parameters()} - matrices
+
+
+def orthogonal(network, config):
+    """Whether each of queries, keys and values of the first layer moved by an orthogonal matrix of its own."""
+    attention = network.encoder.layers[0].attention
+    before = attention.projection.weight.detach().clone()
+    torch.manual_seed(1)
+    # Queries of gradients far larger than those of keys: as one matrix, the keys would hardly move.
+    gradient = torch.randn_like(before)
+    gradient[: attention.widths[0]] *= 1000
+    attention.projection.weight.grad = gradient
+    build_optimizers(network, config)[0].step()
+    moved = (before - attention.projection.weight.detach()).split(attention.widths)
+    return [torch.linalg.svdvals(part / part.square().mean().sqrt() / part.shape[1] ** 0.5) for part in moved]
+
+
+def test_muon_takes_queries_keys_and_values_as_matrices_of_their_own():
+    config = parse(small(training__optimizer="muon", training__weight_decay=0.0))
+    network = Classifier(config.model, num_classes=3, max_length=8, vocabulary_size=11)
+    for values in orthogonal(network, config.training):
+        assert 0.5 < float(values.min()) <= float(values.max()) < 1.6
+
+
+def test_muon_continues_from_momenta_of_whole_parameters():
+    """As states of version 0.1 have them; the next steps are those of the same momenta by parts."""
+    config = parse(small(training__optimizer="muon")).training
+    networks = [Classifier(parse(small()).model, num_classes=3, max_length=8, vocabulary_size=11) for _ in range(2)]
+    networks[1].load_state_dict(networks[0].state_dict())
+    muons = [build_optimizers(network, config)[0] for network in networks]
+    by_parts, whole = {}, {}
+    for number, matrix in enumerate(matrices_of(networks[0])):
+        whole[number] = {"momentum_buffer": torch.randn_like(matrix.weight)}
+        for share in whole[number]["momentum_buffer"].split(list(matrix.sizes)):
+            by_parts[len(by_parts)] = {"momentum_buffer": share.clone()}
+    for muon, network, state in zip(muons, networks, (by_parts, whole), strict=True):
+        muon.load_state_dict({"state": state, "param_groups": muon.state_dict()["param_groups"]})
+        for matrix in matrices_of(network):
+            matrix.weight.grad = torch.ones_like(matrix.weight)
+        muon.step()
+    for one, other in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_muons_step_is_orthogonal_and_as_large_as_adams():
     """Singular values near 1 before scaling (Jordan et al. 2024); root mean square 0.2 after it (Liu et al. 2025)."""
     torch.manual_seed(0)
     network = Deep()
-    network.stack.layers[0] = nn.Linear(16, 8)
+    network.stack.layers[0] = Inner(16, 8)
     matrix = network.stack.layers[0].weight
     before, matrix.grad = matrix.detach().clone(), torch.randn(8, 16)
     build_optimizers(network, training(optimizer="muon", lr=0.1, weight_decay=0.0))[0].step()

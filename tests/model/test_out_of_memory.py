@@ -47,6 +47,20 @@ def test_it_is_a_failure_that_names_batch_size_and_memory(fold, full_in_step_3):
     assert not failed["metrics"]
 
 
+def test_in_an_evaluation_it_names_the_tokens_of_a_batch(fold, monkeypatch):
+    forward = Classifier.forward
+
+    def full(self, *given):
+        if not self.training:
+            raise torch.OutOfMemoryError(ON_A_GPU)
+        return forward(self, *given)
+
+    monkeypatch.setattr(Classifier, "forward", full)
+    failed, _ = outcome(fold(small()))
+    assert failed["error"].startswith("OutOfMemoryError: out of memory with training.evaluation_tokens 4096 in an eval")
+    assert failed["error"].endswith("lower them")
+
+
 def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, monkeypatch, full_in_step_3):
     task = fold(small())
     failed, _ = outcome(task)

@@ -1,10 +1,14 @@
+import json
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch._dynamo.testing import CompileCounter
 
 from model import objective
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
+from model.data.hashes import write_hashes
 from model.errors import CheckpointError
 from model.tasks.classification import Classification
 from model.training.progress import Resumable
@@ -20,6 +24,9 @@ HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
         {},
         {"training__optimizer": "sgd", "training__momentum": 0.9, "training__schedule": "plateau"},
         {"training__optimizer": "muon"},
+        {"training__ema": 0.9},
+        {"model": "recurrent_encoder", "model__num_layers": 2, "training__optimizer": "muon"},
+        {"model": "convolutional_encoder", "training__ema": 0.9},
         {"training__optimizer": "rmsprop", "training__accumulation": 2, "training__patience": 2},
         {"training__optimizer": "adagrad", "training__evaluate_every_steps": 2},
     ],
@@ -38,6 +45,25 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     assert resumed == result
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
+
+
+def test_the_running_mean_of_the_weights_is_evaluated_and_kept(fold, tmp_path):
+    """Worked out once more from the weights after each step, which a training without it has."""
+    settings = HARD | {"model__dropout": 0.0, "training__epochs": 1, "training__patience": None}
+    weights = []
+    for step in range(1, 5):
+        folder = str(tmp_path / str(step))
+        steps = {"training__max_steps": step, "training__schedule": "constant", "training__warmup_fraction": 0.0}
+        run(fold(small(**(settings | steps)), validation=[], size=256, checkpoint_dir=folder))
+        weights.append(load_file(f"{folder}/weights.safetensors"))
+    averaged = small(**(settings | steps), training__ema=0.75)
+    run(fold(averaged, validation=[], size=256, checkpoint_dir=str(tmp_path / "mean")))
+    kept = load_file(tmp_path / "mean" / "weights.safetensors")
+    for name, tensor in kept.items():
+        mean = weights[0][name]
+        for later in weights[1:]:
+            mean = 0.75 * mean + 0.25 * later[name]
+        torch.testing.assert_close(tensor, mean)
 
 
 def test_a_training_that_is_closed_from_outside_goes_on_from_there(fold, tmp_path, monkeypatch):
@@ -93,6 +119,28 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     assert all(str(tmp_path / "state") in warning for warning in warnings)
 
 
+def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypatch):
+    """A frozen configuration may lack keys that have a default, and so may the settings of its states."""
+    monkeypatch.setattr(Resumable, "is_due", True)
+    task = fold(small(**HARD))
+    points, result = run(task)
+    task["resume_dir"] = str(tmp_path / "state")
+    killed = objective.run_fold(task)
+    assert [next(killed) for _ in range(4)] == points[:4]
+    killed.close()
+    last = tmp_path / "state" / "last"
+    content = json.loads((last / "training.json").read_text())
+    for section, key in (("training", "ema"), ("training", "z_loss"), ("model", "qk_norm")):
+        del content["settings"]["config"][section][key]
+    (last / "training.json").write_text(json.dumps(content))
+    (last / "sha256.json").unlink()
+    write_hashes(last)
+    assert run(task) == (points, result)
+    task["config"]["training"]["z_loss"] = 1e-4
+    with pytest.raises(CheckpointError, match="other settings"):
+        run(task)
+
+
 def test_states_cost_a_twentieth_of_the_time_at_most(fold, tmp_path, monkeypatch):
     """After a state that took long, the next evaluations are not saved; the last one always is."""
     clock = iter(range(0, 10_000, 100))
@@ -137,7 +185,7 @@ def test_bfloat16_trains_close_to_float32(fold):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler itself
 def test_a_compiled_network_trains_as_the_plain_one(fold):
-    config = small()
+    config = small(model__num_layers=1, training__epochs=1)
     plain = run(fold(config))[1]["loss"]
     config["training"]["compile"] = True
     assert run(fold(config))[1]["loss"] == pytest.approx(plain, rel=1e-2)
@@ -153,6 +201,17 @@ def test_evaluation_every_n_steps(fold):
     points, _ = run(fold(small(training__batch_size=16, training__evaluate_every_steps=4)))
     assert [point["step"] for point in points] == [4, 8, 12, 16, 20]
     assert [point["epoch"] for point in points] == [1, 1, 2, 2, 2]
+
+
+@pytest.mark.slow
+def test_every_training_of_a_process_is_compiled(fold, monkeypatch):
+    """torch compiles a function for eight shapes at most, whatever training they belong to."""
+    compile_with, counter = torch.compile, CompileCounter()
+    monkeypatch.setattr(torch, "compile", lambda network: compile_with(network, backend=counter))
+    for width in range(10, 30, 2):
+        before = counter.frame_count
+        run(fold(small(training__compile=True, training__epochs=1, model__d_model=width), size=20))
+        assert counter.frame_count > before
 
 
 @pytest.mark.parametrize("batch_tokens", [None, 30])
@@ -177,6 +236,22 @@ def test_batches_by_length_pad_less_than_shuffled_ones():
         return sum(len(batch) * int(lengths[batch].max()) for batch in batches)
 
     assert padded(batches_by_length(lengths, 10, None, generator)) < 0.7 * padded(shuffled_batches(500, 10, generator))
+
+
+def test_batches_by_length_mix_lengths():
+    """Sorted as a whole, 200 batches of 39 lengths would hold one length each."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 40, (2000,), generator=generator)
+    batches = batches_by_length(lengths, 10, None, generator)
+    spread = [int(lengths[batch].max() - lengths[batch].min()) for batch in batches]
+    assert 2 < sum(spread) / len(spread) < 10
+
+
+def test_batches_by_length_are_drawn_anew_in_every_epoch():
+    lengths = torch.randint(1, 9, (200,), generator=torch.Generator().manual_seed(0))
+    epochs = [batches_by_length(lengths, 8, None, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    one, other = ({frozenset(batch.tolist()) for batch in batches} for batches in epochs)
+    assert len(one & other) < 5
 
 
 def test_gathering_gives_each_sequence_padded_at_its_end():

@@ -6,25 +6,40 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.networks.transformer.cache import AttentionCache
+from model.networks.roles import Matrix
 from model.networks.transformer.positions import Rotation
+from model.networks.transformer.state import Kept, Memory
 
 
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(key_width)) V for several heads at once, then one linear layer over all heads.
 
     `key_width` and `value_width` need not be d_model / num_heads: only the last layer,
-    (num_heads * value_width) -> d_model, must return to the model's width.
+    (num_heads * value_width) -> d_model, must return to the model's width. With fewer heads of keys and values than of
+    queries, neighbouring heads of queries share one. With norms, each query and key is divided by its root mean square.
 
-    Source: Vaswani et al. 2017, "Attention is all you need", section 3.2.
+    Source: Vaswani et al. 2017, "Attention is all you need", section 3.2; shared heads: Ainslie et al. 2023, "GQA",
+    section 2.2; norms: Dehghani et al. 2023, "Scaling vision Transformers to 22 billion parameters", section 2.
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, key_width: int, value_width: int, dropout: float, bias: bool
+        self,
+        d_model: int,
+        num_heads: int,
+        key_width: int,
+        value_width: int,
+        dropout: float,
+        bias: bool,
+        num_key_heads: int | None = None,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         self.num_heads, self.key_width, self.value_width, self.dropout = num_heads, key_width, value_width, dropout
-        self.widths = [num_heads * key_width, num_heads * key_width, num_heads * value_width]
+        keys = num_key_heads or num_heads
+        self.is_grouped = keys < num_heads
+        self.widths = [num_heads * key_width, keys * key_width, keys * value_width]
+        self.query_norm = nn.RMSNorm(key_width, eps=1e-5) if qk_norm else None
+        self.key_norm = nn.RMSNorm(key_width, eps=1e-5) if qk_norm else None
         # Queries, keys and values in one layer: self-attention then takes one matrix product instead of three.
         self.projection = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * value_width, d_model, bias=bias)
@@ -38,7 +53,7 @@ class MultiHeadAttention(nn.Module):
         *,
         causal: bool = False,
         rotation: Rotation | None = None,
-        cache: AttentionCache | None = None,
+        kept: Kept | None = None,
     ) -> Tensor:
         """Return self-attention: what each position gathers from its own sequence.
 
@@ -48,55 +63,77 @@ class MultiHeadAttention(nn.Module):
                 added to the scores.
             causal: whether a position sees only itself and earlier ones; with a mask, the mask decides.
             rotation: rotary positions of `x`, or None.
-            cache: earlier positions, which are also seen; `x` is added to it. With it, `x` of more than one position
+            kept: earlier positions, which are also seen; `x` is added to them. With it, `x` of more than one position
                 must be the beginning of the sequence.
 
         Returns:
             (batch, time, d_model).
         """
         query, key, value = torch.split(self.projection(x), self.widths, dim=-1)
-        query, key, value = self._heads(query), self._heads(key), self._heads(value)
+        query, key, value = self._queries(query), self._keys(key), self._heads(value, self.value_width)
         if rotation is not None:
             query, key = rotation.turn(query), rotation.turn(key)
-        if cache is not None:
-            key, value = cache.append(key, value)
+        if kept is not None:
+            key, value = kept.append(key, value)
         return self._gather(query, key, value, mask, causal and x.shape[1] > 1 and mask is None)
 
-    def cross(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: AttentionCache | None = None) -> Tensor:
+    def matrices(self) -> list[Matrix]:
+        """Return the maps to queries, keys and values, and the one from all heads."""
+        return [
+            Matrix(self.projection.weight, tuple(self.widths)),
+            Matrix(self.output.weight, (len(self.output.weight),)),
+        ]
+
+    def remember(self, source: Tensor) -> Memory:
+        """Return a sequence's keys and values: (batch, time, d_model) -> (batch, heads, time, width) each."""
+        weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
+        both = functional.linear(source, weight[queries:], None if bias is None else bias[queries:])
+        key, value = torch.split(both, self.widths[1:], dim=-1)
+        return self._keys(key), self._heads(value, self.value_width)
+
+    def cross(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
         """Return cross-attention: what each position of `x` gathers from another sequence.
 
         Args:
-            x: (batch, time, d_model).
-            memory: (batch, keys, d_model); ignored with a filled cache.
+            x: (batch, time, d_model); or several rows for each sequence remembered, in a row: (batch * rows, ...).
+            memory: the other sequence's keys and values.
             mask: as in self-attention.
-            cache: if empty, it is filled with the memory's keys and values; otherwise it replaces the memory.
 
         Returns:
-            (batch, time, d_model).
+            of the shape of `x`.
         """
         weight, bias, queries = self.projection.weight, self.projection.bias, self.widths[0]
-        query = self._heads(functional.linear(x, weight[:queries], None if bias is None else bias[:queries]))
-        if cache is not None and cache.key is not None and cache.value is not None:
-            return self._gather(query, cache.key, cache.value, mask, causal=False)
-        both = functional.linear(memory, weight[queries:], None if bias is None else bias[queries:])
-        key, value = torch.split(both, self.widths[1:], dim=-1)
-        key, value = self._heads(key), self._heads(value)
-        if cache is not None:
-            cache.append(key, value)
-        return self._gather(query, key, value, mask, causal=False)
+        # Rows that share a sequence ask it as further positions of one row: nothing is repeated for them.
+        asking = x.reshape(len(memory[0]), -1, x.shape[2])
+        query = self._queries(functional.linear(asking, weight[:queries], None if bias is None else bias[:queries]))
+        return self._gather(query, *memory, mask, causal=False).view_as(x)
 
     def _gather(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """Return the attention's output: (batch, heads, time, width) each -> (batch, time, d_model)."""
         if self.kept_weights is not None:
             self.kept_weights.append(attention_weights(query, key, mask, causal))
         mixed = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=self.dropout if self.training else 0.0, is_causal=causal
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
+            enable_gqa=self.is_grouped,
         )
         return self.output(mixed.transpose(1, 2).flatten(2))
 
-    def _heads(self, x: Tensor) -> Tensor:
+    def _queries(self, x: Tensor) -> Tensor:
+        heads = self._heads(x, self.key_width)
+        return heads if self.query_norm is None else self.query_norm(heads)
+
+    def _keys(self, x: Tensor) -> Tensor:
+        heads = self._heads(x, self.key_width)
+        return heads if self.key_norm is None else self.key_norm(heads)
+
+    def _heads(self, x: Tensor, width: int) -> Tensor:
         """Return `x` by head: (batch, time, heads * width) -> (batch, heads, time, width)."""
-        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
+        return x.view(*x.shape[:2], -1, width).transpose(1, 2)
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -104,7 +141,7 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
 
     Args:
         query: (batch, heads, time, key_width).
-        key: (batch, heads, keys, key_width).
+        key: (batch, heads, keys, key_width); with fewer heads, each serves as many neighbouring ones of the query.
         mask: as in self-attention.
         causal: whether a position sees only itself and earlier ones; requires as many keys as queries.
 
@@ -113,6 +150,7 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
 
     Source: Vaswani et al. 2017, equation 1.
     """
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if causal:
         mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()

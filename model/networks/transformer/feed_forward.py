@@ -5,6 +5,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional
 
+from model.networks.roles import Matrix
+
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
@@ -35,6 +37,11 @@ class FeedForward(nn.Module):
         inner = self.inner(x)
         inner = self.nonlinearity(inner) if self.gate is None else self.nonlinearity(self.gate(x)) * inner
         return self.outer(functional.dropout(inner, self.dropout, self.training))
+
+    def matrices(self) -> list[Matrix]:
+        """Return the maps of its layers."""
+        layers = (self.inner, self.outer) if self.gate is None else (self.gate, self.inner, self.outer)
+        return [Matrix(layer.weight, (len(layer.weight),)) for layer in layers]
 
 
 def build_norm(name: str, d_model: int, bias: bool) -> nn.Module:

@@ -3,15 +3,19 @@
 Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per token.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from model.config.network import ModelConfig
+from model.config.networks.transformer import TransformerConfig
+from model.networks.bodies import KeepsWeights, Source, State
 from model.networks.transformer.attention import MultiHeadAttention
-from model.networks.transformer.cache import LayerCache, StackCache
 from model.networks.transformer.feed_forward import FeedForward, build_norm
 from model.networks.transformer.positions import Rotation, alibi_bias, alibi_slopes
+from model.networks.transformer.state import Kept, Memory, TransformerState
 
 
 class Layer(nn.Module):
@@ -23,7 +27,7 @@ class Layer(nn.Module):
     architecture" (first).
     """
 
-    def __init__(self, config: ModelConfig, *, has_source: bool) -> None:
+    def __init__(self, config: TransformerConfig, *, has_source: bool) -> None:
         super().__init__()
         self.norm_first, self.dropout = config.norm_order == "first", config.dropout
         self.attention = _attention(config)
@@ -41,24 +45,28 @@ class Layer(nn.Module):
         mask: Tensor | None,
         causal: bool,
         rotation: Rotation | None,
-        source: Tensor | None,
+        memory: Memory | None,
         source_mask: Tensor | None,
-        cache: LayerCache | None,
+        kept: Kept | None,
     ) -> Tensor:
         """Return the output, (batch, time, d_model) like `x`; the other arguments are as in MultiHeadAttention."""
-        own_cache = None if cache is None else cache.own
-        source_cache = None if cache is None else cache.source
-
         inner = self.attention_norm(x) if self.norm_first else x
-        inner = self.attention(inner, mask, causal=causal, rotation=rotation, cache=own_cache)
+        inner = self.attention(inner, mask, causal=causal, rotation=rotation, kept=kept)
         x = self._add(x, inner, self.attention_norm)
         if self.source_attention is not None and self.source_norm is not None:
-            assert source is not None
+            assert memory is not None
             inner = self.source_norm(x) if self.norm_first else x
-            inner = self.source_attention.cross(inner, source, source_mask, source_cache)
+            inner = self.source_attention.cross(inner, memory, source_mask)
             x = self._add(x, inner, self.source_norm)
         inner = self.feed_forward_norm(x) if self.norm_first else x
         return self._add(x, self.feed_forward(inner), self.feed_forward_norm)
+
+    def remember(self, source: Source | None) -> Memory | None:
+        """Return the source's keys and values, where this layer attends to one."""
+        if self.source_attention is None:
+            return None
+        assert source is not None
+        return self.source_attention.remember(source.outputs)
 
     def _add(self, x: Tensor, inner: Tensor, norm: nn.Module) -> Tensor:
         x = x + functional.dropout(inner, self.dropout, self.training)
@@ -70,10 +78,15 @@ class Stack(nn.Module):
 
     slopes: Tensor | None
 
-    def __init__(self, config: ModelConfig, num_layers: int, *, causal: bool = False, has_source: bool = False) -> None:
+    def __init__(
+        self, config: TransformerConfig, num_layers: int, *, causal: bool = False, has_source: bool = False
+    ) -> None:
         """Build an encoder; with `causal` a decoder; with `has_source` the decoder of an encoder-decoder."""
         super().__init__()
-        self.causal = causal
+        self.causal, self.width = causal, config.d_model
+        # Whether a layer's inner numbers are computed again for the gradients, instead of kept: Chen et al. 2016,
+        # "Training deep nets with sublinear memory cost".
+        self.recomputes = False
         self.layers = nn.ModuleList(Layer(config, has_source=has_source) for _ in range(num_layers))
         is_first = config.norm_order == "first"
         self.final_norm = build_norm(config.norm, config.d_model, config.bias) if is_first else None
@@ -85,9 +98,8 @@ class Stack(nn.Module):
         self,
         x: Tensor,
         real: Tensor | None = None,
-        source: Tensor | None = None,
-        source_real: Tensor | None = None,
-        cache: StackCache | None = None,
+        source: Source | None = None,
+        state: State | None = None,
     ) -> Tensor:
         """Return every token's representation.
 
@@ -95,27 +107,48 @@ class Stack(nn.Module):
             x: (batch, time, d_model), with positions already added where they are part of the input.
             real: (batch, time) boolean, True = a token, False = padding; None = no padding. A causal stack
                 needs none: padding is at the end, where no real token can see it.
-            source: (batch, source time, d_model), the encoder's output, for a stack with a source.
-            source_real: (batch, source time), True = a token, False = padding; None = no padding.
-            cache: with it, `x` follows the positions in the cache, and is added to it.
+            source: the encoder's output, for a stack with a source.
+            state: with it, `x` follows the positions that it has seen, and is added to them; its source counts.
 
         Returns:
             (batch, time, d_model); meaningless numbers at padding.
         """
-        start = 0 if cache is None else cache.length
+        assert state is None or isinstance(state, TransformerState)
+        start = 0 if state is None else state.length
         mask = self._mask(x, None if self.causal else real, start)
-        source_mask = None if source_real is None else source_real[:, None, None, :]
+        source_mask = _mask_of(source and source.real) if state is None else state.source_mask
         rotation = None
         if self.rotary_width is not None:
             rotation = Rotation.of(x.shape[1], self.rotary_width, x.device, start)
+        recomputes = self.recomputes and self.training
         for place, layer in enumerate(self.layers):
-            layer_cache = None if cache is None else cache.layers[place]
-            x = layer(x, mask, self.causal, rotation, source, source_mask, layer_cache)
+            assert isinstance(layer, Layer)
+            memory = layer.remember(source) if state is None else state.memories[place]
+            kept = None if state is None else state.layers[place]
+            given = (x, mask, self.causal, rotation, memory, source_mask, kept)
+            x = checkpoint(layer, *given, use_reentrant=False) if recomputes else layer(*given)
         return x if self.final_norm is None else self.final_norm(x)
+
+    def read(self, x: Tensor, real: Tensor | None) -> Source:
+        """Return a sequence for a decoder that attends to it; arguments as in `forward`."""
+        return Source(self(x, real), real)
+
+    def begin(self, source: Source | None = None) -> TransformerState:
+        """Return the state before the first token."""
+        memories = [layer.remember(source) for layer in self.layers if isinstance(layer, Layer)]
+        return TransformerState([Kept() for _ in self.layers], memories, _mask_of(source and source.real))
+
+    def attentions(self) -> Sequence[KeepsWeights]:
+        """Return the attentions of the sequence to itself, layer by layer."""
+        return [layer.attention for layer in self.layers if isinstance(layer, Layer)]
+
+    def source_attentions(self) -> Sequence[KeepsWeights]:
+        """Return the attentions to the source, layer by layer."""
+        return [layer.source_attention for layer in self.layers if isinstance(layer, Layer) and layer.source_attention]
 
     def _mask(self, x: Tensor, real: Tensor | None, start: int) -> Tensor | None:
         """Return what self-attention may see, broadcastable to (batch, heads, time, keys); None = all, or causal."""
-        allowed = None if real is None else real[:, None, None, :]
+        allowed = _mask_of(real)
         if self.slopes is None:
             return allowed
         time = x.shape[1]
@@ -125,8 +158,19 @@ class Stack(nn.Module):
         return bias if allowed is None else torch.where(allowed, bias, -torch.inf)
 
 
-def _attention(config: ModelConfig) -> MultiHeadAttention:
+def _mask_of(real: Tensor | None) -> Tensor | None:
+    return None if real is None else real[:, None, None, :]
+
+
+def _attention(config: TransformerConfig) -> MultiHeadAttention:
     dropout = config.dropout if config.attention_dropout is None else config.attention_dropout
     return MultiHeadAttention(
-        config.d_model, config.num_heads, config.head_key_width, config.head_value_width, dropout, config.bias
+        config.d_model,
+        config.num_heads,
+        config.head_key_width,
+        config.head_value_width,
+        dropout,
+        config.bias,
+        config.num_key_heads,
+        config.qk_norm,
     )

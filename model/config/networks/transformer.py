@@ -1,21 +1,22 @@
-"""The configuration of the network: every rule, and no values (they are in conf/model)."""
+"""The Transformer's configuration."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from model.config.section import Fraction, Section, refuse
+from model.config.networks.network import Decoder, Encoder, EncoderDecoder, ModelConfig, Width
+from model.config.section import Fraction, refuse
 
-Width = Annotated[int, Field(ge=1, le=65_536)]
 
+class TransformerConfig(ModelConfig):
+    """Layers of attention and feed-forward networks."""
 
-class ModelConfig(Section):
-    """The network. Keys, units and allowed values are explained in conf/model/encoder.yaml."""
-
-    shape: str
-    num_layers: Annotated[int, Field(ge=1, le=1000)]
+    # These have defaults, unlike all others, because configurations frozen before they existed lack them.
+    family: Literal["transformer"] = "transformer"
+    embedding_scale: Literal["width", "unit"] = "width"
+    num_key_heads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    qk_norm: bool = False
     num_heads: Annotated[int, Field(ge=1, le=1024)]
-    d_model: Width
     key_width: Width | None
     value_width: Width | None
     feed_forward_width: Width
@@ -24,9 +25,7 @@ class ModelConfig(Section):
     norm_order: Literal["first", "last"]
     positions: Literal["none", "sinusoidal", "learned", "rotary", "alibi"]
     bias: bool
-    dropout: Fraction
     attention_dropout: Fraction | None
-    embedding_dropout: Fraction | None
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
@@ -37,6 +36,12 @@ class ModelConfig(Section):
                 "model.d_model",
                 "model.num_heads",
             )
+        if self.num_heads % self.head_keys:
+            raise refuse(
+                f"must divide model.num_heads without remainder, given {self.num_key_heads} for {self.num_heads} heads",
+                "model.num_key_heads",
+                "model.num_heads",
+            )
         if self.positions == "rotary" and self.head_key_width % 2:
             raise refuse(
                 f"rotary positions turn pairs of numbers: must be even, given a key width of {self.head_key_width}",
@@ -44,6 +49,11 @@ class ModelConfig(Section):
                 "model.positions",
             )
         return self
+
+    @property
+    def head_keys(self) -> int:
+        """Heads of keys and values, each of which serves as many heads of queries."""
+        return self.num_key_heads or self.num_heads
 
     @property
     def head_key_width(self) -> int:
@@ -56,22 +66,13 @@ class ModelConfig(Section):
         return self.value_width or self.d_model // self.num_heads
 
 
-class EncoderConfig(ModelConfig):
-    """A network that reads a sequence in both directions: classification, tagging."""
-
-    shape: Literal["encoder"]
+class TransformerEncoder(TransformerConfig, Encoder):
+    """Reads a sequence in both directions."""
 
 
-class DecoderConfig(ModelConfig):
-    """A network that predicts each next token: language modelling."""
-
-    shape: Literal["decoder"]
-    tied_embeddings: bool
+class TransformerDecoder(TransformerConfig, Decoder):
+    """Predicts each next token from those before it."""
 
 
-class EncoderDecoderConfig(ModelConfig):
-    """A network that turns one sequence into another, as in translation."""
-
-    shape: Literal["encoder_decoder"]
-    num_decoder_layers: Annotated[int, Field(ge=1, le=1000)] | None
-    tied_embeddings: bool
+class TransformerEncoderDecoder(TransformerConfig, EncoderDecoder):
+    """An encoder, and a decoder that attends to its output."""

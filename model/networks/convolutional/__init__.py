@@ -1,0 +1,1 @@
+"""Convolutional networks: Gehring et al. 2017, "Convolutional sequence to sequence learning"."""

@@ -1,0 +1,148 @@
+"""The convolutional decoder, with or without a source, and the state of its decoding."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config.networks.convolutional import ConvolutionalConfig
+from model.config.networks.network import EncoderDecoder
+from model.networks.bodies import KeepsWeights, Source, State
+from model.networks.convolutional.block import HALF, Block, build_map, matrices_of_maps
+from model.networks.roles import Matrix
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What every block attends to: keys and values, (sources, source time, d_model) each; `real` as in `Source`."""
+
+    keys: Tensor
+    values: Tensor
+    real: Tensor | None
+
+    def select(self, sources: Tensor) -> "Memory":
+        """Return these sources, in this order."""
+        return Memory(self.keys[sources], self.values[sources], None if self.real is None else self.real[sources])
+
+
+@dataclass
+class ConvolutionalState:
+    """What the decoder has seen.
+
+    Attributes:
+        windows: each block's last inputs, (rows, filter width - 1, filters); none before the first token.
+        memory: of the source; None = there is none.
+        length: how many tokens have been decoded.
+    """
+
+    windows: list[Tensor]
+    memory: Memory | None
+    length: int = 0
+
+    def again(self) -> "ConvolutionalState":
+        """Return the state at the first token, of the same sources."""
+        return replace(self, windows=[], length=0)
+
+    def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
+        self.windows = [window[rows] for window in self.windows]
+        if sources is not None and self.memory is not None:
+            self.memory = self.memory.select(sources)
+
+
+class Attention(nn.Module):
+    """One block's attention: its state and the embedding of the last target token choose among the source's tokens.
+
+    d = W h + b + g, weights a_j = softmax(d z_j), c = sum of a_j (z_j + e_j), times m sqrt(1 / m) for m source tokens.
+
+    Source: Gehring et al. 2017, section 3.3, equations 1 and 2; the scale: section 3.4.
+    """
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__()
+        self.enter = build_map(config, config.filters, config.d_model)
+        self.leave = build_map(config, config.d_model, config.filters)
+        # None = not kept; see model.attention_maps.
+        self.kept_weights: list[Tensor] | None = None
+
+    def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
+        """Return h and what it attends to, (rows, time, filters) as `h`; g is (rows, time, d_model).
+
+        Several rows for each source, in a row, may share it.
+        """
+        d = (self.enter(h) + g) * HALF
+        scores = d.reshape(len(memory.keys), -1, d.shape[2]) @ memory.keys.transpose(1, 2)
+        if memory.real is None:
+            scale = math.sqrt(memory.keys.shape[1])
+            context = (weights := scores.softmax(dim=-1)) @ memory.values * scale
+        else:
+            weights = scores.masked_fill(~memory.real.unsqueeze(1), -torch.inf).softmax(dim=-1)
+            lengths = memory.real.sum(dim=1).to(scores.dtype)
+            context = weights @ memory.values * lengths.sqrt()[:, None, None]
+        if self.kept_weights is not None:
+            self.kept_weights.append(weights.unsqueeze(1))
+        return (h + self.leave(context.view_as(d))) * HALF
+
+
+class ConvolutionalDecoder(nn.Module):
+    """Causal blocks with residual connections; with a source, each is followed by an attention of its own."""
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__()
+        is_pair = isinstance(config, EncoderDecoder)
+        layers = config.decoder_layers if isinstance(config, EncoderDecoder) else config.num_layers
+        self.width, self.dropout, self.reach = config.d_model, config.dropout, config.filter_width - 1
+        self.enter = build_map(config, config.d_model, config.filters, dropout=config.dropout)
+        self.blocks = nn.ModuleList(Block(config, causal=True) for _ in range(layers))
+        self.attention = nn.ModuleList(Attention(config) for _ in range(layers if is_pair else 0))
+        self.leave = build_map(config, config.filters, config.d_model)
+
+    def forward(self, x: Tensor, source: Source | None = None, state: State | None = None) -> Tensor:
+        """Return every token's representation; see `DecoderBody`."""
+        assert state is None or isinstance(state, ConvolutionalState)
+        memory = self._remember(source) if state is None else state.memory
+        inner, windows = self.enter(x), []
+        for place, block in enumerate(self.blocks):
+            before = state.windows[place] if state is not None and state.windows else None
+            if state is not None:
+                seen = functional.pad(inner, (0, 0, self.reach, 0)) if before is None else torch.cat([before, inner], 1)
+                windows.append(seen[:, seen.shape[1] - self.reach :])
+            h = block(inner, before=before)
+            if memory is not None:
+                h = self.attention[place](h, x, memory)
+            inner = (inner + h) * HALF
+        if state is not None:
+            state.windows, state.length = windows, state.length + x.shape[1]
+        return functional.dropout(self.leave(inner), self.dropout, self.training)
+
+    def begin(self, source: Source | None = None) -> ConvolutionalState:
+        """Return the state before the first token."""
+        return ConvolutionalState([], self._remember(source))
+
+    def attentions(self) -> Sequence[KeepsWeights]:
+        """Return nothing: the target does not attend to itself."""
+        return []
+
+    def source_attentions(self) -> Sequence[KeepsWeights]:
+        """Return each block's attention to the source."""
+        return [attention for attention in self.attention if isinstance(attention, Attention)]
+
+    def matrices(self) -> list[Matrix]:
+        """Return every map."""
+        return matrices_of_maps(self)
+
+    def _remember(self, source: Source | None) -> Memory | None:
+        """Return keys and values; every attention sends gradients to the encoder, which are scaled down to one's share.
+
+        Gehring et al. 2017, section 3.4: not those of the embeddings; 2 of them for each attention, as in its keys and
+        its values.
+        """
+        if source is None:
+            return None
+        share = 1 / (2 * len(self.attention))
+        keys = source.outputs * share + source.outputs.detach() * (1 - share)
+        (embedded,) = source.more
+        return Memory(keys, (keys + embedded) * HALF, source.real)

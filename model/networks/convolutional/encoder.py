@@ -1,0 +1,40 @@
+"""The convolutional encoder."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from model.config.networks.convolutional import ConvolutionalConfig
+from model.networks.bodies import KeepsWeights, Source
+from model.networks.convolutional.block import HALF, Block, build_map, matrices_of_maps
+from model.networks.roles import Matrix
+
+
+class ConvolutionalEncoder(nn.Module):
+    """Blocks with residual connections, between two maps from and to the width of the embeddings."""
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__()
+        self.width = config.d_model
+        self.enter = build_map(config, config.d_model, config.filters, dropout=config.dropout)
+        self.blocks = nn.ModuleList(Block(config, causal=False) for _ in range(config.num_layers))
+        self.leave = build_map(config, config.filters, config.d_model)
+
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        """Return every token's representation; see `EncoderBody`."""
+        inner = self.enter(x)
+        for block in self.blocks:
+            inner = (inner + block(inner, real)) * HALF
+        return self.leave(inner)
+
+    def read(self, x: Tensor, real: Tensor | None) -> Source:
+        """Return the representations, and the embeddings that they came from."""
+        return Source(self(x, real), real, (x,))
+
+    def attentions(self) -> Sequence[KeepsWeights]:
+        """Return nothing: there are none."""
+        return []
+
+    def matrices(self) -> list[Matrix]:
+        """Return every map."""
+        return matrices_of_maps(self)

@@ -1,0 +1,38 @@
+"""The families of networks: which encoder and which decoder a configuration means."""
+
+from model.config.networks.convolutional import ConvolutionalConfig
+from model.config.networks.network import EncoderDecoder, ModelConfig
+from model.config.networks.recurrent import RecurrentConfig
+from model.config.networks.transformer import TransformerConfig
+from model.networks.bodies import DecoderBody, EncoderBody
+from model.networks.convolutional.decoder import ConvolutionalDecoder
+from model.networks.convolutional.encoder import ConvolutionalEncoder
+from model.networks.recurrent.decoder import RecurrentDecoder
+from model.networks.recurrent.encoder import RecurrentEncoder
+from model.networks.transformer.stack import Stack
+
+
+def build_encoder(config: ModelConfig) -> EncoderBody:
+    """Return the encoder, of a network that has one."""
+    match config:
+        case RecurrentConfig():
+            return RecurrentEncoder(config)
+        case ConvolutionalConfig():
+            return ConvolutionalEncoder(config)
+        case _:
+            assert isinstance(config, TransformerConfig)
+            return Stack(config, config.num_layers)
+
+
+def build_decoder(config: ModelConfig) -> DecoderBody:
+    """Return the decoder, of a network that has one; of a network with an encoder, it reads that one's output."""
+    match config:
+        case RecurrentConfig():
+            return RecurrentDecoder(config)
+        case ConvolutionalConfig():
+            return ConvolutionalDecoder(config)
+        case _:
+            assert isinstance(config, TransformerConfig)
+            if isinstance(config, EncoderDecoder):
+                return Stack(config, config.decoder_layers, causal=True, has_source=True)
+            return Stack(config, config.num_layers, causal=True)

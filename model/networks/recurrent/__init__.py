@@ -1,0 +1,1 @@
+"""Recurrent networks: LSTM and GRU."""

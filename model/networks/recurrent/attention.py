@@ -1,0 +1,56 @@
+"""Attention of a recurrent decoder to a source."""
+
+import torch
+from torch import Tensor, nn
+
+from model.networks.roles import Matrix
+
+
+class Attention(nn.Module):
+    """How well a state of the decoder fits each token of the source, and the mean of those by these weights.
+
+    The score of state s and token h is: `dot` s h; `bilinear` s W h (Luong et al. 2015, "Effective approaches to
+    attention-based neural machine translation", section 3.1, which calls it general); `mlp` v tanh(W s + U h)
+    (Bahdanau et al. 2015, "Neural machine translation by jointly learning to align and translate", section A.1.2).
+    """
+
+    def __init__(self, kind: str, width: int, attention_width: int) -> None:
+        super().__init__()
+        is_mlp = kind == "mlp"
+        self.of_key = None if kind == "dot" else nn.Linear(width, attention_width if is_mlp else width, bias=is_mlp)
+        self.of_query = nn.Linear(width, attention_width, bias=False) if is_mlp else None
+        self.score = nn.Linear(attention_width, 1, bias=False) if is_mlp else None
+        # None = not kept; see model.attention_maps.
+        self.kept_weights: list[Tensor] | None = None
+
+    def remember(self, outputs: Tensor) -> Tensor:
+        """Return the keys of a source, which do not change while decoding: (sources, source time, ...)."""
+        return outputs if self.of_key is None else self.of_key(outputs)
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Return what each state gathers.
+
+        Args:
+            query: (rows, time, width), states of the decoder; several rows for each source, in a row, may share it.
+            keys: as `remember` gives them.
+            values: (sources, source time, width).
+            mask: (sources, source time), True = a token, False = padding; None = no padding.
+
+        Returns:
+            (rows, time, width).
+        """
+        asking = query.reshape(len(keys), -1, query.shape[2])
+        if self.of_query is None or self.score is None:
+            scores = asking @ keys.transpose(1, 2)
+        else:
+            scores = self.score(torch.tanh(self.of_query(asking).unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
+        weights = scores.softmax(dim=-1)
+        if self.kept_weights is not None:
+            self.kept_weights.append(weights.unsqueeze(1))
+        return (weights @ values).view_as(query)
+
+    def matrices(self) -> list[Matrix]:
+        """Return the maps to keys and queries."""
+        return [Matrix(m.weight, (len(m.weight),)) for m in (self.of_key, self.of_query) if m is not None]

@@ -1,0 +1,102 @@
+"""Layers of LSTM or GRU cells, over a whole sequence or token by token.
+
+Shapes: batch = sequences, time = tokens of one sequence, width = numbers that a layer gives per token.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from model.networks.roles import Matrix
+
+# A GRU's state h, an LSTM's h and c: (layers, batch, width) each.
+Hidden = tuple[Tensor, ...]
+
+
+class Cells(nn.Module):
+    """Layers of cells of one kind, with dropout between layers.
+
+    LSTM: i, f, o = sigmoid(W x + U h + b) each, g = tanh(W x + U h + b), c = f c + i g, h = o tanh(c).
+    GRU: r, z = sigmoid(W x + U h + b) each, n = tanh(W x + b + r (U h + b)), h = (1 - z) n + z h.
+
+    Source: Hochreiter, Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers et al. 2000; Cho et al.
+    2014, "Learning phrase representations using RNN encoder-decoder", as `torch.nn.GRU` has it; dropout: Zaremba et
+    al. 2014, "Recurrent neural network regularization".
+    """
+
+    def __init__(
+        self, kind: str, input_width: int, width: int, num_layers: int, dropout: float, *, bidirectional: bool = False
+    ) -> None:
+        """Build the layers; with `bidirectional`, half of `width` is of each direction."""
+        super().__init__()
+        self.num_layers, self.dropout, self.bidirectional = num_layers, dropout, bidirectional
+        self.cells = (nn.LSTM if kind == "lstm" else nn.GRU)(
+            input_width,
+            width // 2 if bidirectional else width,
+            num_layers,
+            batch_first=True,
+            dropout=dropout if num_layers > 1 else 0.0,
+            bidirectional=bidirectional,
+        )
+
+    def forward(self, x: Tensor, hidden: Hidden | None = None, real: Tensor | None = None) -> tuple[Tensor, Hidden]:
+        """Return the last layer's outputs, and every layer's state after the last real token.
+
+        Args:
+            x: (batch, time, input width).
+            hidden: the states before the first token; None = zeros.
+            real: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU the lengths are
+                waited for.
+
+        Returns:
+            (batch, time, width), zeros at padding; and the states.
+        """
+        if x.device.type == "cpu":
+            # torch has no cells in half precision for every processor.
+            kind = next(self.cells.parameters()).dtype
+            with torch.autocast("cpu", enabled=False):
+                return self._over(x.to(kind), hidden and tuple(part.to(kind) for part in hidden), real)
+        return self._over(x, hidden, real)
+
+    def _over(self, x: Tensor, hidden: Hidden | None, real: Tensor | None) -> tuple[Tensor, Hidden]:
+        given = None if hidden is None else hidden if isinstance(self.cells, nn.LSTM) else hidden[0]
+        if real is None:
+            outputs, last = self.cells(x, given)
+        else:
+            packed = pack_padded_sequence(x, real.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False)
+            packed, last = self.cells(packed, given)
+            outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
+        states = last if isinstance(last, tuple) else (last,)
+        return outputs, tuple(self._joined(state) for state in states)
+
+    def step(self, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
+        """Return the last layer's output for one token, and every layer's new state: (batch, input width) -> ..."""
+        steps = []
+        for place in range(self.num_layers):
+            weights, new = self._weights(place), tuple(part[place] for part in hidden)
+            new = torch.lstm_cell(x, new, *weights) if len(new) > 1 else (torch.gru_cell(x, *new, *weights),)
+            steps.append(new)
+            x = new[0]
+            if place + 1 < self.num_layers:
+                x = functional.dropout(x, self.dropout, self.training)
+        return x, tuple(torch.stack(parts) for parts in zip(*steps, strict=True))
+
+    def matrices(self) -> Iterator[Matrix]:
+        """Yield every gate's maps from the input and from the state before."""
+        for name, weight in self.cells.named_parameters():
+            if name.startswith("weight"):
+                width = self.cells.hidden_size
+                yield Matrix(weight, (width,) * (len(weight) // width))
+
+    def _weights(self, place: int) -> tuple[Tensor, ...]:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return tuple(getattr(self.cells, f"{name}_l{place}") for name in names)
+
+    def _joined(self, state: Tensor) -> Tensor:
+        """Return (layers * directions, batch, half) as (layers, batch, width)."""
+        if not self.bidirectional:
+            return state
+        return torch.cat([state[0::2], state[1::2]], dim=-1)

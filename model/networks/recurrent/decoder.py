@@ -1,0 +1,157 @@
+"""The recurrent decoder, with or without a source, and the state of its decoding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config.networks.recurrent import RecurrentConfig, RecurrentEncoderDecoder
+from model.networks.bodies import KeepsWeights, Source, State
+from model.networks.recurrent.attention import Attention
+from model.networks.recurrent.cells import Cells, Hidden
+from model.networks.roles import Matrix
+
+
+@dataclass
+class RecurrentState:
+    """What the decoder has seen.
+
+    Attributes:
+        hidden: every layer's state, (layers, rows, width) each.
+        fed: (rows, width), the attentional vector of the last token, which the next one is fed with.
+        keys: of the source, as the attention remembers them; None = no attention.
+        source: the source, None = there is none.
+        first: `hidden` before the first token, by source.
+    """
+
+    hidden: Hidden
+    fed: Tensor
+    keys: Tensor | None
+    source: Source | None
+    first: Hidden
+    length: int = 0
+
+    def again(self) -> "RecurrentState":
+        """Return the state at the first token, of the same sources."""
+        return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
+
+    def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        """Keep these rows, in this order, and these sources (None = all); a row may be listed twice."""
+        self.hidden, self.fed = tuple(part[:, rows] for part in self.hidden), self.fed[rows]
+        if sources is not None:
+            self.first = tuple(part[:, sources] for part in self.first)
+            if self.source is not None:
+                outputs, real, _ = self.source
+                self.source = Source(outputs[sources], None if real is None else real[sources])
+            self.keys = None if self.keys is None else self.keys[sources]
+
+    def spread(self, rows: int) -> None:
+        """Give every source so many rows that there are `rows`; only before the first token there may be fewer."""
+        times = rows // self.fed.shape[0]
+        if times > 1:
+            self.hidden = tuple(part.repeat_interleave(times, dim=1) for part in self.hidden)
+            self.fed = self.fed.repeat_interleave(times, dim=0)
+
+
+class RecurrentDecoder(nn.Module):
+    """Cells over the target, which begin where the bridge puts them, and attend to the source before or after a cell.
+
+    `after` (Luong et al. 2015, equation 5): the cell's state h attends, and tanh(W [context; h]) goes to the head; with
+    `input_feeding` also into the cell's next input (section 3.3). `before` (Bahdanau et al. 2015, section A.2.2): the
+    state before attends, and the context goes into the cell beside the token y; max-pairs of W [state before; y;
+    context] go to the head. With several layers, the last one's state attends, and the first one is fed.
+
+    Bridge: `copy` takes the encoder's last states (Sutskever et al. 2014), `mlp` tanh(W h) of its last layer's
+    (Bahdanau et al. 2015), `zero` zeros.
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        width = config.hidden_width
+        pair = config if isinstance(config, RecurrentEncoderDecoder) else None
+        has_attention = pair is not None and pair.attention != "none"
+        self.width, self.dropout = width, config.dropout
+        self.is_before = pair is not None and has_attention and pair.attend == "before"
+        self.is_fed = pair is not None and pair.input_feeding
+        self.bridge = "zero" if pair is None else pair.bridge
+        self.num_parts = 2 if config.cell == "lstm" else 1
+        layers = config.num_layers if pair is None else pair.decoder_layers
+        input_width = config.d_model + (width if self.is_before or self.is_fed else 0)
+        self.cells = Cells(config.cell, input_width, width, layers, config.dropout)
+        self.attention = self.combine = self.begins = None
+        if pair is not None and has_attention:
+            self.attention = Attention(pair.attention, width, pair.attention_width or width)
+            rest = width + config.d_model if self.is_before else width
+            self.combine = nn.Linear(width + rest, 2 * width if self.is_before else width, bias=self.is_before)
+        if self.bridge == "mlp":
+            self.begins = nn.Linear(width, layers * self.num_parts * width)
+
+    def forward(self, x: Tensor, source: Source | None = None, state: State | None = None) -> Tensor:
+        """Return every token's representation; see `DecoderBody`."""
+        now = self._begin(source, len(x)) if state is None else state
+        assert isinstance(now, RecurrentState)
+        now.spread(len(x))
+        now.length += x.shape[1]
+        if self.is_before or self.is_fed:
+            outputs = torch.stack([self._step(token, now) for token in x.unbind(1)], dim=1)
+        else:
+            hidden, now.hidden = self.cells(x, now.hidden)
+            outputs = hidden if self.attention is None else self._combined([self._context(hidden, now), hidden])
+        return functional.dropout(outputs, self.dropout, self.training)
+
+    def begin(self, source: Source | None = None) -> RecurrentState:
+        """Return the state before the first token."""
+        return self._begin(source, 1 if source is None else len(source.outputs))
+
+    def attentions(self) -> Sequence[KeepsWeights]:
+        """Return nothing: the target does not attend to itself."""
+        return []
+
+    def source_attentions(self) -> Sequence[KeepsWeights]:
+        """Return the attention to the source, if there is one."""
+        return [] if self.attention is None else [self.attention]
+
+    def matrices(self) -> list[Matrix]:
+        """Return the maps of the bridge and to the head's input."""
+        return [Matrix(m.weight, (len(m.weight),)) for m in (self.combine, self.begins) if m is not None]
+
+    def _step(self, token: Tensor, now: RecurrentState) -> Tensor:
+        """Return the head's input after one token: (rows, d_model) -> (rows, width); `now` moves on."""
+        if not self.is_before:
+            hidden, now.hidden = self.cells.step(torch.cat([token, now.fed], dim=-1), now.hidden)
+            now.fed = self._combined([self._context(hidden.unsqueeze(1), now).squeeze(1), hidden])
+            return now.fed
+        before = now.hidden[0][-1]
+        context = self._context(before.unsqueeze(1), now).squeeze(1)
+        _, now.hidden = self.cells.step(torch.cat([token, context], dim=-1), now.hidden)
+        return self._combined([before, token, context])
+
+    def _context(self, query: Tensor, now: RecurrentState) -> Tensor:
+        assert self.attention is not None
+        assert now.source is not None
+        assert now.keys is not None
+        return self.attention(query, now.keys, now.source.outputs, now.source.real)
+
+    def _combined(self, parts: list[Tensor]) -> Tensor:
+        assert self.combine is not None
+        mixed = self.combine(torch.cat(parts, dim=-1))
+        # Maxout: Goodfellow et al. 2013, of pairs.
+        return torch.maximum(mixed[..., ::2], mixed[..., 1::2]) if self.is_before else torch.tanh(mixed)
+
+    def _begin(self, source: Source | None, rows: int) -> RecurrentState:
+        first = self._first(source, rows)
+        keys = self.attention.remember(source.outputs) if self.attention is not None and source is not None else None
+        return RecurrentState(first, torch.zeros_like(first[0][0]), keys, source, first)
+
+    def _first(self, source: Source | None, rows: int) -> Hidden:
+        """Return the states before the first token, (layers, rows, width) each."""
+        if source is not None and self.bridge == "copy":
+            return source.more
+        layers = self.cells.num_layers
+        if source is not None and self.begins is not None:
+            made = torch.tanh(self.begins(source.more[0][-1])).view(-1, self.num_parts, layers, self.width)
+            return tuple(made.permute(1, 2, 0, 3).contiguous())
+        zeros = next(self.parameters()).new_zeros(layers, rows, self.width)
+        return (zeros,) * self.num_parts

@@ -1,0 +1,60 @@
+"""The recurrent encoder."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.config.networks.recurrent import Reading, RecurrentConfig, RecurrentEncoderDecoder
+from model.networks.bodies import KeepsWeights, Source
+from model.networks.recurrent.cells import Cells, Hidden
+
+
+class RecurrentEncoder(nn.Module):
+    """Cells over the sequence from its beginning, and with `bidirectional` from its end too (Schuster, Paliwal 1997).
+
+    With `reverse_source` the sequence is read from its end: Sutskever et al. 2014, "Sequence to sequence learning with
+    neural networks", section 3.3.
+    """
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        assert isinstance(config, Reading)
+        self.width, self.dropout = config.hidden_width, config.dropout
+        self.reverses = isinstance(config, RecurrentEncoderDecoder) and config.reverse_source
+        self.cells = Cells(
+            config.cell,
+            config.d_model,
+            config.hidden_width,
+            config.num_layers,
+            config.dropout,
+            bidirectional=config.bidirectional,
+        )
+
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        """Return every token's representation; see `EncoderBody`."""
+        return self._read(x, real)[0]
+
+    def read(self, x: Tensor, real: Tensor | None) -> Source:
+        """Return the representations, and the states after the last token."""
+        outputs, last = self._read(x, real)
+        return Source(outputs, real, last)
+
+    def attentions(self) -> Sequence[KeepsWeights]:
+        """Return nothing: there are none."""
+        return []
+
+    def _read(self, x: Tensor, real: Tensor | None) -> tuple[Tensor, Hidden]:
+        outputs, last = self.cells(turned(x, real) if self.reverses else x, real=real)
+        outputs = turned(outputs, real) if self.reverses else outputs
+        return functional.dropout(outputs, self.dropout, self.training), last
+
+
+def turned(x: Tensor, real: Tensor | None) -> Tensor:
+    """Return each sequence from its last token to its first, padding where it was: (batch, time, width), the same."""
+    if real is None:
+        return x.flip(1)
+    place = torch.arange(x.shape[1], device=x.device)
+    from_end = real.sum(dim=1, keepdim=True) - 1 - place
+    return x.gather(1, torch.where(real, from_end, place).unsqueeze(-1).expand_as(x))

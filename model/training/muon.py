@@ -1,0 +1,64 @@
+"""Muon over matrices of which several may be stacked in one parameter."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from model.networks.roles import Matrix
+
+
+class Muon(torch.optim.Muon):
+    """torch's Muon, with a step of its own for each of the matrices stacked in a parameter.
+
+    A step makes the momentum of a matrix orthogonal. Queries, keys and values are separate maps: as one tall matrix
+    they would be made orthogonal to each other, and share one scale.
+
+    Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers" (Q, K and V separately); step scaled to the size
+    of adamw's: Liu et al. 2025, "Muon is scalable for LLM training", section 2.2.
+    """
+
+    def __init__(self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float) -> None:
+        # A part shares the memory of its parameter's rows: a step on it is one on them.
+        self._stacks = [
+            (matrix, [nn.Parameter(part) for part in _shares(matrix, matrix.weight.data)]) for matrix in matrices
+        ]
+        parts = [part for _, parts in self._stacks for part in parts]
+        super().__init__(parts, lr, weight_decay, momentum, nesterov=True, adjust_lr_fn="match_rms_adamw")
+
+    def share_gradients(self) -> None:
+        """Give each part the rows of its parameter's gradient; `step` does so too."""
+        for matrix, parts in self._stacks:
+            gradient = matrix.weight.grad
+            shares = [None] * len(parts) if gradient is None else _shares(matrix, gradient)
+            for part, share in zip(parts, shares, strict=True):
+                part.grad = share
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all matrices from the gradients of their parameters."""
+        self.share_gradients()
+        return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of parameters and parts."""
+        for matrix, _ in self._stacks:
+            matrix.weight.grad = None
+        super().zero_grad(set_to_none)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the momenta; in states of version 0.1 they are those of whole parameters."""
+        momenta: dict[int, dict[str, Tensor]] = state_dict["state"]
+        if len(momenta) == len(self._stacks) < sum(len(parts) for _, parts in self._stacks):
+            rows = [
+                share
+                for number, (matrix, _) in enumerate(self._stacks)
+                for share in _shares(matrix, momenta[number]["momentum_buffer"])
+            ]
+            state_dict = state_dict | {"state": {n: {"momentum_buffer": share} for n, share in enumerate(rows)}}
+        super().load_state_dict(state_dict)
+
+
+def _shares(matrix: Matrix, rows: Tensor) -> list[Tensor]:
+    """Return the rows of each map that is stacked in the matrix, as views."""
+    return list(torch.split(rows, list(matrix.sizes)))

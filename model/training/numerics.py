@@ -1,0 +1,44 @@
+"""How numbers are computed on a device, set for one training alone."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from model.config.training import TrainingConfig
+
+PRECISIONS = {
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
+    """Return the context in which matrix products run in the configured precision."""
+    precision = PRECISIONS[config.precision]
+    return torch.autocast(device.type, dtype=precision, enabled=precision is not torch.float32)
+
+
+@contextmanager
+def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
+    """Let a GPU round to TF32, and compute the same bits every time, where configured; restore both after the block.
+
+    Outside of the block nothing changes: a process may train others. On a CPU there is nothing to set.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    precision, is_deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
+    if config.deterministic:
+        # cuBLAS reads it when it is first used; torch refuses to compute without it.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(config.deterministic)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        torch.use_deterministic_algorithms(is_deterministic)
