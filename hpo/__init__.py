@@ -1,3 +1,66 @@
-"""The search toolkit: strategies, splits, dispatch, record, tracking and reports. Knows nothing of torch."""
+"""The search toolkit: strategies, splits, dispatch, record, tracking and reports. Knows nothing of torch.
+
+From Python: `hpo.search` runs a search and returns an `hpo.Study`; `hpo.load` returns one that exists.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpo.engine.space.shorthand import log
+    from hpo.engine.training.companions import objective
+    from hpo.engine.training.examples import Examples
+    from hpo.engine.training.plain_function import RunningTrial, TrainingStopped
+    from hpo.errors import HpoError
+    from hpo.interface.comparison import compare_strategies, compare_studies
+    from hpo.interface.search import compose, import_trials, load, search, train
+    from hpo.interface.server import open_ui
+    from hpo.interface.study import Study
 
 __version__ = "0.2.0"
+
+# Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
+_PLACES = {
+    "Examples": "hpo.engine.training.examples",
+    "HpoError": "hpo.errors",
+    "RunningTrial": "hpo.engine.training.plain_function",
+    "Study": "hpo.interface.study",
+    "TrainingStopped": "hpo.engine.training.plain_function",
+    "compare_strategies": "hpo.interface.comparison",
+    "compare_studies": "hpo.interface.comparison",
+    "compose": "hpo.interface.search",
+    "import_trials": "hpo.interface.search",
+    "load": "hpo.interface.search",
+    "log": "hpo.engine.space.shorthand",
+    "objective": "hpo.engine.training.companions",
+    "open_ui": "hpo.interface.server",
+    "search": "hpo.interface.search",
+    "train": "hpo.interface.search",
+}
+__all__ = [
+    "Examples",
+    "HpoError",
+    "RunningTrial",
+    "Study",
+    "TrainingStopped",
+    "compare_strategies",
+    "compare_studies",
+    "compose",
+    "import_trials",
+    "load",
+    "log",
+    "objective",
+    "open_ui",
+    "search",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'hpo' has no attribute '{name}'")
+    return getattr(importlib.import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

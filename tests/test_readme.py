@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,29 +25,33 @@ def commands():
                 yield words[1:]
 
 
-def write_example():
-    """Write the own trainer and its configuration as the README shows them."""
-    python = next(block for language, block in BLOCKS if language == "python" and "def run_fold" in block)
-    yaml = next(block for language, block in BLOCKS if language == "yaml" and "@package _global_" in block)
-    Path("forest.py").write_text(python)
-    Path("my_conf/study").mkdir(parents=True)
-    Path("my_conf/study/forest.yaml").write_text(yaml)
+@pytest.mark.slow
+def test_the_example_of_an_own_trainer_runs(capsys):
+    assert main(["new", "forest"]) == 0
+    assert main(["search", "--config-dir", "my_conf", "study=forest", "dispatch=local", "track=none"]) == 0
+    trials = rows(Path("runs/forest/trials.csv"))
+    assert len(trials) == 12
+    assert max(float(trial["score"]) for trial in trials) > 0.9
+    assert main(["test", "forest"]) == 0
+    assert "180 examples, opened 1 time" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_the_example_of_an_own_trainer_runs(capsys):
-    write_example()
-    assert main(["search", "--config-dir", "my_conf", "study=forest", "dispatch=local", "track=none"]) == 0
-    trials = rows(Path("runs/forest/trials.csv"))
-    assert len(trials) == 8
-    assert all(float(trial["score"]) > 0.9 for trial in trials)
-    assert main(["test", "forest"]) == 0
-    assert "57 examples, opened 1 time" in capsys.readouterr().out
+def test_the_script_runs(tmp_path):
+    Path("tune.py").write_text(
+        next(block for language, block in BLOCKS if language == "python" and "hpo.search" in block)
+    )
+    done = subprocess.run([sys.executable, "tune.py"], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "40/40" in done.stdout
+    assert (tmp_path / "best.html").exists()
+    assert main(["reproduce", "train"]) == 0
 
 
 @pytest.mark.parametrize("words", [w for w in commands() if w[0] == "search"], ids=" ".join)
 def test_every_search_command_composes(capsys, words):
-    write_example()
+    if "study=forest" in words:
+        assert main(["new", "forest"]) == 0
     assert main([*words, "--cfg", "job"]) == 0
 
 

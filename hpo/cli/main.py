@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
-from hpo.cli.running.program import is_ours, process_is_ours
 from hpo.errors import HpoError, Interruption, nearest
+from hpo.session.program import is_ours, process_is_ours
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -29,6 +29,7 @@ COMMANDS = {
     "reproduce": "train recorded trials again and compare",
     "test": "open the test part, once, with the winner",
     "compare": "which strategy is better at equal budget, and how sure that is",
+    "new": "write a module to train and its configuration, which run as they stand",
     "train": "train one configuration, no search",
     "predict": "classify, tag, translate or continue texts with a trained model",
     "attention": "draw what a trained model attends to while it reads a text",

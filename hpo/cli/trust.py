@@ -8,6 +8,8 @@ from pathlib import Path
 
 from hpo.config.sealing import sealed_keys, sealed_names
 from hpo.config.study_config import StudyConfig
+from hpo.engine.training.kept_function import MODULE, KeptFunction
+from hpo.engine.training.objective_path import ObjectivePath
 from hpo.engine.training.origin import Origin, origin_of
 from hpo.errors import ConfigError
 from hpo.study.made_here import is_made_here, remember
@@ -16,30 +18,36 @@ _WHOSE = {
     "toolkit": "this toolkit's own",
     "declared": "an installed package's, which declares it",
     "working directory": "in your working directory",
+    "given from Python": "a function in a file that runs code when it is read",
 }
 
 
-def ask_for_trust(config: StudyConfig, changes: Sequence[str], is_given: bool) -> None:
+def ask_for_trust(
+    config: StudyConfig, changes: Sequence[str], is_given: bool, kept: KeptFunction | None = None
+) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
     Args:
         config: the study's.
         changes: what has changed since the study was made, one line each.
         is_given: whether `--trust` was given.
+        kept: its objective, if that was given from Python.
 
     Raises:
         ConfigError: there is no terminal to ask at, or the answer is no.
     """
     origin = origin_of(config.objective, str(Path.cwd()))
     keys = list(sealed_keys(config.objective_config))
-    if is_made_here(config) or (origin == "toolkit" and not keys):
+    if is_made_here(config, kept) or (origin == "toolkit" and not keys and not config.has_own_strategy):
         return
     what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
+    if config.has_own_strategy:
+        what += f" and the strategy {config.strategy['name']}"
     if keys:
         what += f" with {', '.join(sealed_names(config.objective_config))} of your environment ({', '.join(keys)})"
     if not is_given:
         _ask(what, changes)
-    remember(config)
+    remember(config, kept)
 
 
 def _ask(what: str, changes: Sequence[str]) -> None:
@@ -54,9 +62,9 @@ def _ask(what: str, changes: Sequence[str]) -> None:
 
 def _file(objective: str, origin: Origin) -> str:
     """Return the file of an objective's module, as far as it can be found without importing anything."""
-    if origin == "toolkit":
-        return "hpo"
-    top, *inner = objective.partition(":")[0].split(".")
+    if origin in ("toolkit", "given from Python"):
+        return "hpo" if origin == "toolkit" else MODULE
+    top, *inner = ObjectivePath.of(objective).module.split(".")
     spec = PathFinder.find_spec(top, [str(Path.cwd())]) if origin == "working directory" else find_spec(top)
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     for folder in folders if inner else ():

@@ -29,7 +29,7 @@ _MOST_THREADS = 4096
 MOST_SEED = 2**31 - 1
 
 StudyName = Annotated[str, AfterValidator(_safe_name)]
-ObjectivePath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+ObjectiveText = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(config(, trial)?\))?$")]
 
 
 class Section(BaseModel):

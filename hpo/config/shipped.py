@@ -1,8 +1,10 @@
 """Where the configuration files lie that come with the toolkit."""
 
 from pathlib import Path
+from typing import Any
 
 import hpo
+from hpo.config.documents import read_yaml
 
 
 def shipped_dir() -> Path:
@@ -13,3 +15,9 @@ def shipped_dir() -> Path:
     package = Path(hpo.__file__).parent
     installed = package / "conf"
     return installed if installed.is_dir() else package.parent / "conf"
+
+
+def shipped(group: str, name: str) -> dict[str, Any]:
+    """Return the configuration of this name in a group; what it takes from other groups is None."""
+    values = read_yaml(shipped_dir() / group / f"{name}.yaml")
+    return {key: None if isinstance(value, str) and value.startswith("${") else value for key, value in values.items()}

@@ -12,7 +12,7 @@ from hpo.config.keys import replaced
 from hpo.config.sealing import seal, sealed_keys
 from hpo.config.sections import (
     DispatchSection,
-    ObjectivePath,
+    ObjectiveText,
     ReportSection,
     Section,
     SplitSection,
@@ -50,14 +50,15 @@ class StudyConfig(Section):
 
     Attributes:
         study, split, dispatch, track, report: the sections of `hpo.config.sections`.
-        objective: dotted path `package.module:function` of the function that trains one task.
+        objective: dotted path `package.module:function` of the function that trains one task; `function(config)` or
+            `function(config, trial)` for a plain one.
         space, strategy: read by `hpo.engine.space.reader` and `hpo.engine.strategies`.
         objective_config: everything else: the objective's tree, into which a trial's point is written.
         secrets: values that were written out in the source, by name; stored nowhere else (`hpo.config.sealing`).
     """
 
     study: StudySection
-    objective: ObjectivePath
+    objective: ObjectiveText
     space: dict[str, Any]
     strategy: dict[str, Any]
     split: SplitSection
@@ -82,6 +83,11 @@ class StudyConfig(Section):
         except ValidationError as error:
             raise ConfigError(explain(error, "report.")) from error
         return self.model_copy(update={"report": report})
+
+    @property
+    def has_own_strategy(self) -> bool:
+        """Whether its strategy is a class named by its module, and none of the toolkit or an installed package."""
+        return ":" in str(self.strategy.get("name"))
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it."""

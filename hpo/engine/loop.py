@@ -16,7 +16,7 @@ from hpo.engine.trials.trial import seconds_trained
 # The record's note of the budget that ended the search (`by`, see `Course.ended_by`; None while it runs), after how
 # many `seconds`, and `limit`, the one without gain.
 ENDED = "ended"
-# Seconds between two notes of the time while a search runs that is limited by it.
+# Seconds between two notes of the time while a search runs.
 _SECONDS_BETWEEN_NOTES = 10.0
 
 
@@ -58,7 +58,7 @@ def search(
     while True:
         seconds = before + dispatcher.now - began
         course.is_out_of_time = minutes is not None and seconds >= 60 * minutes
-        if minutes is not None and seconds >= noted + _SECONDS_BETWEEN_NOTES:
+        if seconds >= noted + _SECONDS_BETWEEN_NOTES:
             record.note(ENDED, _note(None, seconds, rules))
             noted = seconds
         waiting.extend(course.advance())
@@ -89,7 +89,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 def seconds_spent(record: Record) -> float:
     """Return how long the search has taken so far, interruptions left out."""
     ended = record.noted(ENDED)
-    # Without a note it was interrupted, and had no limit of time.
+    # Without a note it was interrupted in its first seconds, or made when only a search limited by time noted it.
     return float(ended["seconds"]) if ended else seconds_trained(record.trials())
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from hpo.config.shipped import shipped_dir
+from hpo.config.shipped import shipped
 from hpo.config.study_config import explain
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import STRATEGIES, Strategy, make_strategy
@@ -30,8 +29,7 @@ def default_strategy(
     """
     defaults: dict[str, Any] = {"name": name}
     if name in STRATEGIES:
-        text = (shipped_dir() / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")
-        defaults = yaml.safe_load(text)
+        defaults = shipped("strategy", name)
     try:
         return make_strategy({**defaults, **(settings or {})}, space_from_dict(space), seed)
     except ValidationError as error:

@@ -42,10 +42,11 @@ class StrategySampler(BaseSampler):
 
     One trial at a time, `optimize` or ask and tell gets exactly the trials of `hpo search` with the same strategy and
     one lane. With several at once (`n_jobs`), the strategy knows what has finished, and that the others are pending.
-    Optuna cannot make a trial wait. So where a strategy would wait, as one of generations does, it is asked as if
-    nothing were pending, and running points are removed from its answer. Proposals are stored as user attributes of the
-    Optuna study: one that is loaded again, also in another process, continues with the same points, in whatever order
-    an objective asks for its parameters.
+    Optuna cannot make a trial wait. So where a strategy would wait, as one of generations does, the trial gets a
+    substitute: a point of what the strategy proposes if nothing is pending, or a random one. Substitutes are learnt
+    from, but neither count as a generation nor does a generation wait for them. Proposals are stored as user attributes
+    of the Optuna study: one that is loaded again, also in another process, continues with the same points, in whatever
+    order an objective asks for its parameters.
 
     The objective must suggest every hyperparameter with the range of the space (for a list of values
     `suggest_categorical` of the same ones, or `suggest_int` where it has the same); everything else is an error.
@@ -81,8 +82,11 @@ class StrategySampler(BaseSampler):
             raise ValueError("a strategy has one objective; multi-objective studies need another sampler")
         with self._lock:
             known = self._known[study.study_name]
-            if known.round_of(study, trial.number) is None:
-                known.write(study, trial.number, self._next_points(study, trial.number, known))
+            while known.round_of(study, trial.number) is None:
+                # Another thread's trial of a lower number may have begun, and not asked yet: the points are for it.
+                trials = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+                begun = [t.number for t in trials if known.end <= t.number < trial.number]
+                self._propose(study, min(begun, default=trial.number), known)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -117,25 +121,30 @@ class StrategySampler(BaseSampler):
                 with suppress(RuntimeError):
                     study.stop()
 
-    def _next_points(self, study: Study, number: int, known: Known) -> Sequence[Point]:
-        """Return the points of this trial and those that follow it, at least one."""
+    def _propose(self, study: Study, number: int, known: Known) -> None:
+        """Store the points of this trial and those that follow it, at least one."""
         made, known.upcoming = known.upcoming, None
         if made is not None and made[0] == number and made[1]:
-            return made[1]
+            known.write(study, number, made[1], is_substitute=False)
+            return
         others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
         known.take([t for t in others if t.state.is_finished()], self._space, _direction(study))
-        running = [known.opened(t.number) for t in others if not t.state.is_finished()]
-        pending = [trial for trial in running if trial is not None]
-        proposed = next_points(self._strategy, known.history, pending)
-        if not proposed and pending:
-            keys = {trial.key for trial in pending}
-            upcoming = next_points(self._strategy, known.history, ())
-            others_left = [point for point in upcoming if point_key(point) not in keys]
-            is_in_rounds = self._strategy.learns == "by_round"
-            # Nothing to wait for: so that `optimize` stops although others are running.
-            known.is_over = not (upcoming if is_in_rounds else others_left)
-            proposed = others_left if is_in_rounds else []
-        return proposed or self._drawn(known.history.tried(pending), number)
+        numbers = [t.number for t in others if not t.state.is_finished()]
+        running = [trial for n in numbers if (trial := known.opened(n)) is not None]
+        is_in_rounds = self._strategy.learns == "by_round"
+        pending = [t for t in running if not (is_in_rounds and known.is_substitute(t.number))]
+        keys = {trial.key for trial in running}
+        proposed = [p for p in next_points(self._strategy, known.history, pending) if point_key(p) not in keys]
+        if proposed:
+            known.write(study, number, proposed, is_substitute=False)
+            return
+        upcoming = next_points(self._strategy, known.history, ()) if running else []
+        others_left = [point for point in upcoming if point_key(point) not in keys]
+        # Nothing to wait for: so that `optimize` stops although others are running.
+        known.is_over = bool(running) and not (upcoming if is_in_rounds else others_left)
+        substitute = others_left[:1] if is_in_rounds else []
+        points = substitute or self._drawn(known.history.tried(running), number)
+        known.write(study, number, points, is_substitute=True)
 
     def _drawn(self, tried: Collection[str], number: int) -> Sequence[Point]:
         """Return one random point, untried if possible."""

@@ -17,11 +17,16 @@ _ROUND = "hpo:round:"
 
 @dataclass(frozen=True)
 class Round:
-    """What a strategy proposed at once: its points go to consecutive trials, the first to trial `first`."""
+    """What a strategy proposed at once: its points go to consecutive trials, the first to trial `first`.
+
+    A substitute is the point of a trial for which the strategy would have waited: no round of its own, and the strategy
+    does not wait for it either.
+    """
 
     number: int
     first: int
     points: Sequence[Point]
+    is_substitute: bool = False
 
     @property
     def end(self) -> int:
@@ -54,15 +59,21 @@ class Known:
             for key, stored in study.user_attrs.items():
                 first = key.removeprefix(_ROUND)
                 if first != key and int(first) not in self._rounds:
-                    self._add(Round(stored["number"], int(first), stored["points"]))
+                    substitute = stored.get("substitute", False)
+                    self._add(Round(stored["number"], int(first), stored["points"], substitute))
         return self._round_of.get(number)
 
-    def write(self, study: Study, first: int, points: Sequence[Point]) -> Round:
+    def write(self, study: Study, first: int, points: Sequence[Point], is_substitute: bool) -> None:
         """Store a proposal with the study."""
-        made = Round(0 if self._last is None else self._last.number + 1, first, points)
-        study.set_user_attr(f"{_ROUND}{first}", {"number": made.number, "points": [dict(point) for point in points]})
+        number = -1 if self._last is None else self._last.number
+        made = Round(number if is_substitute else number + 1, first, points, is_substitute)
+        stored = {"number": made.number, "points": [dict(point) for point in points], "substitute": is_substitute}
+        study.set_user_attr(f"{_ROUND}{first}", stored)
         self._add(made)
-        return made
+
+    def is_substitute(self, number: int) -> bool:
+        """Return whether the trial's point was handed out instead of waiting."""
+        return number in self._round_of and self._round_of[number].is_substitute
 
     def _add(self, made: Round) -> None:
         self._rounds[made.first] = made

@@ -10,12 +10,13 @@ from hpo.engine.space.space import Space
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective import Objective
+from hpo.engine.training.own_search import OwnSearch
 from hpo.errors import ConfigError, SpaceError, nearest
 
 
-def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, described: Mapping[str, Any]) -> None:
+def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: OwnSearch) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
-    keys = {**flatten(config.objective_config), **described}
+    keys = {*flatten(config.objective_config), *own.space, *own.keys}
     for dimension in space.dimensions:
         if dimension.key not in keys:
             hint = nearest(dimension.key, keys)
@@ -23,6 +24,17 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, de
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
             _refuse_bad_value(space, dimension, value, config, objective)
+
+
+def refuse_missing_keys(space: Space, config: StudyConfig, own: OwnSearch) -> None:
+    """Refuse a study in which a key that the objective needs has no value."""
+    given = {*flatten(config.objective_config), *space.keys}
+    for key in own.needs:
+        if key not in given:
+            raise ConfigError(
+                f"objective: it needs '{key}', which is neither searched nor in the configuration"
+                f"{nearest(key, given)}; search it with space.{key}=..., or give it with +{key}=VALUE"
+            )
 
 
 def refuse_other_examples(space: Space, config: StudyConfig, objective: Objective, examples: Examples | None) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.files import write_atomically
 from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.engine.training.kept_function import MODULE, KeptFunction
+from hpo.engine.training.objective_path import ObjectivePath
 from hpo.errors import DocumentError, StudyError
 
 RUNS = Path("runs")
@@ -38,6 +40,7 @@ class StudyFolder:
         self.imports_path = path / "imports.csv"
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"
+        self.function_path = path / MODULE
         self._lock_path = path / "driver.lock"
 
     def __str__(self) -> str:
@@ -51,6 +54,19 @@ class StudyFolder:
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration, which is read to resume or reproduce the study."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
+
+    def kept_function(self, config: StudyConfig) -> KeptFunction | None:
+        """Return the objective that was given from Python; None where it is imported, or is not here.
+
+        Nothing of it is run.
+        """
+        is_here = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
+        return KeptFunction.read(self.function_path) if is_here else None
+
+    def keep_function(self, function: KeptFunction | None) -> None:
+        """Write an objective that was given from Python, where it is one."""
+        if function is not None:
+            write_atomically(self.function_path, function.to_bytes())
 
     def remove_unfinished(self) -> None:
         """Delete the files of a driver that was killed while it created the study."""

@@ -7,11 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
+from hpo.engine.training.kept_function import KeptFunction
 
 
-def remember(config: StudyConfig) -> None:
-    """Note that this user runs this objective with this configuration and space."""
-    digest = _digest(config)
+def remember(config: StudyConfig, kept: KeptFunction | None = None) -> None:
+    """Note that this user runs this objective with this configuration and space.
+
+    Args:
+        config: the study's.
+        kept: its objective, if that was given from Python.
+    """
+    digest = _digest(config, kept)
     # Without a home, or on a full disk, the user is asked again: not a reason to stop a study.
     with suppress(OSError, UnicodeDecodeError):
         if digest in _known():
@@ -22,10 +28,10 @@ def remember(config: StudyConfig) -> None:
             file.write(f"{digest}\n")
 
 
-def is_made_here(config: StudyConfig) -> bool:
+def is_made_here(config: StudyConfig, kept: KeptFunction | None = None) -> bool:
     """Return whether this user has run or trusted a study of this objective, configuration and space."""
     with suppress(OSError, UnicodeDecodeError):
-        return _digest(config) in _known()
+        return _digest(config, kept) in _known()
     return False
 
 
@@ -40,7 +46,9 @@ def _path() -> Path:
     return Path(platformdirs.user_state_path("hpo", appauthor=False)) / "made_here"
 
 
-def _digest(config: StudyConfig) -> str:
-    """Return a hash of the objective, its configuration and its space."""
+def _digest(config: StudyConfig, kept: KeptFunction | None) -> str:
+    """Return a hash of the objective, its configuration and its space, and of a strategy of the user's own."""
     runs = [config.objective, config.space, config.objective_config]
+    runs += [config.strategy] if config.has_own_strategy else []
+    runs += [hashlib.sha256(kept.data).hexdigest()] if kept else []
     return hashlib.sha256(json.dumps(runs, sort_keys=True).encode()).hexdigest()

@@ -11,7 +11,6 @@ from hpo.engine.loop import seconds_spent
 from hpo.engine.record.guard import DamagedRecordError, backup_path
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
-from hpo.engine.strategies import STRATEGIES
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
 from hpo.study.basis.changes import (
@@ -29,6 +28,7 @@ from hpo.study.extension import copy_states
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
+from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.study import Study
 
@@ -51,6 +51,7 @@ def open_study(study: Study) -> Record:
         refuse_past_search(study.folder)
     else:
         refuse_missing_lanes(study.config)
+    remember(study.config, study.objective.kept)
     record = _continue(study) if study.folder.exists else _create(study)
     if study.plan:
         indices, data_dir = study.plan.development, study.folder.data_dir
@@ -59,7 +60,6 @@ def open_study(study: Study) -> Record:
         if written is not None:
             notes.write_data_hashes(written)
     study.folder.freeze(study.config)
-    remember(study.config)
     return record
 
 
@@ -98,6 +98,7 @@ def _create(study: Study) -> Record:
     basis, environment = _basis(study), describe_environment(study.config.secrets)
     study.folder.make()
     study.folder.remove_unfinished()
+    study.folder.keep_function(study.objective.kept)
     copy_states(study)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.engine.record.storage import LAST_NOTE, create_record
@@ -135,12 +136,13 @@ def _continue(study: Study) -> Record:
         Notes(record).write_basis(now)
     elif before.code is None or before.code.pieces is None:
         Notes(record).write_basis(now)
+    study.folder.keep_function(study.objective.kept)
     return record
 
 
 def _basis(study: Study) -> Basis:
-    strategy = STRATEGIES[study.config.strategy["name"]][1]
-    return Basis(study.config.to_dict(), _data(study), describe_code(study.config.objective, strategy))
+    _, strategy = strategy_type(study.config.strategy["name"])
+    return Basis(study.config.to_dict(), _data(study), describe_code(study.objective, strategy))
 
 
 def _stored(study: Study) -> "Stored":

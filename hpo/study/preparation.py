@@ -3,16 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
-from hpo.config.study_config import StudyConfig, explain
+from hpo.config.study_config import StudyConfig
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
-from hpo.engine.strategies import Strategy, make_strategy
+from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
-from hpo.engine.training.objective import resolve
+from hpo.engine.training.kept_function import KeptFunction
+from hpo.engine.training.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
@@ -21,27 +20,35 @@ from hpo.study.checks import (
     refuse_amounts_without_states,
     refuse_bad_space,
     refuse_error_of_one,
+    refuse_missing_keys,
     refuse_other_examples,
     refuse_race_without_folds,
     refuse_unknown_metric,
 )
 from hpo.study.folder import RUNS, StudyFolder, find_study, shown
 from hpo.study.imports import read_imports
+from hpo.study.made_here import is_made_here
+from hpo.study.own_strategy import make_strategy
 from hpo.study.study import Study
 
 
-def prepare_study(config: StudyConfig) -> Study:
+def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Study:
     """Check everything that can be checked without creating anything, and return the study.
+
+    Args:
+        config: the study's.
+        kept: its objective, if that was given from Python.
 
     Raises:
         HpoError: the first fault, in one line.
     """
-    objective = resolve(config.objective, str(Path.cwd()), config.secrets)
+    objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     objective.refuse_bad_config(config.objective_config)
     own = objective.own_search(config.objective_config)
     config = config.model_copy(update={"space": overridden(replaced({}, own.space), config.space)})
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
-    refuse_bad_space(space, config, objective, own.space)
+    refuse_bad_space(space, config, objective, own)
+    refuse_missing_keys(space, config, own)
     strategy = _strategy(config, space)
     refuse_amounts_without_states(config, objective, own.amounts_need)
     examples = objective.examples(config.objective_config)
@@ -65,10 +72,7 @@ def _strategy(config: StudyConfig, space: Space) -> Strategy:
     if config.study.lanes is None:
         # Its settings are those of an earlier version.
         return PastSearch(space)
-    try:
-        return make_strategy(config.strategy, space, config.study.seed)
-    except ValidationError as error:
-        raise ConfigError(explain(error, "strategy.")) from error
+    return make_strategy(config.strategy, space, config.study.seed)
 
 
 def refuse_missing_lanes(config: StudyConfig) -> None:
@@ -115,4 +119,10 @@ def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool
         refuse_past_search(folder)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
-    return replace(prepare_study(config or frozen), folder=folder, allow_changes=allow_changes)
+    kept = folder.kept_function(frozen)
+    if kept is not None and not is_made_here(frozen, kept):
+        raise StudyError(
+            f"{folder}: was not made here, and to read its function is to run code of whoever made it: look at it, and "
+            f"run `hpo reproduce {name} --trust` first"
+        )
+    return replace(prepare_study(config or frozen, kept), folder=folder, allow_changes=allow_changes)

@@ -121,7 +121,7 @@ class Study:
     def task_builder(self) -> TaskBuilder:
         """Return the builder of the study's tasks."""
         return TaskBuilder(
-            Training.of(self.config),
+            Training.of(self.config, self.folder.function_path if self.objective.kept else None),
             self.plan,
             self.layout,
             self.folder.data_dir if self.plan and self.objective.prepare_data else None,

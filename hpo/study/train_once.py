@@ -12,9 +12,9 @@ from pydantic import Field, ValidationError
 from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
 from hpo.config.sealing import seal
-from hpo.config.sections import ObjectivePath, Section, SplitSection, StudyName
+from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
-from hpo.engine.training.objective import resolve
+from hpo.engine.training.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of, run_task
@@ -40,7 +40,7 @@ class _Threads(Section):
 class _Training(Section):
     """What `hpo train` needs besides the objective's own tree; the rules are those of a study."""
 
-    objective: ObjectivePath
+    objective: ObjectiveText
     study: _Study
     split: SplitSection
     dispatch: _Threads

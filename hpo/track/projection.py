@@ -124,6 +124,8 @@ def _why_no_model(study: Study, verdict: Verdict) -> str | None:
         return "no trial is complete"
     if not study.keeps_models:
         return f"{module} keeps no models: it has no run_test"
+    if study.objective.kept is not None:
+        return "its objective was given from Python, and MLflow's model would have no module to import"
     if study.objective.predict is None:
         return f"{module} has no function 'predict'"
     if verdict.model is None:

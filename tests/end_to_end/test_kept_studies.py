@@ -1,4 +1,4 @@
-"""Studies that the code of November 2026 made, in rounds: they open, report and reproduce, and are not continued."""
+"""Studies of earlier code: they open, report and reproduce; those by the clock go on, those in rounds do not."""
 
 import json
 import shutil
@@ -24,25 +24,39 @@ def kept(tmp_path, monkeypatch):
     return put
 
 
-@pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
-def test_it_is_reported_its_winner_reproduced_and_its_search_not_continued(kept, capsys, name):
-    folder = kept(name)
-    code, out, err = hpo(capsys, "report", name)
+def reports_and_reproduces(capsys, folder):
+    code, out, err = hpo(capsys, "report", folder.name)
     assert code == 0, out + err
-    before, now = (json.loads((place / "report.json").read_text()) for place in (KEPT / name, folder))
+    before, now = (json.loads((place / "report.json").read_text()) for place in (KEPT / folder.name, folder))
     assert now["winner"] == before["winner"]
-    before = rows(folder / "trials.csv")
-    assert before == rows(KEPT / name / "trials.csv")
-    code, out, err = hpo(capsys, "reproduce", name)
+    code, out, err = hpo(capsys, "reproduce", folder.name)
     if "demanded: the same to the last bit" in out:
         assert (code, "reproduced: all" in out) == (0, True), out + err
     else:
         # Another processor or version: small networks may take another way.
         assert (code in (0, 1), "reproduced: " in out) == (True, True), out + err
+
+
+@pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
+def test_one_in_rounds_is_reported_its_winner_reproduced_and_its_search_not_continued(kept, capsys, name):
+    folder = kept(name)
+    reports_and_reproduces(capsys, folder)
+    before = rows(folder / "trials.csv")
+    assert before == rows(KEPT / name / "trials.csv")
     for command in (["resume", name, f"study.trials={len(before) + 2}"], ["search", "--replay", name, "--trust"]):
         code, out, err = hpo(capsys, *command)
         assert (code, "was searched in rounds by hpo" in err, err.count("\n")) == (2, True, 1), out + err
     assert rows(folder / "trials.csv") == before
+
+
+def test_one_by_the_clock_goes_on(kept, capsys):
+    folder = kept("clock")
+    reports_and_reproduces(capsys, folder)
+    before = rows(folder / "trials.csv")
+    code, out, err = hpo(capsys, "resume", "clock", "study.trials=6", "--allow-changes")
+    assert code == 0, out + err
+    after = rows(folder / "trials.csv")
+    assert (after[: len(before)], len(after)) == (before, 6)
 
 
 def test_its_test_part_is_opened(kept, capsys):

@@ -12,6 +12,7 @@ import yaml
 
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
+from hpo.engine.training.objective import Objective
 from hpo.study.basis import source_code
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder
@@ -211,7 +212,7 @@ def test_a_study_of_one_strategy_does_not_rest_on_the_others(monkeypatch):
     for name in ("random", "evolutionary"):
         files = []
         monkeypatch.setattr(source_code, "_hash", lambda paths, files=files: files.extend(paths) or "")
-        describe_code("tests.toy:score", STRATEGIES[name][1])
+        describe_code(Objective("tests.toy:score", print), STRATEGIES[name][1])
         read[name] = {path.name for path in files if REPOSITORY / "hpo/engine/strategies" in path.parents}
     assert read["random"] == {"random.py", "draws.py", "strategy.py"}
     assert {"evolutionary.py", "draws.py"} <= read["evolutionary"]
@@ -230,10 +231,10 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     monkeypatch.syspath_prepend(str(folder))
     forget("trainer", "helpers", "old")
     importlib.import_module("trainer")
-    before = describe_code("trainer:run_fold", RandomSearch).pieces
+    before = describe_code(Objective("trainer:run_fold", print), RandomSearch).pieces
     assert {"trainer.py", "old.py", "helpers/inner.py", "strategy", "training"} == before.keys()
     (folder / "helpers" / "inner.py").write_text("from math import e as A\n")
-    after = describe_code("trainer:run_fold", RandomSearch).pieces
+    after = describe_code(Objective("trainer:run_fold", print), RandomSearch).pieces
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}
 
 
@@ -245,5 +246,5 @@ def test_all_of_an_objectives_own_package_is_described(monkeypatch, tmp_path):
         (tmp_path / "own" / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path / "own"))
     importlib.import_module("ns.obj")
-    assert files.keys() <= describe_code("ns.obj:run", RandomSearch).pieces.keys()
+    assert files.keys() <= describe_code(Objective("ns.obj:run", print), RandomSearch).pieces.keys()
     forget("ns", "ns.obj", "ns.net", "ns.other", "trainer", "helpers", "helpers.inner", "old")

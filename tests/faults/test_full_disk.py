@@ -58,7 +58,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [*range(0, 200, 50), *range(200, 1000, 200)])
+@pytest.mark.parametrize("room", [0, 100, 200, 600])
 def test_a_disk_that_is_full_at_any_moment(undisturbed, small_disk, room):
     """`room` KiB are left: nothing at all, or as much as the first steps of the study take, or some trials."""
     ballast = small_disk / "ballast"

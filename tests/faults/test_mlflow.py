@@ -1,7 +1,7 @@
 """MLflow answers with errors, late or never: the search does not wait for it, warns once, and everything arrives later.
 
 The quick ones run by default; `python -m pytest -m slow tests/faults/test_mlflow.py` has the server hang and answer
-late, and locks its database for a minute.
+late, and locks its database for 40 seconds.
 """
 
 import sqlite3
@@ -47,7 +47,7 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
 
 
 @pytest.mark.slow
-def test_a_database_that_is_locked_for_a_minute_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
+def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 180.0)
     monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 5.0)
     new_store(tmp_path)
@@ -59,7 +59,7 @@ def test_a_database_that_is_locked_for_a_minute_gets_everything_afterwards(tmp_p
         database.execute("BEGIN EXCLUSIVE")
 
     def release_it():
-        time.sleep(60)
+        time.sleep(40)  # MLflow itself waits 20 s for a lock before it is an error.
         database.close()
 
     result = run_with(study, {4: lock_it, 11: release_it})
@@ -114,11 +114,12 @@ def _deleted_runs(study):
 
 
 @pytest.mark.slow
-def test_a_server_that_answers_after_thirty_seconds_costs_less_than_a_twentieth_of_the_training(
-    server, tmp_path, capfd
+def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth_of_the_training(
+    server, tmp_path, capfd, monkeypatch
 ):
     """All that the driver does beside training counts: ten trials of a second, with ten points of a curve each."""
-    server.set_mode("late 30")
+    monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 20.0)
+    server.set_mode("late 15")
     study = tracked_study(
         tmp_path, uri=server.uri, experiment="late", trials=10, objective="tests.faults.objectives:trains_a_second"
     )
@@ -131,6 +132,6 @@ def test_a_server_that_answers_after_thirty_seconds_costs_less_than_a_twentieth_
     server.set_mode("pass")
     assert synchronise(study)
     # What was asked before is carried out by now, too.
-    time.sleep(35)
+    time.sleep(18)
     assert synchronise(study)
     assert_shows_the_record(study)

@@ -13,7 +13,12 @@ from tests.studies import REPOSITORY
 
 # Libraries that are heavy, or would bind us: each is imported in these rooms alone.
 ONLY_IN = {
-    "torch": ("model", "hpo/engine/strategies/optuna_study.py"),
+    "torch": (
+        "model",
+        "hpo/engine/strategies/optuna_study.py",
+        "hpo/integrations/transformers.py",
+        "hpo/integrations/lightning.py",
+    ),
     "ray": ("hpo/engine/dispatch", "hpo/integrations/ray_tune.py"),
     "mlflow": ("hpo/track",),
     "matplotlib": ("hpo/report",),
@@ -68,6 +73,9 @@ NOT_LOADED = {
     ),
     "import hpo.study.preparation, hpo.study.opening, hpo.track": "optuna sqlalchemy torch ray mlflow pandas",
     "from hpo.cli.main import main; main(['--help'])": "torch ray mlflow hydra optuna pandas numpy pydantic",
+    # What is refused is refused before anything slow is read.
+    "from hpo.cli.main import main; main(['search', 'model.num_heads=7'])": "torch ray mlflow optuna pandas scipy",
+    "from hpo.cli.main import main; main(['resume', 'nothing'])": "torch ray mlflow optuna pandas hydra",
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.cli.arguments import make_parser, study_name
-from hpo.errors import ConfigError, StudyError, nearest
+from hpo.errors import ConfigError, nearest
 
 _EXAMPLES = """\
   hpo compare --strategies grid,random,shifting_window,evolutionary,tpe --repeats 30 \\
@@ -52,16 +52,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _compare_strategies(given: argparse.Namespace) -> int:
-    from hpo.cli.comparing.searches import run_comparison
+    from hpo.cli.comparing.searches import budgets_of, run_comparison
     from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.result import Budget
 
     names = _labels(given.strategies)
     tree, strategies = _compose(given, names)
     repeats = _REPEATS if given.repeats is None else int(_number("--repeats", given.repeats, whole=True))
     comparison = prepare_comparison(tree, strategies, repeats, _name(given.name))
-    full = comparison.study.config.study.trials
-    budgets = [Budget(amount, "trials") for amount in _amounts(given.at, full)]
+    budgets = budgets_of(_amounts(given.at), comparison.study.config.study.trials)
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
     # `shortest` means the length of the shortest search, which is known only when all are finished.
     texts = _items(given.at_seconds)
@@ -112,40 +110,21 @@ def _compose(
 
 
 def _compare_studies(given: argparse.Namespace) -> int:
-    from hpo.cli.comparing.searches import show
-    from hpo.compare.files import write_comparison
-    from hpo.compare.result import Budget
-    from hpo.compare.studies import compare_studies, read_studies
-    from hpo.study.folder import RUNS, StudyFolder
+    from hpo.cli.comparing.searches import run_studies
+    from hpo.study.folder import RUNS
 
     for word in given.what:
         if "=" in word:
             raise ConfigError(
                 f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
             )
-    studies = read_studies(given.what)
-    name = _name(given.name) or "compare-" + "-".join(study.label for study in studies)[:80]
-    folder = StudyFolder(RUNS / name)
-    if folder.exists or (folder.path / "comparison.yaml").exists():
-        raise StudyError(f"--name: {folder} holds something else; choose another name")
-    shared = min(len(study.search.losses) for study in studies)
-    # A mean over unequal budgets would favour the larger: all are compared at the smallest.
-    budgets = [Budget(amount, "trials") for amount in _amounts(given.at, shared)]
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
-    result = compare_studies(name, studies, budgets, optimum)
-    folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    show(result, write_comparison(folder.path, result))
-    _publish(given, folder.path)
+    _publish(given, run_studies(given.what, _amounts(given.at), optimum, _name(given.name)))
     return 0
 
 
-def _amounts(given: str | None, full: int) -> list[int]:
-    """Return the numbers of trials to compare at, the full budget first."""
-    asked = {int(_number("--at", text, whole=True)) for text in _items(given)}
-    for amount in asked:
-        if not 1 <= amount <= full:
-            raise ConfigError(f"--at: must be 1 to {full}, the number of trials, given {amount}")
-    return sorted(asked | {full}, reverse=True)
+def _amounts(given: str | None) -> list[int]:
+    return [int(_number("--at", text, whole=True)) for text in _items(given)]
 
 
 def _labels(given: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--best: must be 1 or more, given {given.best}")
 
     from hpo.cli.config.compose import compose_config
-    from hpo.cli.running.run import run_to_the_end
+    from hpo.cli.running import run_at_terminal
     from hpo.config.study_config import config_from_dict
     from hpo.study.extension import chosen, extension_of
     from hpo.study.folder import find_study
@@ -44,10 +44,10 @@ def run(arguments: Sequence[str]) -> int:
     record.close()
     config = extension_of(study, trials, changed)
     study_name(config.study.name, "study.name: ")
-    extended = prepare_study(config)
+    extended = prepare_study(config, study.objective.kept)
     extends = config.study.extends
     assert extends is not None
     continued = sum(trial.continues for trial in extends.trials)
     how = f"{continued} from their states, {len(extends.trials) - continued} anew"
     print(f"extends {extends.study}: trials {', '.join(str(trial.number) for trial in extends.trials)} ({how})")
-    return run_to_the_end(extended)
+    return run_at_terminal(extended)

@@ -1,9 +1,8 @@
 """`hpo import`: take over the finished trials of a study made elsewhere, for `study.imports=NAME` to learn from."""
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hpo.cli.arguments import make_parser, study_name
 from hpo.errors import ConfigError
@@ -16,6 +15,8 @@ _EXAMPLES = """\
   hpo import sweep --ray ~/ray_results/train_2026 --metric val_loss --direction minimize
   hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
   hpo search study.name=new study.imports=old"""
+
+Direction = Literal["maximize", "minimize"]
 
 # The options that have an effect for each source.
 _OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
@@ -35,36 +36,57 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
     parser.add_argument("--rename", metavar="OLD=NEW,...", help="the keys that the new study has for hyperparameters")
     given = parser.parse_args(arguments)
-    _refuse_without_effect(given)
-
-    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
-
-    path = import_folder(study_name(given.name, "NAME"))
-    imported = renamed(_read(given), _new_names(given.rename or ""))
-    write_import(path, imported)
+    keys = [key.strip() for key in given.keys.split(",")] if given.keys else None
+    options = {name: getattr(given, name) for name in ("optuna", "ray", "csv", "study", "metric", "direction")}
+    path, imported = take_over(given.name, **options, keys=keys, rename=_new_names(given.rename or ""))
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
-    print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path / 'trials.csv'}")
+    print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
     if imported.left_out:
         print(f"left out, since they hold more than one value: {', '.join(imported.left_out)}")
     print(f"learn from them: hpo search study.imports={given.name} ...")
     return 0
 
 
-def _read(given: argparse.Namespace) -> "Imported":
-    if given.optuna:
+def take_over(
+    name: str,
+    *,
+    optuna: str | None = None,
+    ray: str | None = None,
+    csv: str | None = None,
+    study: str | None = None,
+    metric: str | None = None,
+    direction: Direction | None = None,
+    keys: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> tuple[Path, "Imported"]:
+    """Write trials from one of the three sources to runs/<name>; return the table's path and what was read."""
+    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
+
+    given = {"optuna": optuna, "ray": ray, "csv": csv}
+    sources = [source for source, place in given.items() if place is not None]
+    if len(sources) != 1:
+        raise ConfigError(f"one of --optuna, --ray and --csv must be given, given {', '.join(sources) or 'none'}")
+    for option, value in {"study": study, "metric": metric, "direction": direction, "keys": keys}.items():
+        if value is not None and option not in _OPTIONS[sources[0]]:
+            raise ConfigError(f"--{option}: has no effect with --{sources[0]}; remove it")
+    path = import_folder(study_name(name, "NAME"))
+    if optuna:
         from hpo.integrations.exchange.optuna_storage import read_optuna
 
-        return read_optuna(given.optuna, given.study)
-    if given.ray:
+        imported = read_optuna(optuna, study)
+    elif ray:
         from hpo.integrations.exchange.ray_folder import read_ray
 
-        if not given.metric:
+        if not metric:
             raise ConfigError("--metric: must name the result that was searched for, such as --metric val_loss")
-        return read_ray(Path(given.ray).expanduser(), given.metric, given.direction)
-    from hpo.integrations.exchange.csv_table import read_csv
+        imported = read_ray(Path(ray).expanduser(), metric, direction)
+    else:
+        from hpo.integrations.exchange.csv_table import read_csv
 
-    keys = [key.strip() for key in given.keys.split(",")] if given.keys else None
-    return read_csv(Path(given.csv).expanduser(), given.metric or "score", keys, given.direction)
+        imported = read_csv(Path(csv or "").expanduser(), metric or "score", keys, direction)
+    imported = renamed(imported, rename or {})
+    write_import(path, imported)
+    return path / "trials.csv", imported
 
 
 def _new_names(given: str) -> dict[str, str]:
@@ -73,10 +95,3 @@ def _new_names(given: str) -> dict[str, str]:
         if not old.strip() or not new.strip():
             raise ConfigError(f"--rename: must be OLD=NEW, several with commas, given '{given}'")
     return {old.strip(): new.strip() for old, _, new in pairs}
-
-
-def _refuse_without_effect(given: argparse.Namespace) -> None:
-    source = next(name for name in _OPTIONS if getattr(given, name) is not None)
-    for option in ("study", "metric", "direction", "keys"):
-        if getattr(given, option) is not None and option not in _OPTIONS[source]:
-            raise ConfigError(f"--{option}: has no effect with --{source}; remove it")

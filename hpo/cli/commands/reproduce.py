@@ -95,7 +95,7 @@ def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
 
     files = read_files(folder)
     # Before any code of the study is imported.
-    ask_for_trust(files.config, files.changes, asked.is_trusted)
+    ask_for_trust(files.config, files.changes, asked.is_trusted, folder.kept_function(files.config))
     recorded = read_recorded(files, asked.data)
     allowed = asked.tolerance if asked.tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
     print("what changed:" if recorded.changes else "what changed: nothing")

@@ -29,13 +29,15 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--as", dest="name", metavar="NEW", help="continue with a copy that is a separate study")
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.cli.config.compose import compose_config
-    from hpo.cli.running.run import run_to_the_end
-    from hpo.config.study_config import config_from_dict
     from hpo.study.folder import find_study
-    from hpo.study.preparation import load_study
 
     folder = find_study(given.study)
+
+    from hpo.cli.config.compose import compose_config
+    from hpo.cli.running import run_at_terminal
+    from hpo.config.study_config import config_from_dict
+    from hpo.study.preparation import load_study
+
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(folder.config_path)))
     if given.name is not None:
         from hpo.study.copy import copy_study
@@ -45,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         folder = copy_study(folder, study_name(given.name, "--as"))
         changed = changed.model_copy(update={"study": changed.study.model_copy(update={"name": given.name})})
     _tell_copy(folder, changed.study.name)
-    return run_to_the_end(load_study(str(folder), changed, given.allow_changes))
+    return run_at_terminal(load_study(str(folder), changed, given.allow_changes))
 
 
 def _tell_copy(folder: "StudyFolder", name: str) -> None:

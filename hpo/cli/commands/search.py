@@ -19,7 +19,7 @@ _EXAMPLES = """\
   hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
   hpo search strategy=asha study.trials=1000 study.minutes=90 study.stop_without_gain=100
   hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
-  hpo search --config-dir my_conf study=forest      groups of your own: see README, "Bring your own trainer"
+  hpo search --config-dir my_conf study=forest      groups of your own: see README, "Bring your own objective"
   hpo search --replay studies/digits                a published search again, trial by trial
   hpo search --cfg job                              print the configuration, run nothing"""
 
@@ -46,18 +46,18 @@ def run(arguments: Sequence[str]) -> int:
     # Imported after the configuration was read, so that a fault in it is reported at once.
     from hpo.study.preparation import prepare_study
 
-    study = prepare_study(config)
+    study = prepare_study(config, replay.folder.kept_function(config) if replay else None)
     if replay:
         study = replace(study, script=replay.script)
 
-    from hpo.cli.running.run import run_to_the_end
+    from hpo.cli.running import run_at_terminal
     from hpo.study.folder import shown
 
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.changes if replay else ():
         print(f"what changed: {change}")
-    code = run_to_the_end(study)
+    code = run_at_terminal(study)
     if replay is None or code not in (0, 1):
         return code
     return show_comparison(replay, shown(study.folder.trials_path))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpo.cli.arguments import add_overrides, add_study, make_parser
 from hpo.study.opening import read_study
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from hpo.engine.record.record import Record
     from hpo.report.write import WrittenReport
     from hpo.study.study import Study
-    from hpo.track.mlflow.contents import Contents
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -20,21 +19,36 @@ def run(arguments: Sequence[str]) -> int:
     add_study(parser)
     add_overrides(parser, "track.uri=...")
     given = parser.parse_intermixed_args(arguments)
+    sent = send(given.study, given.overrides)
+    if not sent.is_all:
+        print(f"{len(sent.record.history())} trials could not be sent to {sent.study.config.track.uri}")
+        return 1
+    return _tell(sent)
 
+
+class Sent(NamedTuple):
+    """What was sent of a study, and whether MLflow took all of it."""
+
+    study: "Study"
+    record: "Record"
+    report: "WrittenReport"
+    is_all: bool
+
+
+def send(name: str, overrides: Sequence[str] = ()) -> Sent:
+    """Send what MLflow does not have of a study, and wait for it."""
     from hpo.cli.config.compose import compose_config
     from hpo.config.study_config import config_from_dict
     from hpo.report.write import write_report
     from hpo.study.folder import find_study
-    from hpo.study.notes import Notes
     from hpo.study.preparation import load_study
     from hpo.study.winner.verdict import read_verdict
-    from hpo.track import make_tracker, tracking_uri
-    from hpo.track.mlflow.contents import read_contents
+    from hpo.track import make_tracker
     from hpo.track.projection import close_in_tracker, open_in_tracker
 
-    path = str(find_study(given.study).config_path)
-    overrides = ["track.name=mlflow", *given.overrides]
-    study = load_study(given.study, config_from_dict(compose_config("search", overrides, config_file=path)))
+    path = str(find_study(name).config_path)
+    overrides = ["track.name=mlflow", *overrides]
+    study = load_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
     with study.folder.lock():
         record = read_study(study)
         tracker = make_tracker(study.config, study.layout, study.folder.path)
@@ -44,15 +58,17 @@ def run(arguments: Sequence[str]) -> int:
         report = write_report(study, record, verdict)
         close_in_tracker(study, record, tracker, verdict, report)
         # The command waits without a limit while data still arrives.
-        is_sent = tracker.close(math.inf)
-    if not is_sent:
-        print(f"{len(record.history())} trials could not be sent to {study.config.track.uri}")
-        return 1
-    return _tell(study, record, read_contents(tracking_uri(study.config), Notes(record).study_id or ""), report)
+        return Sent(study, record, report, tracker.close(math.inf))
 
 
-def _tell(study: "Study", record: "Record", contents: "Contents", report: "WrittenReport") -> int:
+def _tell(sent: Sent) -> int:
     """Print what MLflow has; return 1 if that differs from the record."""
+    from hpo.study.notes import Notes
+    from hpo.track import tracking_uri
+    from hpo.track.mlflow.contents import read_contents
+
+    study, record, report = sent.study, sent.record, sent.report
+    contents = read_contents(tracking_uri(study.config), Notes(record).study_id or "")
     uri, number = study.config.track.uri, len(record.history())
     missing = [path.name for path in report.paths if path.name not in contents.files]
     if contents.trials == number and not missing:

@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.study.train_once import train_once
 
-    folder, outcome = train_once(tree, _show)
+    folder, outcome = train_once(tree, show)
     if outcome.error:
         print(f"failed: {outcome.error}")
         return 1
@@ -33,7 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _show(message: Mapping[str, Any]) -> None:
+def show(message: Mapping[str, Any]) -> None:
+    """Print a point of the learning curve, or a warning."""
     if "point" not in message:
         print(f"warning: {message.get('warning')}", file=sys.stderr, flush=True)
         return

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
-from hpo.cli.running.program import is_ours
 from hpo.engine.training.modules import python
 from hpo.errors import TrackError
+from hpo.session.program import is_ours
 
 _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db

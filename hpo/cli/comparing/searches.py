@@ -11,17 +11,19 @@ from rich.console import Console
 from rich.table import Table
 
 from hpo.cli.comparing.progress import ComparingProgress
-from hpo.cli.running.program import is_ours, leave
-from hpo.cli.running.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
+from hpo.compare.studies import compare_studies, read_studies
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, StudyError
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, Cells, headline, standings, verdicts, winners
+from hpo.session.program import is_ours, leave
+from hpo.session.stopping import StoppableDispatcher, Stopped, Stopping
+from hpo.study.folder import RUNS, StudyFolder
 
 _WIDTH_OF_A_FILE = 170
 _NARROW = 130
@@ -81,6 +83,29 @@ def run_comparison(
     show(result, (*paths, comparison.path / "searches.csv"))
     has_result = any(math.isfinite(loss) for of_label in by_label.values() for s in of_label for loss in s.losses)
     return 0 if has_result else 1
+
+
+def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Path:
+    """Compare studies that exist, write the files, print the result, and return the folder; arguments as above."""
+    studies = read_studies(names)
+    name = name or "compare-" + "-".join(study.label for study in studies)[:80]
+    folder = StudyFolder(RUNS / name)
+    if folder.exists or (folder.path / "comparison.yaml").exists():
+        raise StudyError(f"--name: {folder} holds something else; choose another name")
+    # A mean over unequal budgets would favour the larger: all are compared at the smallest.
+    budgets = budgets_of(at, min(len(study.search.losses) for study in studies))
+    result = compare_studies(name, studies, budgets, optimum)
+    folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    show(result, write_comparison(folder.path, result))
+    return folder.path
+
+
+def budgets_of(at: Sequence[int], full: int) -> list[Budget]:
+    """Return the numbers of trials to compare at, the full budget first; ConfigError for one that is not within."""
+    for amount in at:
+        if not 1 <= amount <= full:
+            raise ConfigError(f"--at: must be 1 to {full}, the number of trials, given {amount}")
+    return [Budget(amount, "trials") for amount in sorted({*at, full}, reverse=True)]
 
 
 def show(result: ComparisonJson, paths: Sequence[Path]) -> None:

@@ -48,7 +48,7 @@ def compose_config(
     Raises:
         ConfigError: names the faulty override and the nearest valid name.
     """
-    parsed = [_parse(text) for text in overrides]
+    parsed = [_parse(_written_out(text)) for text in overrides]
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]
     if config_file:
@@ -74,6 +74,16 @@ def interruption_later() -> Iterator[None]:
             signal.signal(number, handler)
         if came:
             signal.raise_signal(signal.Signals(came[0]))
+
+
+def _written_out(text: str) -> str:
+    """Return an override as Hydra reads it: the objective that is a command is a group, and its line needs quotes."""
+    key, _, value = text.partition("=")
+    if text == "objective=command":
+        return "data=command"
+    if key == "command.line" and value[:1] not in ("", "'", '"'):
+        return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
+    return text
 
 
 def _parse(text: str) -> Override:

@@ -7,7 +7,8 @@ from typing import Any
 
 from hpo.config.documents import read_yaml
 from hpo.config.files import write_atomically
-from hpo.engine.training.objective import Objective, resolve
+from hpo.engine.training.objective import Objective
+from hpo.engine.training.resolution import resolve
 from hpo.errors import DataError, StudyError
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study

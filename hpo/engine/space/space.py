@@ -94,7 +94,10 @@ class Space:
 
     def active(self, dimension: Dimension, values: Point) -> bool:
         """Return whether the dimension is active with these values of the others."""
-        return all(key in values and values[key] in allowed for key, allowed in dimension.when.items())
+        # Most dimensions have no condition, and this is asked for every dimension of every draw.
+        return not dimension.when or all(
+            key in values and values[key] in allowed for key, allowed in dimension.when.items()
+        )
 
     def draw(self, rng: np.random.Generator) -> Point:
         """Return a random point: each active dimension is drawn independently, parents before children.
@@ -118,8 +121,8 @@ class Space:
         point: dict[str, Value] = {}
         for dimension in self.dimensions:
             if self.active(dimension, point):
-                given = values.get(dimension.key) if dimension.key in values else dimension.draw(rng)
-                point[dimension.key] = given
+                key = dimension.key
+                point[key] = values[key] if key in values else dimension.draw(rng)
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:

@@ -17,7 +17,10 @@ from hpo.engine.strategies.shifting_window import ShiftingWindow, ShiftingWindow
 from hpo.engine.strategies.strategy import Settings, Strategy
 from hpo.errors import ConfigError, nearest
 
-STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
+StrategyType = tuple[type[Settings], Any]
+"""The class of a strategy's settings, and its own, which is called with settings, space and seed."""
+
+STRATEGIES: Mapping[str, StrategyType] = {
     "grid": (GridSettings, GridSearch),
     "random": (RandomSettings, RandomSearch),
     "shifting_window": (ShiftingWindowSettings, ShiftingWindow),
@@ -34,20 +37,28 @@ STRATEGIES: Mapping[str, tuple[type[Settings], Any]] = {
 # Strategies that train by amounts; they need an objective whose trainings can be continued.
 BY_AMOUNT = ("successive_halving", "hyperband", "asha")
 
-__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "make_strategy"]
+__all__ = ["BY_AMOUNT", "STRATEGIES", "Strategy", "StrategyType", "make_strategy"]
 
 
-def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
+def make_strategy(
+    settings: Mapping[str, Any], space: Space, seed: int, strategy_type: StrategyType | None = None
+) -> Strategy:
     """Return the strategy that `settings["name"]` names, with the other settings checked.
+
+    Args:
+        settings: its name, and the settings of its class.
+        space: what is searched.
+        seed: decides every point.
+        strategy_type: of a strategy that is not in STRATEGIES.
 
     Raises:
         ConfigError: there is no strategy of that name, or it does not fit the space.
         pydantic.ValidationError: a setting is unknown, of the wrong type or out of bounds.
     """
     name = settings.get("name", "")
-    if not isinstance(name, str) or name not in STRATEGIES:
+    if strategy_type is None and (not isinstance(name, str) or name not in STRATEGIES):
         hint = nearest(str(name), STRATEGIES)
         raise ConfigError(f"strategy: must be one of {', '.join(STRATEGIES)}, given {name!r}{hint}")
-    settings_type, strategy_type = STRATEGIES[name]
-    strategy: Strategy = strategy_type(settings_type.model_validate(dict(settings)), space, seed)
+    settings_class, strategy_class = strategy_type or STRATEGIES[name]
+    strategy: Strategy = strategy_class(settings_class.model_validate(dict(settings)), space, seed)
     return FirstPoints(strategy) if space.first else strategy

@@ -1,53 +1,27 @@
 """The one interface to what is trained: an objective, and optional functions of its module."""
 
-import functools
-import importlib
 import os
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from pydantic import ValidationError
-
-from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
-from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.modules import out_of_the_way, put_first
-from hpo.engine.training.origin import Origin, origin_of, refuse_another
-from hpo.engine.training.own_place import OwnPlace
+from hpo.engine.training.kept_function import KeptFunction
 from hpo.engine.training.own_search import OwnSearch
 from hpo.engine.trials import reported
-from hpo.errors import ConfigError, DataError, HpoError, StudyError, is_interruption, text_of
-from hpo.machine import machine_fault
+from hpo.errors import ConfigError, DataError, StudyError, text_of
 
 TaskDict = Mapping[str, Any]
-
-_LONGEST_REASON = 200  # characters of an error in a user's own code
-
-_COMPANIONS = (
-    *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
-    *("predict", "describe_prediction", "attention", "describe_cost"),
-)
-
-
-_TAKE_CONFIG = (
-    *("check", "describe_data", "describe_method", "describe_search", "describe_cost", "prepare_data"),
-    "describe_prediction",
-)
-# Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
-_SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A resolved objective. Only `run_fold` is required; the module offers the others by these names.
+    """A resolved objective. Only `run_fold` is required; the function, or its module, has the others by these names.
 
     Attributes:
-        path: the dotted path `package.module:function`.
+        path: the dotted path `package.module:function`, or that of a plain function: see `ObjectivePath`.
         run_fold: `(task) -> dict` of numbers, including the study's metric, or a generator that yields
             one dict per step of its learning curve (`epoch` and numbers) and returns that dict. A number `seconds`
             in it replaces the measured wall time. A step may say `more`: whether the training goes on after it, which
@@ -78,6 +52,10 @@ class Objective:
             yields every point after `task["trained"]` again: their number is what the training has cost.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs: `hpo extend` then goes on from states.
+        kept: the function by its value, where no module has it.
+
+    A plain function, `f(config)` or `f(config, trial)`, is turned into such a `run_fold` (`plain_function.py`), and so
+    is its `run_test`, which is `f(config, trial)` too.
 
     The functions get the study's sealed configuration: `resolve` wraps the module's own so that they get it opened
     (`sealing.py`). `run_fold` and `run_test` are not wrapped: the worker opens their configuration.
@@ -97,6 +75,7 @@ class Objective:
     describe_cost: Callable[[Mapping[str, Any]], float] | None = None
     continues: bool = False
     continues_with: Sequence[str] = ()
+    kept: KeptFunction | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError where the objective's own check refuses the configuration."""
@@ -166,100 +145,3 @@ class Objective:
         self.prepare_data(config, list(indices), str(aside))
         aside.rename(data_dir)
         return True
-
-
-def resolve(path: str, import_from: str | None = None, secrets: Secrets | None = None) -> Objective:
-    """Import the objective's module and return it with its companions.
-
-    Args:
-        path: `package.module:function`.
-        import_from: a folder to import from besides installed packages, such as the working directory.
-        secrets: opens configurations, besides the environment.
-
-    Raises:
-        ConfigError: the module or the function does not exist, or is not allowed: see `origin_of`.
-    """
-    origin = origin_of(path, import_from)
-    module_name, _, function = path.partition(":")
-    try:
-        with OwnPlace(secrets or {}).entered():
-            module = _imported(module_name, origin, import_from)
-    except ConfigError:
-        raise
-    except (ImportError, SyntaxError, ValueError) as error:
-        text = told(text_of(error), secrets or {}, _LONGEST_REASON)
-        raise ConfigError(f"objective: cannot import '{module_name}': {text}; --debug shows where") from error
-    except BaseException as error:
-        if is_interruption(error):
-            raise
-        # The user's own module may raise anything, or exit like a script.
-        text = told(text_of(error), secrets or {}, _LONGEST_REASON)
-        raise ConfigError(
-            f"objective: importing '{module_name}' raised {type(error).__name__}: {text}; --debug shows where"
-        ) from error
-    refuse_another(module, origin, import_from)
-    run_fold = getattr(module, function, None)
-    if not callable(run_fold):
-        raise ConfigError(f"objective: module '{module_name}' has no function '{function}'")
-    companions = {name: getattr(module, name, None) for name in _COMPANIONS}
-    for name in _TAKE_CONFIG:
-        companion = companions[name]
-        if companion is not None:
-            companions[name] = _guarded(companion, f"{module_name}.{name}", secrets or {})
-    continues, keys = bool(getattr(module, "CONTINUES", False)), tuple(getattr(module, "CONTINUES_WITH", ()))
-    return Objective(path, run_fold, **companions, continues=continues, continues_with=keys)
-
-
-def _imported(name: str, origin: Origin, import_from: str | None) -> ModuleType:
-    """Import a module of the toolkit or a package without the working directory in the way, a user's with it first."""
-    top = name.partition(".")[0]
-    if top in sys.modules:
-        refuse_another(sys.modules[top], origin, import_from)
-    if origin != "working directory":
-        with out_of_the_way(import_from or str(Path.cwd())):
-            module = importlib.import_module(name if origin == "toolkit" else top)
-        if origin == "toolkit":
-            # Neither it nor the libraries that it imports later are searched for in the working directory.
-            return module
-    if import_from:
-        put_first(import_from)
-    return importlib.import_module(name)
-
-
-def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Return the function as a callable for sealed configurations.
-
-    The function gets them opened; its answers and errors show no secret. Every error is an HpoError of one line.
-    """
-
-    @functools.wraps(companion)
-    def call(config: Mapping[str, Any], *arguments: Any) -> Any:
-        values = values_of(config, secrets)
-        try:
-            with OwnPlace(values).entered():
-                answer = companion(opened(config, values), *arguments)
-        except BaseException as error:
-            if is_interruption(error) or machine_fault(error) is not None:
-                raise
-            raise _refusal(name, error, values) from error
-        if not isinstance(answer, Mapping) or not values:
-            return answer
-        return {key: hidden_tree(part, values) if key in _SHOWN else part for key, part in answer.items()}
-
-    return call
-
-
-def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Return the user's error for an error of a companion."""
-    if isinstance(error, HpoError):
-        return type(error)(hidden(str(error), values))
-    if isinstance(error, ValidationError):
-        return ConfigError(hidden(explain(error), values))
-    if isinstance(error, OSError) and error.filename is not None:
-        return DataError(hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values))
-    text = told(text_of(error), values)
-    if isinstance(error, ValueError) and text:
-        # Written for people.
-        return ConfigError(text)
-    text, kind = text[:_LONGEST_REASON], type(error).__name__
-    return ConfigError(f"objective: {name} raised {f'{kind}: {text}' if text else kind}; --debug shows where")

@@ -1,4 +1,4 @@
-"""Decides where the module of an objective may come from, before it is imported."""
+"""Decides where the module of an objective or a strategy may come from, before it is imported."""
 
 import importlib.metadata
 import sys
@@ -10,43 +10,52 @@ from types import ModuleType
 from typing import Literal
 
 from hpo.engine.training.modules import ROOT, is_root
+from hpo.engine.training.objective_path import ObjectivePath
 from hpo.errors import ConfigError
 
-Origin = Literal["toolkit", "declared", "working directory"]
+Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
 
-# The group of entry points by which a package declares modules with objectives.
-GROUP = "hpo.objectives"
+# The groups of entry points by which a package declares what a configuration may name.
+GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
 _OURS = ("model.objective", "hpo.objectives")
 
 
 @lru_cache(maxsize=256)
-def origin_of(path: str, import_from: str | None) -> Origin:
-    """Return where an objective comes from, without importing it; ConfigError where that is not allowed.
+def origin_of(path: str, import_from: str | None, what: str = "objective") -> Origin:
+    """Return where an objective or strategy comes from, without importing it; ConfigError where that is not allowed.
 
     A configuration may come from a stranger, and any function of any library would be run: so only functions that are
-    meant as objectives are allowed. `import_from` is the working directory, or None.
+    meant as objectives are allowed, and classes that are meant as strategies.
+
+    Args:
+        path: `package.module:name`.
+        import_from: the working directory, or None.
+        what: the key that names it, one of GROUPS.
     """
-    module, _, function = path.partition(":")
+    given = ObjectivePath.of(path)
+    module, function = given.module, given.function
+    if given.is_kept:
+        return "given from Python"
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
-        raise ConfigError(f"objective: '{module}' is part of Python; name a module of yours")
+        raise ConfigError(f"{what}: '{module}' is part of Python; name a module of yours")
     # The toolkit's own folder is a working directory too.
     here = import_from if import_from and not is_root(import_from) else None
     if any(_is_within(module, ours) for ours in _OURS):
         own = _file_in(here, module) if top == "model" else None
         if own is not None:
             raise ConfigError(
-                f"objective: '{module}' is both the toolkit's and {own}, in the working directory; give yours another "
+                f"{what}: '{module}' is both the toolkit's and {own}, in the working directory; give yours another "
                 f"name to train with it, or run from another folder to train with the toolkit's"
             )
         return "toolkit"
     if top == "hpo" or (top == "model" and _file_in(here, top) is None):
         own = _file_in(here, top)
         hint = f"give {own} another name" if own else "name a module of yours"
-        raise ConfigError(f"objective: '{module}' is part of hpo and is not an objective; {hint}")
+        raise ConfigError(f"{what}: '{module}' is part of hpo and nothing to be named here; {hint}")
     if _file_in(import_from, module) is not None:
         return "working directory"
-    for declared in importlib.metadata.entry_points(group=GROUP):
+    for declared in importlib.metadata.entry_points(group=GROUPS[what]):
         if _is_within(module, declared.module) and (not declared.attr or declared.attr == function):
             return "declared"
     if _file_in(import_from, top) is not None:
@@ -54,22 +63,22 @@ def origin_of(path: str, import_from: str | None) -> Origin:
         return "working directory"
     if find_spec(top) is None:
         raise ConfigError(
-            f"objective: cannot import '{module}': there is no module '{top}' in the working directory, and no package "
+            f"{what}: cannot import '{module}': there is no module '{top}' in the working directory, and no package "
             f"of that name; allowed is package.module:function"
         )
     raise ConfigError(
-        f"objective: '{module}' is in a package that does not declare it as an objective; run from its own folder, "
-        f'or declare it in its pyproject.toml: [project.entry-points."{GROUP}"] {top} = "{module}"'
+        f"{what}: '{module}' is in a package that does not declare it for that; run from its own folder, "
+        f'or declare it in its pyproject.toml: [project.entry-points."{GROUPS[what]}"] {top} = "{module}"'
     )
 
 
-def refuse_another(module: ModuleType, origin: Origin, import_from: str | None) -> None:
+def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, what: str = "objective") -> None:
     """Raise ConfigError where another module of that name was imported."""
     file = getattr(module, "__file__", None)
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"objective: '{module.__name__}' is {file} here, which comes before the one in {expected}; rename yours"
+            f"{what}: '{module.__name__}' is {file} here, which comes before the one in {expected}; rename yours"
         )
 
 

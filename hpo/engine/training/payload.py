@@ -12,7 +12,7 @@ class Payload:
     """What one task trains; JSON-able.
 
     Attributes:
-        objective: dotted path `package.module:function`.
+        objective: its path; see `ObjectivePath`.
         config: the objective's configuration with the trial's point written into it, sealed.
         metric, direction: the score's name, and which way is better.
         seed: of the training.
@@ -28,8 +28,11 @@ class Payload:
         before: `config` and `amount` of the training that this one continues, which is done first where its state is
             not there yet; None = none.
         checkpoint_dir: folder of the best model, or None.
+        curves: of the final training, the learning curves of the trial's trainings, so that it can repeat what their
+            evaluations decided; None in all others.
         limit_minutes: after how many the training has failed, at its next report; None = no limit.
         limits: scores by which a rule stops the training; see `Limits`. None = no rule.
+        kept: the file of a function that was given from Python; None for one that is imported.
         secrets: values by name that open the config (see `sealing.py`); objectives see them only there.
     """
 
@@ -52,8 +55,10 @@ class Payload:
     resume_dir: str | None = None
     before: Mapping[str, Any] | None = None
     checkpoint_dir: str | None = None
+    curves: Sequence[Sequence[Mapping[str, float]]] | None = None
     limit_minutes: float | None = None
     limits: Sequence[float | None] | None = None
+    kept: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,10 +73,11 @@ class Payload:
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, the configuration opened, and `epochs` for `amount`."""
         task = self.to_dict() | {"config": config, "epochs": self.amount}
-        for name in ("secrets", "before", "limits", "limit_minutes"):
+        for name in ("secrets", "before", "limits", "limit_minutes", "kept"):
             del task[name]
-        if self.test is None:
-            del task["test"]
+        for name in ("test", "curves"):
+            if task[name] is None:
+                del task[name]
         return task
 
 

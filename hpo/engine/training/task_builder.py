@@ -31,6 +31,7 @@ class Training:
         secrets: values by name that open the configuration; see `sealing.py`.
         limit_minutes: after how many a trial's training has failed; None = no limit.
         extends: the trials of another study that its first trials continue; None = none.
+        kept: the file of a function that was given from Python; None for one that is imported.
     """
 
     study: str
@@ -43,9 +44,10 @@ class Training:
     secrets: Mapping[str, str]
     limit_minutes: float | None = None
     extends: Extension | None = None
+    kept: Path | None = None
 
     @classmethod
-    def of(cls, config: StudyConfig) -> Self:
+    def of(cls, config: StudyConfig, kept: Path | None = None) -> Self:
         """Return what the tasks of a study share."""
         study = config.study
         return cls(
@@ -59,6 +61,7 @@ class Training:
             config.secrets,
             study.trial_minutes,
             study.extends,
+            kept,
         )
 
     def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
@@ -119,6 +122,7 @@ class TaskBuilder:
             train=self._positions(self.plan.development),
             validation=[],
             amount=amount,
+            curves=[list(trial.outcomes[index].curve) for index in sorted(trial.outcomes)],
             resume_dir=self._resume_dir(trial, FINAL_FOLD, 0) if self.continues else None,
             checkpoint_dir=str(self.checkpoints_dir / "final"),
         )
@@ -142,8 +146,7 @@ class TaskBuilder:
         if checkpoint_dir is None:
             scored = replace(payload, train=list(self.plan.development), validation=list(test))
         else:
-            run_test = f"{self.training.objective.partition(':')[0]}:run_test"
-            scored = replace(payload, objective=run_test, test=list(test), checkpoint_dir=checkpoint_dir)
+            scored = replace(payload, test=list(test), checkpoint_dir=checkpoint_dir)
         return Task(trial.number, FINAL_FOLD, scored)
 
     def _tasks(self, trial: Trial, indices: Iterable[int]) -> list[Task]:
@@ -180,6 +183,7 @@ class TaskBuilder:
             trained=trial.trained,
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
             before=before,
+            kept=str(training.kept) if training.kept else None,
             secrets=values_of(config, training.secrets),
         )
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Never
 
 from hpo.config.sealing import opened, told, values_of
+from hpo.engine.training.kept_function import KeptFunction
 from hpo.engine.training.limits import Limits
-from hpo.engine.training.objective import resolve
 from hpo.engine.training.own_place import OwnPlace
 from hpo.engine.training.payload import Payload
+from hpo.engine.training.resolution import resolve
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import MachineError, is_interruption, text_of
@@ -187,11 +188,14 @@ def _steps(
     Keeps `progress` up to date.
     """
     task = payload.task(opened(payload.config, values))
-    objective = resolve(payload.objective, import_from)
+    kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
+    objective = resolve(payload.objective, import_from, kept=kept)
     counts = objective.describe_cost is not None
     if payload.before is not None:
         _train_before(payload, objective.run_fold, opened(payload.before["config"], values))
-    returned = objective.run_fold(task)
+    run = objective.run_fold if payload.test is None else objective.run_test
+    assert run is not None
+    returned = run(task)
     if inspect.isgenerator(returned):
         returned = yield from _points(returned, counts, progress)
     if counts and isinstance(returned, Mapping):

@@ -43,7 +43,7 @@ class History(Sequence[Trial]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return tuple(self._log.trials[i] for i in range(*index.indices(self._length)))
+            return tuple(map(self._log.trials.__getitem__, range(*index.indices(self._length))))
         return self._log.trials[range(self._length)[index]]
 
     def __iter__(self) -> Iterator[Trial]:

@@ -31,6 +31,8 @@ def _head(summary: ReportJson) -> Iterable[str]:
     study, metric = summary["study"], summary["metric"]
     yield f"# Study {study['name']}"
     yield ""
+    if not is_missing(study["title"]):
+        yield from (study["title"], "")
     yield (
         f"{summary['strategy']['name']} search for the configuration with the best {metric['name']} "
         f"({metric['direction']}, {metric['aggregation']}), objective `{study['objective']}`, seed {study['seed']}."

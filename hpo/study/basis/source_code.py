@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import hpo
+from hpo.engine.training.kept_function import MODULE
+from hpo.engine.training.objective import Objective
+from hpo.engine.training.objective_path import ObjectivePath
 
 # Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
@@ -46,19 +49,21 @@ class Code:
         return cls(None, {name: note[name] for name in ("python", *_LIBRARIES) if name in note})
 
 
-def describe_code(objective: str, strategy: type) -> Code:
+def describe_code(objective: Objective, strategy: type) -> Code:
     """Return the code that a study's results depend on.
 
     Args:
-        objective: dotted path `package.module:function`, already imported. All of its package counts; of a single
-            module, the module and the modules and packages in its folder that it imports.
+        objective: all of its package counts; of a single module, the module and the modules and packages in its
+            folder that it imports; of a function that was given from Python, what it uses of its script or notebook.
         strategy: the chosen strategy's class.
     """
-    module = objective.partition(":")[0]
     pieces = {
         "strategy": _hash(_with_its_parts(_file_of(strategy.__module__), set())),
         "training": _hash(_TOOLKIT / "engine" / "training" / name for name in _TRAINING),
     }
+    if objective.kept is not None:
+        return Code(pieces | {MODULE: objective.kept.digest}, _versions())
+    module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
         pieces["objective"] = _hash(_sources(ours))

@@ -113,7 +113,8 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
         if key not in flatten(config.objective_config):
             raise StudyError(f"{key}: the study has no such source of data; remove it")
     config = config.model_copy(update={"objective_config": replaced(config.objective_config, elsewhere or {})})
-    study = prepare_study(config.model_copy(update={"study": config.study.model_copy(update={"imports": None})}))
+    config = config.model_copy(update={"study": config.study.model_copy(update={"imports": None})})
+    study = prepare_study(config, folder.kept_function(config))
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names))
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))

@@ -208,7 +208,7 @@ SPACES = {
 }
 STRATEGIES = {
     "unknown strategy": (["strategy=gird"], ("strategy: must be one of asha", "'grid'?")),
-    "a strategy that is no text": (["strategy.name=[1]"], ("strategy: must be one of", "[1]")),
+    "a strategy that is no text": (["strategy.name=[1]"], ("strategy.name: must be the name of a strategy", "[1]")),
     "unknown setting": (["strategy.round_sise=3"], ("strategy.round_sise", "did you mean 'strategy.round_size'?")),
     "an even window": (["strategy=shifting_window", "strategy.window=4"], ("strategy.window", "odd")),
     "a window too long": (["strategy=shifting_window", "strategy.window=9"], ("strategy.window", "longer")),

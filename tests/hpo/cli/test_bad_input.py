@@ -1,4 +1,4 @@
-"""Bad input: one line on standard error that says where, what and what else; exit code 2; nothing created; no waiting.
+"""Bad input: one line on standard error that says where, what and what else; exit code 2; nothing created.
 
 `bad_input_cases.py` has the table of what is given to `hpo search`; here are the other commands, and what is not input.
 """
@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,6 @@ from hpo.cli.main import main
 from tests.faults.driver import LOCAL
 from tests.hpo.cli.bad_input_cases import CASES
 from tests.hpo.cli.commands import hpo, refused
-
-# Of processor time: twice what is promised of a whole process is far above what is left once everything is imported.
-SECONDS = 4
 
 
 def create(files):
@@ -35,10 +31,8 @@ def snapshot():
 
 
 def refused_with(capsys, words, *arguments):
-    """Run the command and fail where it does not refuse its input with these words, soon."""
-    began = time.process_time()
+    """Run the command and fail where it does not refuse its input with these words."""
     err = refused(capsys, *arguments)
-    assert time.process_time() - began < SECONDS
     assert err.rstrip("\n").isprintable()
     for word in words:
         assert word in err
@@ -171,21 +165,20 @@ def test_an_experiment_that_was_deleted_is_refused(capsys):
 
 
 def process(*arguments, **environment):
-    """Run the console script as a person does: its output and errors as bytes, its exit code, its seconds."""
+    """Run the console script as a person does: its exit code, its output and its errors as bytes."""
     command = [sys.executable, "-m", "hpo.cli.main", *arguments]
-    began = time.monotonic()
     done = subprocess.run(command, capture_output=True, env=os.environ | environment, timeout=60, check=False)
-    return done.returncode, done.stdout, done.stderr, time.monotonic() - began
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
-    code, out, err, _ = process("search", b"study.name=\xff\xfe")
+    code, out, err = process("search", b"study.name=\xff\xfe")
     assert (code, out) == (2, b"")
     assert err == b"error: command line: argument 2 is not UTF-8: b'study.name=\\xff\\xfe'; give it in UTF-8\n"
 
 
 def test_a_terminal_of_another_encoding_gets_the_line_all_the_same():
-    code, _, err, _ = process("resume", "größe", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    code, _, err = process("resume", "größe", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert code == 2
     assert err.startswith(b"error: study: there is no 'gr")
     assert b"Traceback" not in err
@@ -217,7 +210,7 @@ def test_an_output_that_is_closed_is_no_fault():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["search", "model.num_heads=7"]])
 def test_a_terminal_of_twenty_columns_shows_everything(arguments):
-    code, out, err, _ = process(*arguments, COLUMNS="20", LINES="5")
+    code, out, err = process(*arguments, COLUMNS="20", LINES="5")
     wide = process(*arguments, COLUMNS="200")
     assert code in (0, 2)
     assert (out + err).split() == (wide[1] + wide[2]).split()
@@ -229,10 +222,3 @@ def test_a_study_runs_on_a_terminal_of_twenty_columns(capsys, monkeypatch):
     code, out, err = hpo(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=1")
     assert code == 0, err
     assert "winner" in out
-
-
-@pytest.mark.slow
-def test_refusals_answer_within_two_seconds():
-    """The whole process, as a person waits for it; any of four, because machines that test are busy."""
-    for arguments in (["search", "study.trials=0"], ["search", "model.num_heads=7"], ["resume", "nothing"]):
-        assert any(process(*arguments)[3] < 2 for _ in range(4)), arguments

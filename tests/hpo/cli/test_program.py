@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpo import __version__
-from hpo.cli.running.stopping import Stopped, Stopping
+from hpo.session.stopping import Stopped, Stopping
 from tests.faults.driver import LOCAL, TOY
 from tests.studies import REPOSITORY, environment
 
@@ -17,8 +17,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Where a process is ended without Python's own leave: the command's own, and children that this toolkit or a user's
 # code has made.
 ENDS_AT_ONCE = {
-    "hpo/cli/running/program.py": "asserts that the process is the command's own",
-    "hpo/cli/running/stopping.py": "asks the same",
+    "hpo/session/program.py": "asserts that the process is the command's own",
+    "hpo/session/stopping.py": "asks the same",
     "hpo/engine/dispatch/process/task_process.py": "a copy of a worker's child",
     "hpo/engine/training/own_place.py": "a copy of a process that a user's code made",
     "hpo/track/mlflow/process.py": "MLflow's process",

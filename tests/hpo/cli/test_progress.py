@@ -5,12 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from hpo.cli.running.progress import Progress
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
+from hpo.session.progress import TerminalProgress
 from tests.studies import toy_config
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
@@ -22,7 +22,7 @@ def done(number, value):
 
 
 def test_a_line_for_every_finished_trial(capsys):
-    with Progress(STUDY, TaskLayout(), History()) as progress:
+    with TerminalProgress(STUDY, TaskLayout(), History()) as progress:
         for number, value in enumerate((0.5, 0.75, 0.6, None)):
             progress.trial_finished(done(number, value))
     lines = capsys.readouterr().out.splitlines()
@@ -35,7 +35,7 @@ def test_a_line_for_every_finished_trial(capsys):
 
 @pytest.mark.parametrize("width", [20, 120])
 def test_the_panel_shows_counts_best_and_running_trials(width):
-    progress = Progress(STUDY, TaskLayout(2), History([done(0, 0.75)]))
+    progress = TerminalProgress(STUDY, TaskLayout(2), History([done(0, 0.75)]))
     task = Task(1, 1, {})
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
     progress.reported(Trial(1, 0, {"model.d_model": 32}), Report(task, point=point))
@@ -50,6 +50,6 @@ def test_the_panel_shows_counts_best_and_running_trials(width):
 
 def test_the_time_left_is_at_most_that_of_the_budget(capsys):
     study = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
-    with Progress(study, TaskLayout(), History()) as progress:
+    with TerminalProgress(study, TaskLayout(), History(), seconds_before=10.0) as progress:
         progress.trial_finished(done(0, 0.5))
-    assert "(30 s left)" in capsys.readouterr().out
+    assert "(20 s left)" in capsys.readouterr().out

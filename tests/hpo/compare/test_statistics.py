@@ -89,6 +89,13 @@ def test_the_interval_of_a_mean_at_its_ends():
     assert mean_interval(normal(9), 3) == mean_interval(normal(9), 3)
 
 
+def test_an_interval_of_the_mean_stays_within_the_values():
+    losses = [-20.23] * 29 + [-19.39]
+    low, high = mean_interval(losses, 0)
+    assert low == -20.23
+    assert high < -19.39
+
+
 def test_the_band_of_a_curve_is_scipys_percentile_bootstrap():
     values = np.random.default_rng(0).normal(0, 1, (30, 4))
     low, high = mean_bands(values, 0)

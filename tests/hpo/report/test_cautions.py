@@ -12,7 +12,7 @@ SPACE = space_from_dict(
 ABSENT = {"missing": "not made here"}
 CLEAN = {
     **{"data": ABSENT, "test": ABSENT, "overtuning": ABSENT},
-    **{"environment": {"is_dirty": False}, "study": {"allowed_changes": []}},
+    **{"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}},
 }
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
 
@@ -103,7 +103,7 @@ def test_a_winner_no_better_than_the_default_on_the_test_part():
 
 def test_what_had_changed_when_the_study_was_resumed_all_the_same():
     changes = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3.11"]}]
-    (line,) = said(many(), study={"allowed_changes": changes})
+    (line,) = said(many(), study={"allowed_changes": changes, "objective": "a:b"})
     assert "data: part train; python: was 3.11" in line
 
 

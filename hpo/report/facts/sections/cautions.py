@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
+from hpo.engine.training.kept_function import MODULE
+from hpo.engine.training.objective_path import ObjectivePath
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import ReportJson
@@ -131,6 +133,12 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
             yield f"{count} examples are in two parts ({pair}): scores on them are too good"
+    objective = ObjectivePath.of(summary["study"]["objective"])
+    if objective.is_kept:
+        yield (
+            f"the objective, '{objective.function}', was given from Python and lies in {MODULE} of the study's folder: "
+            f"from the report alone nothing is reproduced; in a module of its own it would be"
+        )
     for change in summary["study"]["allowed_changes"]:
         changes = "; ".join(change["changes"])
         yield f"the study was continued although something had changed ({change['time']}): {changes}"

@@ -89,6 +89,8 @@ def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
 
 def rerun_command(study: Study) -> str:
     """Return the command that runs the same search again."""
+    if study.objective.kept is not None:
+        return f"hpo search --replay {study.reference}"
     return f"hpo search --config {shown(study.folder.config_path)} study.name={study.config.study.name}-again"
 
 

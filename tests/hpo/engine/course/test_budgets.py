@@ -1,18 +1,20 @@
 """Budgets: the first that is reached cuts the sequence of trials, and changes none of them."""
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.course.rules import Rules
-from hpo.engine.loop import ENDED, is_over, search
+from hpo.engine.loop import ENDED, is_over, search, seconds_spent
 from hpo.engine.record.record import memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
-from tests.simulated_tasks import NOTHING, AnyOrder, World, run, told
+from tests.simulated_tasks import NOTHING, AnyOrder, Killed, World, run, told
 from tests.studies import STRATEGIES, shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
@@ -152,6 +154,26 @@ def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
     assert first == again
     assert first[0] < second[0] < last[0] == 30
     assert [by for _, by in lengths] == ["minutes", "minutes", "minutes", "trials"]
+
+
+def test_the_time_of_a_search_without_limit_counts_when_one_is_given_later():
+    world, record = World(1), memory_record("score", "minimize", TaskLayout())
+
+    def searched(num_trials, dies_after=None):
+        dispatcher = Slow(world, 2, 0, dies_after)
+
+        def tasks_of(trial):
+            dispatcher.trials[trial.number] = trial
+            return [Task(trial.number, 0, NOTHING)]
+
+        with contextlib.suppress(Killed):
+            search(rules("random")(tasks_of, world.cost_of), record, dispatcher, num_trials)
+        return dispatcher.now
+
+    ended = searched(5)
+    assert seconds_spent(record) == ended
+    killed = searched(30, dies_after=8)
+    assert seconds_spent(record) == pytest.approx(ended + killed, abs=60.0)
 
 
 def test_the_space_may_end_a_search():

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-from hpo.cli.running.program import is_ours
 from hpo.engine.dispatch import Dispatcher, Report
 from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
+from hpo.session.program import is_ours
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # While workers start there is nothing to save.

@@ -15,10 +15,10 @@ from rich.text import Text
 
 from hpo.config.sections import StudySection
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.observer import Observer
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
-from hpo.engine.trials.trial import TaskLayout, Trial, seconds_trained
+from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.session.display import Progress
 
 _REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
@@ -26,14 +26,17 @@ _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 
 
-class Progress(Observer):
-    """Counts trials, keeps the best, and shows running tasks with their epochs and the time left."""
+class TerminalProgress(Progress):
+    """Counts trials, keeps the best, and shows running tasks with their epochs and the time left.
 
-    def __init__(self, study: StudySection, layout: TaskLayout, history: History) -> None:
+    `history` and `seconds_before` are what earlier runs of the search left.
+    """
+
+    def __init__(self, study: StudySection, layout: TaskLayout, history: History, seconds_before: float = 0.0) -> None:
         self._study = study
         self._layout = layout
         self._num_done = self._done_before = len(history)
-        self._trained_before = seconds_trained(history)
+        self._seconds_before = seconds_before
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._started = self._last_line = time.monotonic()
@@ -141,5 +144,5 @@ class Progress(Observer):
         passed = time.monotonic() - self._started
         seconds = passed / done * missing
         if self._study.minutes is not None:
-            seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._trained_before - passed))
+            seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))
         return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

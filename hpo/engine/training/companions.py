@@ -1,0 +1,32 @@
+"""Gives a plain function what the search may ask besides training."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hpo.engine.training.resolution import COMPANIONS
+from hpo.errors import ConfigError, nearest
+
+_CONSTANTS = ("continues", "continues_with")
+_COMPANIONS = (*COMPANIONS, *_CONSTANTS)
+
+
+def objective(**companions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that gives a plain function what the search may ask besides training.
+
+    Args:
+        companions: by the names of `hpo.engine.training.objective.Objective`, such as `run_test`, `describe_data`,
+            `describe_cost`, `predict`, and `continues=True` for a function that goes on from `trial.resume_dir`.
+
+    Raises:
+        ConfigError: there is no such companion.
+    """
+    for name in companions:
+        if name not in _COMPANIONS:
+            raise ConfigError(f"objective: has no companion '{name}'{nearest(name, _COMPANIONS)}")
+
+    def give(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name, companion in companions.items():
+            setattr(function, name.upper() if name in _CONSTANTS else name, companion)
+        return function
+
+    return give

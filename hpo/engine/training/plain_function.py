@@ -1,0 +1,118 @@
+"""A plain function as an objective: `f(config)` or `f(config, trial)`, in place of a generator of its curve."""
+
+import contextvars
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import error as SwitchError  # noqa: N812 -- greenlet's name says nothing here
+
+TaskDict = Mapping[str, Any]
+
+
+class TrainingStopped(GreenletExit):
+    """Raised by `RunningTrial.report` where the search ends a training that fell behind; what it returns is ignored.
+
+    No `Exception`, so that a training that handles its own errors ends all the same.
+    """
+
+
+class RunningTrial:
+    """The trial that a plain function trains: what it is told, and `report` for its learning curve.
+
+    Attributes:
+        number, fold, repeat: which training it is, each from 0.
+        seed: for all randomness of the training.
+        threads: how many it may use.
+        train, validation, test: indices of examples; None where the objective brings its own data.
+        data_dir: what the objective's `prepare_data` wrote; None without it.
+        checkpoint_dir: where to keep the trained model, a folder to be made; None where none is kept.
+        resume_dir: where to keep the training's state, and to look for one to continue; None where none is kept.
+        amount: how far to train, counted from the start, such as epochs; None = to the end.
+        trained: how far it is trained already; see `resume_dir`.
+    """
+
+    def __init__(self, task: TaskDict) -> None:
+        self.number: int = task["trial"]
+        self.fold: int = task["fold"]
+        self.repeat: int = task["repeat"]
+        self.seed: int = task["seed"]
+        self.threads: int = task["threads"]
+        self.train: Sequence[int] | None = task["train"]
+        self.validation: Sequence[int] | None = task["validation"]
+        self.test: Sequence[int] | None = task.get("test")
+        self.amount: int | None = task["epochs"]
+        self.trained: int = task["trained"]
+        self.data_dir, self.checkpoint_dir, self.resume_dir = (
+            Path(task[name]) if task[name] else None for name in ("data_dir", "checkpoint_dir", "resume_dir")
+        )
+        self._num_reported = 0
+        self._reader: greenlet | None = None
+        self._is_stopped = False
+
+    def report(self, point: Mapping[str, Any] | None = None, /, **numbers: Any) -> None:
+        """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`; without `epoch` points are counted.
+
+        `more=False` says that the training ends here, which saves other trainings a wait.
+
+        Raises:
+            TrainingStopped: the search ends the training.
+            RuntimeError: in another thread than the function's, or after its end.
+        """
+        if self._is_stopped:
+            raise TrainingStopped
+        if self._reader is None:
+            raise RuntimeError("report() was called after the end of the training; call it while the function runs")
+        self._num_reported += 1
+        self._send({"epoch": self._num_reported} | {**(point or {}), **numbers})
+
+    __call__ = report
+
+    def warn(self, text: str) -> None:
+        """Show people a warning, once."""
+        if self._reader is not None:
+            self._send({"warning": text})
+
+    def _send(self, step: Mapping[str, Any]) -> None:
+        assert self._reader is not None
+        try:
+            self._reader.switch(step)
+        except SwitchError as error:
+            raise RuntimeError("report() must be called in the thread in which the function was called") from error
+
+    def run(self, call: Callable[[], Any]) -> Generator[Mapping[str, Any], None, Any]:
+        """Yield what `call` reports, and return what it returns; closed, it is stopped at its last report.
+
+        The function runs in a coroutine of this thread, so that its libraries find the thread they expect.
+        """
+        training = greenlet(call)
+        training.gr_context = contextvars.copy_context()
+        try:
+            step = self._go_on(training)
+            while not training.dead:
+                yield step
+                step = self._go_on(training)
+            return step
+        finally:
+            if not training.dead:
+                self._is_stopped = True
+                training.parent = getcurrent()
+                training.throw(TrainingStopped)
+            self._reader = None
+
+    def _go_on(self, training: greenlet) -> Any:
+        self._reader = training.parent = getcurrent()
+        return training.switch()
+
+
+def as_run_fold(function: Callable[..., Any], takes_trial: bool) -> Callable[[TaskDict], Any]:
+    """Return a plain function as one that takes a task."""
+
+    def run_fold(task: TaskDict) -> Any:
+        if not takes_trial:
+            return function(task["config"])
+        trial = RunningTrial(task)
+        return trial.run(lambda: function(task["config"], trial))
+
+    return run_fold

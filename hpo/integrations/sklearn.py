@@ -1,0 +1,101 @@
+"""Our strategies as a search of scikit-learn: an estimator like GridSearchCV."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# scikit-learn documents this class as the one to derive searches from, but does not export it.
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import get_tags
+
+from hpo.engine.space.shorthand import written_out
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
+from hpo.errors import ConfigError
+from hpo.integrations.defaults import default_strategy
+from hpo.integrations.points import closed, next_points
+
+
+class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
+    """Search the parameters of an estimator by one of our strategies, scored by cross-validation.
+
+    It has what GridSearchCV has: `fit`, `best_params_`, `best_score_`, `best_estimator_`, `cv_results_`. The study is
+    in memory only; `hpo.search` keeps one on disk, on Ray workers.
+
+    Args:
+        estimator: what is tuned.
+        space: by the names of its parameters, `{"C": hpo.log(1e-3, 1e3), "kernel": ["rbf", "linear"]}`, as of
+            `hpo.search`.
+        trials: how many points are evaluated.
+        strategy: one of conf/strategy, or its name and settings. One that trains by amounts cannot be used.
+        random_state: decides every point.
+        scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as of GridSearchCV; with
+            several scores `refit` names the one that is searched by.
+
+    Example:
+        >>> search = HpoSearchCV(SVC(), {"C": hpo.log(1e-3, 1e3), "gamma": hpo.log(1e-4, 1.0)}, trials=20)
+        >>> search.fit(x, y).best_params_
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Mapping[str, Any],
+        *,
+        trials: int = 20,
+        strategy: str | Mapping[str, Any] = "evolutionary",
+        random_state: int = 0,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        error_score: Any = float("nan"),
+        return_train_score: bool = False,
+    ) -> None:
+        super().__init__(
+            estimator=estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.space = space
+        self.trials = trials
+        self.strategy = strategy
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Scikit-learn's own searches do not say whether their estimator takes several targets.
+        tags.target_tags.multi_output = get_tags(self.estimator).target_tags.multi_output
+        return tags
+
+    def _run_search(self, evaluate_candidates: Callable[..., Mapping[str, Any]], **_: Any) -> None:
+        """Evaluate what the strategy proposes, which sees the scores of all before."""
+        given = {"name": self.strategy} if isinstance(self.strategy, str) else dict(self.strategy)
+        space = {name: written_out(dimension) for name, dimension in self.space.items()}
+        strategy = default_strategy(given.pop("name", ""), space, self.random_state, given)
+        known: list[Trial] = []
+        while len(known) < self.trials:
+            points = next_points(strategy, History(known), ())[: self.trials - len(known)]
+            if not points:
+                return
+            results = evaluate_candidates([dict(point) for point in points])
+            scores = results[self._searched_by(results)][len(known) :]
+            number = known[-1].round + 1 if known else 0
+            opened = [Trial(len(known) + place, number, point) for place, point in enumerate(points)]
+            known += [closed(trial, score, "maximize") for trial, score in zip(opened, scores, strict=True)]
+
+    def _searched_by(self, results: Mapping[str, Any]) -> str:
+        """Return the column of the score that the strategy sees."""
+        if "mean_test_score" in results:
+            return "mean_test_score"
+        if not isinstance(self.refit, str):
+            names = ", ".join(name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_"))
+            raise ConfigError(f"refit: must name the score that is searched by, one of {names}, given {self.refit!r}")
+        return f"mean_test_{self.refit}"

@@ -1,0 +1,200 @@
+"""A Hugging Face Trainer under a search: its learning curve, its checkpoints to go on from, its best model kept."""
+
+import copy
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.training.companions import objective
+from hpo.engine.training.plain_function import RunningTrial
+from hpo.errors import ConfigError
+
+try:
+    import torch
+    from transformers import (
+        PreTrainedModel,
+        Trainer,
+        TrainerCallback,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+        set_seed,
+    )
+    from transformers.trainer_callback import DefaultFlowCallback, PrinterCallback, ProgressCallback
+except ImportError as error:
+    raise ImportError(f"{error}; install it with: python -m pip install 'hpo-transformer[transformers]'") from error
+
+_SHOWS = (DefaultFlowCallback, PrinterCallback, ProgressCallback)
+# What transformers adds to the names of an evaluation's metrics.
+_PREFIX = "eval_"
+
+
+def training_arguments(trial: RunningTrial, **values: Any) -> TrainingArguments:
+    """Return the arguments of this trial's training, and seed all generators, for the model that is made next.
+
+    Args:
+        trial: decides the seed.
+        values: any of TrainingArguments, such as a configuration's; without others there is an evaluation an epoch,
+            and nothing is shown or reported elsewhere.
+    """
+    seed = trial.seed % 2**32
+    set_seed(seed)
+    defaults = {"seed": seed, "eval_strategy": "epoch", "save_strategy": "no", "report_to": "none", **values}
+    # The folder is there already, and nothing is written to it: `train` gives each training one of its own.
+    return TrainingArguments(output_dir=tempfile.gettempdir(), **defaults)
+
+
+def train(trainer: Trainer, trial: RunningTrial) -> dict[str, float]:
+    """Train, report each evaluation, and return the metrics of the last, or of the best if that is loaded at the end.
+
+    Evaluations are the points of the learning curve, counted from 1; with the usual `eval_strategy="epoch"` they are
+    epochs. Where the study keeps states, each is saved before it is reported, and a training goes on from the last. The
+    model is kept, as a folder that `from_pretrained` reads, where the study keeps one. A training without a
+    validation part, as of the final model, trains all epochs.
+
+    Args:
+        trainer: with its model and data; the folder of its arguments is set here.
+        trial: the trial, as the objective gets it.
+
+    Returns:
+        Metrics without their `eval_`: loss, runtime, and those of `compute_metrics`.
+    """
+    torch.set_num_threads(trial.threads)
+    with ExitStack() as stack:
+        folder = trial.resume_dir or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        trainer.args.output_dir = str(folder)
+        if trial.resume_dir is not None:
+            # Two, since one that is the best of its training is kept besides the last.
+            trainer.args.save_total_limit = 2
+        if trial.validation is not None and not len(trial.validation):
+            trainer.args.eval_strategy = trainer.args.save_strategy = "no"
+            trainer.args.load_best_model_at_end = False
+        for shows in (PrinterCallback, ProgressCallback):
+            trainer.remove_callback(shows)
+        last, state = _last_checkpoint(folder)
+        if trial.amount is not None and state is not None and len(_evaluations(state)) >= trial.amount:
+            # It was saved, and the search does not know it yet: no step is left.
+            trainer.args.max_steps = state.global_step
+        trainer.add_callback(TrialCallback(trial, last))
+        trainer.train(resume_from_checkpoint=last)
+        if trainer.args.load_best_model_at_end and trainer.state.best_model_checkpoint:
+            _reload(trainer.model, trainer.state.best_model_checkpoint)
+        if trial.checkpoint_dir is not None:
+            trainer.save_model(str(trial.checkpoint_dir))
+    evaluations = _evaluations(trainer.state)
+    best = trainer.state.best_global_step if trainer.args.load_best_model_at_end else None
+    chosen = [metrics for step, metrics in evaluations if step == best] or [metrics for _, metrics in evaluations]
+    return chosen[-1] if chosen else {}
+
+
+class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+    """Report evaluations to the search, and end where it says; `train` adds it, last of all callbacks."""
+
+    def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
+        self._trial, self._checkpoint = trial, checkpoint
+        # How many points of the learning curve the search has.
+        self._num_reported = trial.trained
+
+    def on_train_begin(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **has: Any) -> None:
+        """Report what a training that was interrupted had saved."""
+        if self._checkpoint is not None:
+            _reload(has["model"], self._checkpoint)
+        self._report(state, control)
+
+    def on_evaluate(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: Any) -> None:
+        """Report, or have the state saved first."""
+        control.should_save = control.should_save or self._trial.resume_dir is not None
+        if not control.should_save:
+            self._report(state, control)
+
+    def on_save(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **__: Any) -> None:
+        """Report what is saved now."""
+        self._report(state, control)
+
+    def on_epoch_end(self, args: TrainingArguments, _: TrainerState, control: TrainerControl, **__: Any) -> None:
+        """Save the state of a training that is not evaluated."""
+        if args.eval_strategy == "no":
+            control.should_save = self._trial.resume_dir is not None
+
+    def _report(self, state: TrainerState, control: TrainerControl) -> None:
+        evaluations = _evaluations(state)
+        amount = self._trial.amount
+        is_far_enough = amount is not None and len(evaluations) >= amount
+        control.should_training_stop = control.should_training_stop or is_far_enough
+        goes_on = state.global_step < state.max_steps and not control.should_training_stop
+        for number, (_, metrics) in enumerate(evaluations, 1):
+            if number > self._num_reported:
+                self._num_reported = number
+                self._trial.report(metrics, epoch=number, more=goes_on or number < len(evaluations))
+
+
+def objective_of(trainer: Trainer) -> Callable[..., Any]:
+    """Return the objective that trains as this trainer does, for `hpo.search`, in place of `hyperparameter_search`.
+
+    Args:
+        trainer: made with `model_init`. What is searched are its TrainingArguments; those that it has are the others.
+
+    Raises:
+        ConfigError: it has no `model_init`.
+
+    Example:
+        >>> space = {"learning_rate": hpo.log(1e-5, 1e-3), "num_train_epochs": [1, 2, 3]}
+        >>> study = hpo.search(objective_of(trainer), space, metric="accuracy", direction="maximize", trials=20)
+    """
+    if trainer.model_init is None:
+        raise ConfigError("trainer: has no model_init, and every trial needs a new model; give Trainer(model_init=...)")
+    kind, given = type(trainer), trainer.args
+    parts = {
+        "model_init": trainer.model_init,
+        "data_collator": trainer.data_collator,
+        "train_dataset": trainer.train_dataset,
+        "eval_dataset": trainer.eval_dataset,
+        "processing_class": trainer.processing_class,
+        "compute_metrics": trainer.compute_metrics,
+        "compute_loss_func": trainer.compute_loss_func,
+        "preprocess_logits_for_metrics": trainer.preprocess_logits_for_metrics,
+        "callbacks": [callback for callback in trainer.callback_handler.callbacks if not isinstance(callback, _SHOWS)],
+    }
+
+    @objective(continues=True)
+    def train_again(config: Mapping[str, Any], trial: RunningTrial) -> dict[str, float]:
+        shown = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
+        own = {"seed": trial.seed % 2**32, "report_to": "none", **shown}
+        args = dataclasses.replace(given, **own, **config)
+        return train(kind(args=args, **{**parts, "callbacks": copy.deepcopy(parts["callbacks"])}), trial)
+
+    return train_again
+
+
+def _reload(model: Any, checkpoint: str) -> None:
+    """Load weights as `from_pretrained` does.
+
+    The Trainer itself leaves out, silently, what `save_pretrained` has renamed (huggingface/transformers#43701).
+    """
+    if isinstance(model, PreTrainedModel):
+        model.load_state_dict(type(model).from_pretrained(checkpoint).state_dict())
+
+
+def _last_checkpoint(folder: Path) -> tuple[str | None, TrainerState | None]:
+    """Return the last one in the folder that is whole, and its state, which transformers writes last."""
+    for checkpoint in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True):
+        try:
+            return str(checkpoint), TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        except (OSError, ValueError):
+            pass  # Its writing was cut off; the one before is there.
+    return None, None
+
+
+def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
+    """Return the step and the metrics of each evaluation so far."""
+    entries = [entry for entry in state.log_history if any(name.startswith(_PREFIX) for name in entry)]
+    return [
+        (
+            entry["step"],
+            {name.removeprefix(_PREFIX): value for name, value in entry.items() if name.startswith(_PREFIX)},
+        )
+        for entry in entries
+    ]

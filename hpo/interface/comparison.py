@@ -1,0 +1,86 @@
+"""`hpo.compare_strategies` and `hpo.compare_studies`: comparisons from Python."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpo.config.keys import replaced
+from hpo.config.shipped import shipped
+from hpo.engine.strategies import STRATEGIES
+from hpo.session.stopping import Stopped
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison.
+
+    Attributes:
+        folder: with comparison.html, curves and tables, and the same as numbers.
+        pairs: one row per budget and pair: mean difference with its interval, how often the one beats the other, the
+            corrected p-value, and the verdict.
+    """
+
+    folder: Path
+    pairs: "pd.DataFrame"
+
+
+def compare_strategies(
+    config: Mapping[str, Any],
+    strategies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
+    *,
+    repeats: int = 30,
+    at: Sequence[int] = (),
+    optimum: float | None = None,
+    name: str | None = None,
+) -> Comparison:
+    """Repeat whole searches of each strategy with paired seeds and compare them, as `hpo compare --strategies` does.
+
+    Args:
+        config: what they search, from `hpo.compose`; its `study.trials` is the budget.
+        strategies: names of conf/strategy; or by a label each, a name or a name with settings.
+        repeats: searches of each; repeat r has the seed `study.seed` + r for all.
+        at: also after so many trials.
+        optimum: the best score there is, for regret; a table's own is known.
+        name: a folder under runs/.
+
+    Raises:
+        hpo.HpoError: something given cannot be, in one line.
+        KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
+    """
+    from hpo.cli.comparing.searches import budgets_of, run_comparison
+    from hpo.compare.comparison import prepare_comparison
+
+    named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
+    settings = {label: _settings(given) for label, given in named.items()}
+    comparison = prepare_comparison(replaced(config, {"track.name": "none"}), settings, repeats, name)
+    budgets = budgets_of(at, comparison.study.config.study.trials)
+    try:
+        run_comparison(comparison, budgets, (), False, optimum)
+    except Stopped:
+        raise KeyboardInterrupt("finished searches are saved; the same call goes on") from None
+    return _comparison(comparison.path)
+
+
+def compare_studies(
+    names: Sequence[str], *, at: Sequence[int] = (), optimum: float | None = None, name: str | None = None
+) -> Comparison:
+    """Compare studies that exist: their curves, and their winners fold by fold; arguments as above."""
+    from hpo.cli.comparing.searches import run_studies
+
+    return _comparison(run_studies(names, at, optimum, name))
+
+
+def _settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    chosen = {"name": given} if isinstance(given, str) else dict(given)
+    name = str(chosen.get("name"))
+    return {**(shipped("strategy", name) if name in STRATEGIES else {}), **chosen}
+
+
+def _comparison(folder: Path) -> Comparison:
+    import pandas as pd
+
+    return Comparison(folder, pd.read_csv(folder / "comparison.csv"))

@@ -1,0 +1,70 @@
+"""An objective as it is given from Python: a function, or the path of one."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.training.kept_function import MODULE, KeptFunction
+from hpo.engine.training.objective_path import Form, ObjectivePath
+from hpo.engine.training.origin import origin_of
+from hpo.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GivenObjective:
+    """The text of an objective for the configuration, and the function where no worker could import it."""
+
+    text: str
+    kept: KeptFunction | None = None
+
+    @classmethod
+    def of(cls, objective: Callable[..., Any] | str) -> "GivenObjective":
+        """Read what was given; ConfigError for what cannot be called with a configuration, or not be sent."""
+        if isinstance(objective, str):
+            return cls(objective)
+        if not callable(objective):
+            raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
+        name = _name(objective)
+        form = _form(objective, name)
+        module = getattr(objective, "__module__", None) or ""
+        if _is_importable(objective, module):
+            path = str(ObjectivePath(module, objective.__name__, form))
+            try:
+                origin_of(path, str(Path.cwd()))
+            except ConfigError:
+                pass  # It is in a package that no worker may take objectives from by their name.
+            else:
+                return cls(path)
+        return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(objective, name))
+
+
+def _name(objective: Callable[..., Any]) -> str:
+    name = getattr(getattr(objective, "func", objective), "__name__", type(objective).__name__)
+    return name if name.isidentifier() else "objective"
+
+
+def _form(objective: Callable[..., Any], name: str) -> Form:
+    try:
+        parameters = inspect.signature(objective).parameters.values()
+    except (TypeError, ValueError):
+        return "config"
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in places if p.default is p.empty]
+    named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    has_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if named or len(needed) > 2 or (not places and not has_any):
+        given = f"{name}{inspect.signature(objective)}"
+        raise ConfigError(f"objective: must be called as f(config) or f(config, trial), given {given}")
+    takes_trial = len(needed) == 2 or (len(places) > 1 and places[1].name in ("trial", "report"))
+    return "config, trial" if takes_trial else "config"
+
+
+def _is_importable(objective: Callable[..., Any], module: str) -> bool:
+    """Return whether a worker finds the same object by its module and name."""
+    name = getattr(objective, "__name__", "")
+    if module in ("", "__main__") or getattr(objective, "__qualname__", "") != name:
+        return False
+    return getattr(sys.modules.get(module), name, None) is objective

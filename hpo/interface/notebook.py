@@ -1,0 +1,115 @@
+"""A running search in a notebook: one output that is updated, instead of a block per line."""
+
+import html
+import logging
+import sys
+import time
+import warnings
+from collections import deque
+from typing import Any, Self
+
+from hpo.engine.record.record import Record
+from hpo.engine.space.space import short_text
+from hpo.engine.trials.trial import Trial
+from hpo.run import Result
+from hpo.session.display import Progress
+from hpo.study.folder import shown
+from hpo.study.study import Study
+
+_SECONDS_BETWEEN_UPDATES = 0.5
+_LAST_LINES = 8
+
+
+def is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class Notebook:
+    """Shows a search in the output of the cell that runs it."""
+
+    def __init__(self) -> None:
+        self._workers = 0
+        self._output: Any = None
+
+    def announce(self, study: Study) -> None:
+        """Show what is searched, while the workers start."""
+        from IPython.display import HTML, display
+
+        # Ray would like to draw with ipywidgets, which nothing here needs.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
+        section = study.config.study
+        text = f"<b>{html.escape(section.name)}</b>: {section.trials} trials, {html.escape(section.metric)}; starting"
+        self._output = display(HTML(text), display_id=True)
+
+    def tell_lanes(self, study: Study, workers: int) -> None:  # noqa: ARG002 -- the same call as its siblings
+        """Keep how many workers there are, for the progress."""
+        self._workers = workers
+
+    def progress(self, study: Study, record: Record) -> "NotebookProgress":
+        """Return what shows the trials as they come."""
+        return NotebookProgress(study, self._workers, record, self._output)
+
+    def conclude(self, study: Study, result: Result) -> None:
+        """Print where the report is; the winner is shown by the study itself."""
+        if result.verdict.winner is None:
+            errors = [trial.error for trial in result.verdict.history if trial.error]
+            print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
+        if not result.is_tracked:
+            print(f"MLflow does not have everything: send it later with `hpo sync {study.reference}`")
+        print(f"report: {shown(result.report.paths[0])}")
+
+
+class NotebookProgress(Progress):
+    """A bar, the best so far, and the last trials, in an output that was displayed."""
+
+    def __init__(self, study: Study, workers: int, record: Record, output: Any) -> None:
+        section, history = study.config.study, record.history()
+        self._section, self._workers = section, workers
+        self._num_done = self._done_before = len(history)
+        self._best = history.best()
+        self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._started = self._updated = time.monotonic()
+        self._output = output
+
+    def __enter__(self) -> Self:
+        self._update()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._update()
+
+    def trial_finished(self, trial: Trial) -> None:
+        """Count the trial and show its line."""
+        self._num_done += 1
+        is_best = trial.state == "complete" and (self._best is None or trial.loss < self._best.loss)
+        if is_best:
+            self._best = trial
+        result = f"failed: {trial.error}" if trial.score is None else f"{trial.score:.4f}{' *' if is_best else ''}"
+        self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
+        if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
+            self._update()
+
+    def _update(self) -> None:
+        from IPython.display import HTML
+
+        self._updated = time.monotonic()
+        self._output.update(HTML(self._page()))
+
+    def _page(self) -> str:
+        section, best = self._section, self._best
+        head = f"<b>{html.escape(section.name)}</b>: {self._num_done} of {section.trials} trials"
+        if best is not None and best.score is not None:
+            head += f", best {html.escape(section.metric)} <b>{best.score:.4f}</b> (trial {best.number})"
+        head += f", {self._workers} workers{self._time_left()}" if self._workers > 1 else self._time_left()
+        bar = f'<progress value="{self._num_done}" max="{section.trials}" style="width: 100%"></progress>'
+        return f"{head}<br>{bar}<pre>{html.escape(chr(10).join(self._lines))}</pre>"
+
+    def _time_left(self) -> str:
+        done, missing = self._num_done - self._done_before, self._section.trials - self._num_done
+        if not done or not missing:
+            return ""
+        seconds = (time.monotonic() - self._started) / done * missing
+        return f", {seconds:.0f} s left" if seconds < 120 else f", {seconds / 60:.0f} min left"

@@ -1,0 +1,160 @@
+"""`hpo.search`, `hpo.load` and `hpo.compose`: searches from Python."""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.errors import ConfigError, StudyError
+from hpo.interface.given_objective import GivenObjective
+from hpo.interface.settings import own_tree, plain_space, search_tree, with_settings
+from hpo.interface.study import Study, run
+from hpo.study.basis.changes import refuse_other_config
+from hpo.study.folder import RUNS, StudyFolder, find_study
+from hpo.study.preparation import prepare_study
+
+
+def search(
+    objective: Callable[..., Any] | str | Mapping[str, Any],
+    space: Mapping[str, Any] | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    minutes: float | None = None,
+    strategy: str | Mapping[str, Any] = "random",
+    metric: str = "score",
+    direction: Literal["maximize", "minimize"] | None = None,
+    name: str | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool = True,
+) -> Study:
+    """Search for the best configuration, as `hpo search` does: a new study, or one that exists unchanged continued.
+
+    Args:
+        objective: `f(config) -> score`, or `f(config, trial)`, which may call `trial.report(epoch=..., loss=...)` and
+            read `trial.seed`, `trial.fold`, `trial.checkpoint_dir` (see `hpo.RunningTrial`); it returns a number or a
+            dict of numbers with the metric. Or the path of such a function, `"package.module:function"`; or a whole
+            configuration, as `hpo.compose` returns it, and then the arguments up to `seed` must be left out.
+        space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
+            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration.
+        config: constants of the configuration; values of what is searched are tried first.
+        trials: how many points are evaluated.
+        minutes: no trial begins after so many.
+        strategy: one of conf/strategy, or its name and settings: `{"name": "evolutionary", "population": 8}`.
+        metric: the score's name, where the function returns or reports several numbers.
+        direction: whether a higher or a lower score is better.
+        name: the study's, a folder under runs/; None = the function's, with a number where that is another study's.
+        seed: decides every point and every training.
+        workers: how many processes train at once; None = as many as fit.
+        settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`;
+            `{"dispatch": "local"}` trains in this process, `{"track": "none"}` leaves MLflow out.
+        progress: whether it is shown.
+
+    Returns:
+        The study, at the end of its budget.
+
+    Raises:
+        hpo.HpoError: something given cannot be; one line that says what is allowed. Nothing was created.
+        KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
+    """
+    asked: dict[str, Any] = {"study.trials": trials, "study.minutes": minutes, "study.seed": seed}
+    asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers}
+    settings = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
+    if isinstance(objective, Mapping):
+        if space is not None or config is not None:
+            raise ConfigError("space, config: have no effect beside a whole configuration; write them into it")
+        return run(prepare_study(config_from_dict(with_settings(objective, settings))), progress)
+    if space is None:
+        raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
+    if "study.direction" not in settings:
+        raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+    given, searched = GivenObjective.of(objective), plain_space(space, config)
+    tree = search_tree(given.text, searched, own_tree(searched, config), strategy)
+    called = given.text.partition(":")[2].partition("(")[0]
+    made = config_from_dict(with_settings(tree, {"study.name": called, "study.metric": metric, **settings}))
+    if "study.name" not in settings:
+        made = _with_free_name(made, given)
+    return run(prepare_study(made, given.kept), progress)
+
+
+def load(name: str) -> Study:
+    """Return an existing study, by its name under runs/ or its folder; StudyError where there is none."""
+    return Study(find_study(name))
+
+
+def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
+    """Return the whole configuration that `hpo search` would run with these overrides: `hpo.compose("data=digits")`.
+
+    Args:
+        overrides: as on the command line: `key=value`, `group=name`.
+        config_dir: a folder with configuration groups of your own.
+    """
+    from hpo.cli.config.compose import compose_config
+
+    return compose_config("search", list(overrides), config_dir)
+
+
+def train(
+    *overrides: str, config_dir: str | None = None, config_file: str | None = None, progress: bool = True
+) -> dict[str, float]:
+    """Train one configuration without a search, as `hpo train` does, and return its metrics.
+
+    Args:
+        overrides, config_dir: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
+        config_file: start from this one, such as a study's best.yaml.
+        progress: whether the learning curve is printed.
+
+    Raises:
+        hpo.HpoError: it cannot be trained, or the training failed.
+    """
+    from hpo.cli.commands.train import show
+    from hpo.cli.config.compose import compose_config
+    from hpo.study.train_once import train_once
+
+    tree = compose_config("train", list(overrides), config_dir, config_file)
+    _, outcome = train_once(tree, show if progress else lambda _: None)
+    if outcome.error:
+        raise StudyError(f"train: failed: {outcome.error}")
+    return dict(outcome.metrics)
+
+
+def import_trials(name: str, **source: Any) -> Path:
+    """Take over finished trials made elsewhere, as `hpo import` does, for `settings={"study.imports": name}`.
+
+    Args:
+        name: a folder under runs/ that is made.
+        source: `csv="old.csv", metric="loss", keys=["lr", "layers"]`, or `optuna="sqlite:///old.db", study="old"`, or
+            `ray="folder", metric="val_loss"`; with `direction` where the source does not say it, and `rename` from old
+            names to new.
+
+    Returns:
+        The table of the trials.
+    """
+    from hpo.cli.commands.import_ import take_over
+
+    return take_over(name, **source)[0]
+
+
+def _with_free_name(config: StudyConfig, given: GivenObjective) -> StudyConfig:
+    """Return the configuration under the first name that no other study has: its own, or that with a number."""
+    base = config.study.name
+    for number in range(1, sys.maxsize):
+        name = base if number == 1 else f"{base}-{number}"
+        named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
+        if _is_free(StudyFolder(RUNS / name), named, given):
+            return named
+    raise AssertionError
+
+
+def _is_free(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> bool:
+    if not folder.exists:
+        return True
+    try:
+        refuse_other_config(folder.config(), config, config.study.name)
+    except StudyError:
+        return False
+    kept = folder.kept_function(config)
+    return (kept and kept.digest) == (given.kept and given.kept.digest)

@@ -1,0 +1,59 @@
+"""`hpo.open_ui`: the MLflow UI beside a script or a notebook."""
+
+import atexit
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+from hpo.engine.training.modules import python
+from hpo.errors import TrackError
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs until it is closed, or until this process ends.
+
+    Attributes:
+        address: to open in a browser.
+    """
+
+    address: str
+    _process: subprocess.Popen[str]
+
+    def close(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.address}" target="_blank">{self.address}</a>'
+
+
+def open_ui(study: str | None = None, *, port: int = 5000, uri: str | None = None) -> Server:
+    """Start the MLflow UI on the loopback address, as `hpo ui` does, and return without waiting for it.
+
+    Args:
+        study: whose page is opened; None = all runs.
+        port: where it listens.
+        uri: the store; None = mlflow.db, or where the study is tracked.
+
+    Raises:
+        TrackError: there are no runs yet, or the port is taken.
+    """
+    options = {"--study": study, "--uri": uri, "--port": str(port)}
+    words = [word for option, value in options.items() if value is not None for word in (option, value)]
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            python("hpo", "ui", "--no-browser", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        server = Server("" if process.stdout is None else process.stdout.readline().strip(), process)
+        if not server.address:
+            process.wait()
+            errors.seek(0)
+            raise TrackError(errors.read().strip().removeprefix("error: "))
+    atexit.register(server.close)
+    return server

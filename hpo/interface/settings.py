@@ -1,0 +1,93 @@
+"""The whole configuration of a search that is given from Python."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.config.keys import flatten, replaced
+from hpo.config.shipped import shipped
+from hpo.config.study_config import SEARCH_SECTIONS
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.shorthand import written_out
+from hpo.engine.strategies import STRATEGIES
+from hpo.errors import ConfigError, nearest
+
+# Names at the top of a space that are no dimensions.
+_RULES = ("require", "first")
+_SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
+
+
+def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the tree that a plain function is called with, before a point is written into it.
+
+    Args:
+        space: as `plain_space` returns it.
+        config: constants, and default values of what is searched.
+
+    Raises:
+        ConfigError: a name is that of a section of the search.
+    """
+    searched = {key: None for key in _keys(space) if key not in flatten(config or {})}
+    tree = replaced(config or {}, searched)
+    for name in tree:
+        if name in SEARCH_SECTIONS:
+            raise ConfigError(
+                f"config: '{name}' is a section of the search's own configuration; give yours another name"
+            )
+    return tree
+
+
+def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the space in the form of conf/space, from a form with `hpo.log`, tuples and lists of texts.
+
+    Where `config` has a value for each dimension, that point is tried first.
+    """
+    plain = {name: branch if name in _RULES else written_out(branch) for name, branch in space.items()}
+    if "first" not in plain and _keys(plain) <= flatten(config or {}).keys():
+        plain["first"] = ["default"]
+    return plain
+
+
+def search_tree(
+    objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a whole configuration: the defaults of conf/, and what is given."""
+    given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
+    name = str(given.get("name"))
+    # One of the user's own has its defaults in its class.
+    defaults = shipped("strategy", name) if name in STRATEGIES else {}
+    return {
+        **own,
+        "objective": objective,
+        "space": dict(space),
+        "strategy": {**defaults, **given},
+        "study": shipped("study", "default"),
+        "split": shipped("split", "default"),
+        "dispatch": shipped("dispatch", "ray"),
+        "track": shipped("track", "mlflow"),
+        "report": shipped("report", "default"),
+    }
+
+
+def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with these values, by dotted key such as `study.lanes`.
+
+    `dispatch` and `track`, alone, choose one of conf/dispatch and conf/track.
+
+    Raises:
+        ConfigError: there is no such key.
+    """
+    tree = dict(tree)
+    for group in ("dispatch", "track"):
+        if isinstance(settings.get(group), str):
+            tree[group] = shipped(group, settings[group])
+    values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
+    known = list(flatten({name: tree[name] for name in _SETTABLE}))
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"settings: there is no '{key}'{nearest(key, known) or '; see `hpo search --cfg job`'}")
+    return replaced(tree, values)
+
+
+def _keys(space: Mapping[str, Any]) -> set[str]:
+    """Return the dotted keys of the dimensions."""
+    return set(space_from_dict({name: branch for name, branch in space.items() if name not in _RULES}).keys)

@@ -1,0 +1,288 @@
+"""A study as Python users see it: its best, its trials, its report, its test, and how it goes on."""
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpo.config.study_config import config_from_dict
+from hpo.engine.trials.table import trials_table
+from hpo.errors import StudyError, TrackError, nearest
+from hpo.interface.settings import with_settings
+from hpo.session.display import Display, Nowhere
+from hpo.session.run import run_to_the_end
+from hpo.session.stopping import Stopped, Stopping
+from hpo.session.terminal import Terminal
+from hpo.study.folder import StudyFolder
+from hpo.study.opening import read_study
+from hpo.study.preparation import load_study, prepare_study
+from hpo.study.study import Study as Prepared
+from hpo.study.winner.verdict import Verdict, read_verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpo.engine.record.record import Record
+    from hpo.report.figures import Drawing
+
+
+@dataclass(frozen=True)
+class Best:
+    """The winner of a study.
+
+    Attributes:
+        number: its trial.
+        score: of the study's metric, on the validation parts.
+        point: its values of what was searched, by dotted key.
+        config: the whole configuration that it was trained with.
+    """
+
+    number: int
+    score: float
+    point: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+class Study:
+    """A study in its folder, read anew at each question."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept."""
+        return self._folder.path
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._folder.config().study.name
+
+    @property
+    def trials(self) -> "pd.DataFrame":
+        """One row per trial: number, state, score, the searched values, folds, seconds, error; as in trials.csv."""
+        with self._read() as (study, _, verdict):
+            table = trials_table(verdict.trials, study.space.keys, study.config.study.metric, study.layout)
+            return table.infer_objects()
+
+    @property
+    def best(self) -> Best:
+        """The winner; StudyError where no trial is complete."""
+        with self._read() as (study, _, verdict):
+            winner = verdict.winner
+            if winner is None or winner.score is None:
+                errors = [trial.error for trial in verdict.history if trial.error]
+                why = f"; the first failed with: {errors[0]}" if errors else ""
+                raise StudyError(f"study '{self.name}': no trial is complete{why}")
+            return Best(winner.number, winner.score, dict(winner.point), study.config.trial_config(winner.point))
+
+    def report(
+        self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None
+    ) -> Path:
+        """Write the report and return the path of its page.
+
+        Args:
+            publish: whether to copy what others need into studies/<name>/.
+            checklist, latex: whether to write checklist.md, and tables.tex, too.
+            said: what only you know, by the keys of conf/report, such as `title="..."`.
+        """
+        from hpo.report.publish import publish as publish_study
+        from hpo.report.write import write_checklist, write_latex, write_report
+
+        with self._read() as (study, record, verdict):
+            if said:
+                with study.folder.lock():
+                    study = replace(study, config=study.config.with_report(said))
+                    study.folder.freeze(study.config)
+            paths = write_report(study, record, verdict).paths
+            for is_asked, write in ((checklist, write_checklist), (latex, write_latex), (publish, publish_study)):
+                if is_asked:
+                    write(study)
+            return next(path for path in paths if path.suffix == ".html")
+
+    def plot(self, figure: str = "best_so_far") -> Any:
+        """Return a figure of the report, as one of plotly, which a notebook shows: `best_so_far`, `importance`, ...
+
+        Raises:
+            StudyError: there is no such figure, or this study has nothing to show there.
+        """
+        from hpo.report.figures import draw_figures
+        from hpo.report.figures.canvas.drawn import Drawn
+
+        with self._read() as (study, _, verdict):
+            figures: dict[str, Drawing] = {
+                drawing.name.replace("-", "_"): drawing
+                for drawing in draw_figures(study, verdict.trials, verdict.winner)
+            }
+        if figure not in figures:
+            raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")
+        content = figures[figure].content
+        if not isinstance(content, Drawn):
+            raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
+        return content.figure
+
+    def test(self, again: bool = False, with_default: bool = True) -> Mapping[str, float]:
+        """Open the test part, once, with the winner; return its metrics. The report says how often it was opened.
+
+        Args:
+            again: open a test part that was opened before.
+            with_default: whether the default configuration is trained and scored beside it.
+        """
+        from hpo.report.write import write_report
+        from hpo.study.winner.scoring import open_test
+
+        with self._read() as (study, record, verdict), study.folder.lock():
+            result = open_test(study, record, again, with_default=with_default)
+            write_report(study, record, verdict)
+        metrics: Mapping[str, float] = result["metrics"]
+        return metrics
+
+    def resume(
+        self,
+        trials: int | None = None,
+        *,
+        minutes: float | None = None,
+        workers: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        allow_changes: bool = False,
+        progress: bool = True,
+    ) -> "Study":
+        """Go on with the search, also with a larger budget or other workers, and return the study.
+
+        Args:
+            trials, minutes, workers: as of `hpo.search`.
+            settings: other keys that no trial depends on.
+            allow_changes: go on although something has changed since; the report says what.
+            progress: whether it is shown.
+        """
+        asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
+        changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
+        config = config_from_dict(with_settings(self._folder.config().to_dict(), changes))
+        return run(load_study(str(self.folder), config, allow_changes), progress)
+
+    def extend(
+        self,
+        changes: Mapping[str, Any],
+        *,
+        best: int = 5,
+        trials: Sequence[int] = (),
+        name: str | None = None,
+        progress: bool = True,
+    ) -> "Study":
+        """Train the best trials further, or longer from the start, as a study of its own, and return that.
+
+        Args:
+            changes: what is trained differently, by dotted key: `{"training.epochs": 60}`.
+            best: how many trials, the best first.
+            trials: these instead, by number.
+            name: the new study's; None = the old one's with `-extended`.
+            progress: whether it is shown.
+        """
+        from hpo.config.keys import replaced
+        from hpo.study.extension import chosen, extension_of
+
+        with self._read() as (study, record, _):
+            picked = chosen(study, record.history(), best, trials)
+            tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
+            config = extension_of(study, picked, config_from_dict(tree))
+        return run(prepare_study(config, study.objective.kept), progress)
+
+    def reproduce(self, trial: int | str = "best") -> "pd.DataFrame":
+        """Train recorded trials again in this process: one row per training, with the score then and now.
+
+        Args:
+            trial: `"best"`, `"all"`, or a trial's number.
+        """
+        import pandas as pd
+
+        from hpo.study.reproduce.again import reproduce
+        from hpo.study.reproduce.recorded import read_files, read_recorded
+
+        recorded = read_recorded(read_files(self._folder))
+        return pd.DataFrame([vars(again) for again in reproduce(recorded, str(trial), None, lambda _: None)])
+
+    def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
+        """Return one text per input from the winner's model; options as of `hpo predict`."""
+        from hpo.cli.predicting.trained_model import find_model
+
+        return find_model(str(self.folder)).predict(inputs, options)
+
+    def attention(self, text: str, target: str | None = None, output: Path | str | None = None) -> list[dict[str, Any]]:
+        """Return what the winner attends to while it reads a text: a map per layer, with `heads` and their tokens.
+
+        Args:
+            text: what it reads.
+            target: what a decoder reads; None = what it predicts.
+            output: a picture to write, .png or .html.
+        """
+        from hpo.cli.commands.attention import draw
+
+        return [dict(one) for one in draw(str(self.folder), text, target, None if output is None else Path(output))]
+
+    def export(self, url: str, name: str | None = None) -> int:
+        """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""
+        from hpo.cli.commands.export import export
+
+        return export(str(self.folder), url, name)[1]
+
+    def sync(self, uri: str | None = None) -> None:
+        """Send what MLflow does not have of it; TrackError where that cannot be reached."""
+        from hpo.cli.commands.sync import send
+
+        sent = send(str(self.folder), [] if uri is None else [f"track.uri={uri}"])
+        if not sent.is_all:
+            raise TrackError(f"study '{self.name}': not everything could be sent to {sent.study.config.track.uri}")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its whole configuration."""
+        return self._folder.config().to_dict()
+
+    @contextmanager
+    def _read(self) -> "Iterator[tuple[Prepared, Record, Verdict]]":
+        study = load_study(str(self.folder))
+        record = read_study(study)
+        try:
+            yield study, record, read_verdict(study, record)
+        finally:
+            record.close()
+
+    def __repr__(self) -> str:
+        return f"hpo.load({str(self._folder)!r})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the winner, and how many trials there are."""
+        with self._read() as (study, _, verdict):
+            section, winner = study.config.study, verdict.winner
+        failed = sum(trial.state == "failed" for trial in verdict.history)
+        lines = [
+            f"<b>{html.escape(section.name)}</b>: {len(verdict.history)} of {section.trials} trials, {failed} failed"
+        ]
+        if winner is not None and winner.score is not None:
+            lines.append(f"best {html.escape(section.metric)} <b>{winner.score:.4g}</b>, trial {winner.number}")
+            texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in winner.point.items()}
+            cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
+            lines.append(f"<table>{''.join(cells)}</table>")
+        return "<br>".join(lines)
+
+
+def run(study: Prepared, progress: bool) -> Study:
+    """Run a prepared study to its budget, and return it as Python users see it; KeyboardInterrupt after a signal."""
+    stopping = Stopping()
+    try:
+        run_to_the_end(study, _display(progress), stopping)
+    except Stopped:
+        said = stopping.last_words().strip().partition("\n")[0]
+        raise KeyboardInterrupt(f"{said}; the same call goes on") from None
+    return Study(study.folder)
+
+
+def _display(progress: bool) -> Display:
+    if not progress:
+        return Nowhere()
+    from hpo.interface.notebook import Notebook, is_notebook
+
+    return Notebook() if is_notebook() else Terminal(next_step=False)

@@ -1,0 +1,128 @@
+"""A training that is a command line, in any language: values are written into it, and its lines of JSON are read."""
+
+import json
+import shlex
+import string
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from hpo.config.keys import flatten
+from hpo.errors import ConfigError, nearest
+
+# What a command may be told of its task.
+_TOLD = ("seed", "fold", "repeat", "trial", "threads", "epochs", "checkpoint_dir", "resume_dir")
+_SECONDS_TO_END = 10.0
+_LONGEST_LINE = 100_000  # characters
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Refuse a command that cannot be read: ConfigError, in one line."""
+    _names(config)
+
+
+def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return that the names in the command may be searched, and must be where the configuration has no value."""
+    names = [name for name in _names(config) if not name.startswith("task.")]
+    return {"keys": names, "needs": names}
+
+
+def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a report says of every training."""
+    return {"preprocessing": f"by the command: {config['command']['line']}"}
+
+
+def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    """Run the command; yield each line of its output that is a JSON object, and return the last one.
+
+    Raises:
+        ConfigError: this trial has no value for a name in the command.
+        RuntimeError: the command cannot be found, ended with an error, or printed no such line.
+    """
+    words = _filled(task)
+    last: dict[str, Any] | None = None
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        try:
+            # It stays in this worker's process group, which ends as a whole.
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace"
+            )
+        except OSError as error:
+            raise RuntimeError(f"command '{words[0]}' cannot be run: {error.strerror}") from error
+        with process:
+            try:
+                for number, point in enumerate(_points(process), 1):
+                    last = {"epoch": number, **point}
+                    yield last
+            except BaseException:
+                # The search ends it: `with` waits for it.
+                _end(process)
+                raise
+        if process.returncode:
+            raise RuntimeError(f"the command ended with exit code {process.returncode}: {_last_line(errors)}")
+    if last is None:
+        raise RuntimeError('the command printed no line of JSON; print one such as {"loss": 0.25}')
+    return {name: value for name, value in last.items() if name not in ("epoch", "more", "units")}
+
+
+def _names(config: Mapping[str, Any]) -> list[str]:
+    line = config["command"]["line"]
+    if not isinstance(line, str) or not line.strip():
+        raise ConfigError(f'command.line: must be a command, such as "python train.py --lr {{lr}}", given {line!r}')
+    try:
+        parts = [part for word in shlex.split(line) for part in string.Formatter().parse(word)]
+    except ValueError as error:
+        raise ConfigError(f"command.line: cannot be read ({error}), given {line!r}") from error
+    names = [name for _, name, _, _ in parts if name is not None]
+    for name in names:
+        key = name.removeprefix("task.")
+        if name.startswith("task.") and key not in _TOLD:
+            raise ConfigError(f"command.line: a task has no '{key}'{nearest(key, _TOLD)}; it has {', '.join(_TOLD)}")
+    return names
+
+
+def _filled(task: Mapping[str, Any]) -> list[str]:
+    """Return the words of the command, each with its values: a value is never split, and no shell reads it."""
+    values = flatten(task["config"]) | {f"task.{key}": task[key] for key in _TOLD}
+    for name in _names(task["config"]):
+        if name not in values:
+            raise ConfigError(f"command.line: this trial has no value for {{{name}}}; +{name}=VALUE gives one to all")
+    return [_fill(word, values) for word in shlex.split(task["config"]["command"]["line"])]
+
+
+def _fill(word: str, values: Mapping[str, Any]) -> str:
+    parts = string.Formatter().parse(word)
+    return "".join(text + ("" if name is None else _text(values[name])) for text, name, _, _ in parts)
+
+
+def _text(value: Any) -> str:
+    """Return a value as JSON, and a text as it is; "" for none."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _points(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    while line := process.stdout.readline(_LONGEST_LINE):
+        try:
+            point = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # What it prints for people.
+        if isinstance(point, dict):
+            yield point
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _last_line(errors: IO[str]) -> str:
+    errors.seek(0)
+    lines: Sequence[str] = errors.read()[-_LONGEST_LINE:].splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing on stderr")

@@ -1,0 +1,100 @@
+"""Runs a checked study while somebody watches: workers, record, tracker, progress, signals."""
+
+from contextlib import ExitStack
+
+from hpo.engine.dispatch import make_dispatcher
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.observer import Observer
+from hpo.engine.record.record import Record
+from hpo.engine.trials.trial import Trial
+from hpo.errors import MachineError
+from hpo.machine import machine_faults
+from hpo.run import Result, run_study
+from hpo.session.display import Display
+from hpo.session.stopping import StoppableDispatcher, Stopping
+from hpo.study.opening import open_study
+from hpo.study.preparation import refuse_missing_lanes
+from hpo.study.study import Study
+from hpo.study.winner.verdict import lacks_model, read_verdict
+from hpo.track import make_tracker, refuse_bad_uri
+
+
+def run_to_the_end(study: Study, display: Display, stopping: Stopping) -> Result:
+    """Run the study to its budget and return how it ended.
+
+    Args:
+        study: a new one, or one to be continued.
+        display: what shows it.
+        stopping: handles the signals meanwhile; its `last_words` say how to go on.
+
+    Raises:
+        HpoError: it cannot begin or go on, in one line.
+        Stopped: by a signal; everything is saved and closed.
+    """
+    refuse_bad_uri(study.config)
+    if not study.folder.exists:
+        refuse_missing_lanes(study.config)
+    try:
+        with stopping, machine_faults("study: cannot go on", study.folder.path):
+            result = _run(study, display, stopping)
+    except MachineError as error:
+        again = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
+        raise MachineError(f"{error}; fix that, then continue with {again}") from error
+    display.conclude(study, result)
+    return result
+
+
+def _run(study: Study, display: Display, stopping: Stopping) -> Result:
+    config = study.config
+    with ExitStack() as stack:
+        # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
+        # existing one is read first, because it may not need workers at all.
+        if study.folder.exists:
+            stack.enter_context(study.folder.lock())
+            record = open_study(study)
+            display.announce(study)
+            has_work = _has_work(study, record)
+            dispatcher = make_dispatcher(config.dispatch, config.secrets) if has_work else LocalDispatcher()
+            stack.callback(dispatcher.close)
+            if has_work:
+                display.tell_lanes(study, dispatcher.slots)
+        else:
+            display.announce(study)
+            dispatcher = make_dispatcher(config.dispatch, config.secrets)
+            stack.callback(dispatcher.close)
+            stopping.check()
+            display.tell_lanes(study, dispatcher.slots)
+            stack.enter_context(study.folder.lock())
+            record = open_study(study)
+        stack.callback(record.close)
+        stopping.take_signals()
+        finished = _Count(len(record.history()))
+        stopping.begin(lambda: _last_words(study, finished.number))
+        tracker = make_tracker(config, study.layout, study.folder.path)
+        with display.progress(study, record) as progress:
+            observers = [finished, progress]
+            return run_study(study, record, StoppableDispatcher(dispatcher, stopping), tracker, observers)
+
+
+def _has_work(study: Study, record: Record) -> bool:
+    if not study.is_over(record):
+        return True
+    verdict = read_verdict(study, record)
+    return not verdict.are_finalists_trained or lacks_model(study, verdict)
+
+
+class _Count(Observer):
+    """Counts the finished trials, those of earlier runs included."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
+        self.number += 1
+
+
+def _last_words(study: Study, num_done: int) -> str:
+    return (
+        f"\nstopped: {num_done} of {study.config.study.trials} trials are saved in {study.folder}\n"
+        f"continue with: hpo resume {study.reference}\n"
+    )

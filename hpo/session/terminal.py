@@ -1,0 +1,126 @@
+"""What a terminal shows of a search besides its progress: what it is, how it runs, how it ended, what comes next."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hpo.config.keys import flatten
+from hpo.engine.loop import seconds_spent
+from hpo.engine.record.record import Record
+from hpo.engine.space.first_points import default_point
+from hpo.errors import SpaceError
+from hpo.report.facts.schema.missing import known
+from hpo.report.facts.words import ended
+from hpo.run import Result
+from hpo.session.progress import TerminalProgress
+from hpo.study.folder import shown
+from hpo.study.study import Study
+
+# Idle share of the workers' time from which a hint is printed.
+_MUCH_IDLE = 0.4
+# Where cost predicts seconds within a third or so; measured in benchmarks/clock.md.
+_LANES_PER_WORKER = 1.5
+
+
+class Terminal:
+    """Prints lines; on a terminal with a live panel below them. `next_step` prints which command comes next."""
+
+    def __init__(self, next_step: bool = True) -> None:
+        self._next_step = next_step
+
+    def announce(self, study: Study) -> None:
+        """Print what is searched."""
+        config = study.config
+        for note in study.own.notes:
+            print(note)
+        if config.secrets:
+            names = ", ".join(config.secrets)
+            print(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
+        print(
+            f"study {config.study.name}: {config.study.trials} trials, {config.study.metric} ({config.study.direction})"
+        )
+        print(study.strategy.announcement)
+        if "default" in config.space.get("first", ()):
+            try:
+                default_point(study.space, flatten(config.objective_config))
+            except SpaceError as error:
+                print(f"not tried first: {error}")
+        if study.plan is not None:
+            parts = [f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in study.plan.parts.items()]
+            kind = study.plan.kind.replace("_", " ")
+            folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
+            print(f"data: {', '.join(parts)}; validation: {kind}{folds}", flush=True)
+
+    def tell_lanes(self, study: Study, workers: int) -> None:
+        """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""
+        lanes, rules = study.config.study.lanes or 1, study.rules()
+        if rules.order == "free":
+            effect = "another run of this search would have other trials"
+            if not replace(rules, order="clock").waits:
+                effect = "study.order=free has no effect with this strategy, whose trials are the same in any order"
+            print(f"{_count(workers, 'worker')}, free order: {effect}", flush=True)
+            return
+        if not rules.waits:
+            is_in_rounds = study.strategy.learns == "by_round"
+            waits = "a round waits for its last trial" if is_in_rounds else "none waits for another"
+            print(f"{_count(workers, 'worker')}: {waits} with this strategy, whatever the lanes", flush=True)
+            return
+        says = f"{_count(lanes, 'lane')}, {_count(workers, 'worker')}"
+        # Lanes that wait for the clock leave no worker idle if there are some more of them.
+        suits = math.ceil(_LANES_PER_WORKER * workers)
+        if workers > lanes:
+            says += f": {workers - lanes} will be idle; study.lanes={suits} keeps all busy, in a study of its own"
+        elif workers > 1 and lanes < suits:
+            says += f" (study.lanes={suits} would keep them busier, in a study of its own)"
+        print(says, flush=True)
+
+    def progress(self, study: Study, record: Record) -> TerminalProgress:
+        """Return what shows the trials as they come."""
+        return TerminalProgress(study.config.study, study.layout, record.history(), seconds_spent(record))
+
+    def conclude(self, study: Study, result: Result) -> None:
+        """Print the winner, and where the report is."""
+        name, metric = study.reference, study.config.study.metric
+        history, winner = result.verdict.history, result.verdict.winner
+        failed = sum(trial.state == "failed" for trial in history)
+        counts = known(result.report.summary["counts"])
+        print(f"\n{len(history)} trials, {failed} failed{ended(counts.get('ended_by'))}")
+        if not history:
+            print("nothing was left to try: all points of the space are known already")
+        elif winner is None:
+            errors = [trial.error for trial in history if trial.error]
+            print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
+        else:
+            assert winner.score is not None
+            print(f"winner: trial {winner.number}, {metric} {winner.score:.4f}")
+            for key, value in winner.point.items():
+                print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
+        _tell_time(study, result.report.summary["cost"])
+        print(f"report: {shown(result.report.paths[0])}")
+        if not result.is_tracked:
+            print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
+        if not self._next_step:
+            return
+        if winner is not None and study.plan is not None and "test" in study.plan.parts:
+            print(f"next:   hpo test {name}      (opens the test part, once)")
+        if study.config.track.name == "mlflow":
+            print("        hpo ui")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _tell_time(study: Study, cost: Mapping[str, Any]) -> None:
+    """Print how long simulated workers took, and how much of the time workers were idle."""
+    dispatch = study.config.dispatch
+    if cost.get("wall_seconds") is None:
+        return
+    if dispatch.name == "simulated":
+        print(
+            f"simulated: {_count(dispatch.workers or 1, 'worker')} took {cost['wall_seconds']:,.0f} s for "
+            f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
+        )
+    if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
+        print(f"workers were idle for {cost['idle_share']:.0%} of the time: see the timeline in the report")

@@ -1,0 +1,57 @@
+"""Strategies by name: those of the toolkit, of installed packages, and of modules in the working directory."""
+
+import importlib.metadata
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hpo.config.study_config import explain
+from hpo.engine.space.space import Space
+from hpo.engine.strategies import STRATEGIES, Strategy, StrategyType
+from hpo.engine.strategies import make_strategy as make_known
+from hpo.engine.training.origin import GROUPS
+from hpo.engine.training.resolution import import_named
+from hpo.errors import ConfigError, nearest
+
+
+def strategy_type(name: Any) -> StrategyType:
+    """Return the class of a strategy, and that of its settings.
+
+    Args:
+        name: one of the toolkit, an entry point of an installed package, or `package.module:Class`.
+
+    Raises:
+        ConfigError: there is none of that name, or the class is no strategy.
+    """
+    if not isinstance(name, str):
+        raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    offered = {point.name: point for point in importlib.metadata.entry_points(group=GROUPS["strategy"])}
+    path = offered[name].value if name in offered else name
+    module_name, colon, class_name = path.partition(":")
+    if not colon:
+        known = [*STRATEGIES, *offered]
+        raise ConfigError(
+            f"strategy: must be one of {', '.join(known)}, or package.module:Class, given {name!r}"
+            f"{nearest(name, known)}"
+        )
+    module = import_named("strategy", path, module_name, str(Path.cwd()))
+    found = getattr(module, class_name, None)
+    if not inspect.isclass(found) or not hasattr(found, "propose") or not hasattr(found, "Settings"):
+        raise ConfigError(
+            f"strategy: {path} is no strategy: it must be a class with `propose` and `Settings`; "
+            f"`hpo.testing.check_strategy` says what else"
+        )
+    return found.Settings, found
+
+
+def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
+    """Return the strategy that `settings["name"]` names; ConfigError names the setting at fault."""
+    try:
+        return make_known(settings, space, seed, strategy_type(settings.get("name")))
+    except ValidationError as error:
+        raise ConfigError(explain(error, "strategy.")) from error

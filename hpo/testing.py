@@ -1,0 +1,113 @@
+"""Checks for what others write for the toolkit: the promises that its own strategies keep."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hpo.engine.course.proposer import propose
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import Point, point_key
+from hpo.engine.strategies import Strategy
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Outcome, Trial, finished
+from hpo.study.own_strategy import make_strategy
+
+SPACES: Mapping[str, Mapping[str, Any]] = {
+    "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},
+    "unordered": {"act": {"choices": ["relu", "gelu", "tanh"]}, "kind": {"choices": [4, 1, 9]}},
+    "mixed": {"layers": [1, 2, 3, 4, 5], "act": {"choices": ["relu", "gelu", "tanh"]}},
+    "continuous": {
+        "lr": {"low": 1e-5, "high": 1.0, "log": True},
+        "momentum": {"low": 0.0, "high": 0.99},
+        "width": {"low": 4, "high": 64, "integer": True, "log": True},
+    },
+    "conditional": {
+        "act": {"choices": ["relu", "tanh"]},
+        "layers": {"values": [1, 2, 3, 4], "when": {"act": ["relu"]}},
+        "width": {"values": [8, 16, 32], "when": {"layers": [3, 4]}},
+    },
+    "one point": {"layers": [3]},
+}
+"""Spaces of every kind, by name."""
+
+_MOST_PROPOSALS = 2_000
+
+
+def check_strategy(settings: Mapping[str, Any], spaces: Mapping[str, Mapping[str, Any]] = SPACES) -> None:
+    """Check what every strategy promises, so that its studies are the same for any number of workers.
+
+    It proposes the same from the same trials, whatever was proposed before in this process; its points are new and in
+    the space; it lives with failures and with nothing but failures; a finite space comes to an end; and another seed
+    gives other points.
+
+    Args:
+        settings: as in conf/strategy: `name`, such as `"my_module:MyStrategy"`, and its settings.
+        spaces: what it is tried on, by name; for a strategy that is not for every space, fewer than the default.
+
+    Raises:
+        AssertionError: it breaks a promise; one line says which, and on which space.
+    """
+    for name, tree in spaces.items():
+        _check(lambda seed=0, tree=tree: make_strategy(settings, space_from_dict(tree), seed), name)
+
+
+def played(
+    strategy: Strategy,
+    most: int,
+    loss_of: Callable[[Point], float | None] = lambda point: float(len(point_key(point)) % 7),
+) -> History:
+    """Return the history after some proposals, each finished before the next; a loss of None is a failed trial."""
+    trials: list[Trial] = []
+    for number in range(most):
+        proposals = propose(strategy, History(trials))
+        if not proposals:
+            break
+        for proposal in proposals:
+            loss = loss_of(proposal.point)
+            outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
+            trial = Trial(
+                len(trials),
+                number,
+                proposal.point,
+                amount=proposal.amount,
+                continues=proposal.continues,
+                trained=proposal.trained,
+            )
+            trials.append(finished(trial, {0: outcome}, "score", "minimize"))
+    return History(trials)
+
+
+def distinct(history: History) -> set[tuple[str, int | None]]:
+    """Return what no two trials may share: the point, and how far it is trained."""
+    return {(trial.key, trial.amount) for trial in history}
+
+
+def _check(make: Callable[..., Strategy], name: str) -> None:
+    history = played(make(), 8)
+    assert history, f"{name}: it proposes nothing"
+    for count in {len(history) // 2, len(history)}:
+        known, pending = history.first(count), [trial.as_opened for trial in history[count:]]
+        first, again = (make().propose(History(list(known)), list(pending)) for _ in range(2))
+        assert first == again, f"{name}: after {count} trials it proposes {first} and then {again} from the same"
+    space = make().space
+    outside = [trial.point for trial in history if not space.contains(trial.point)]
+    assert not outside, f"{name}: {outside[0]} is not in the space"
+    assert len(distinct(history)) == len(history), f"{name}: it proposes a point twice"
+    for which, loss_of in _FAILING.items():
+        failing = played(make(), 6, loss_of)
+        assert failing, f"{name}: it proposes nothing where {which} fail"
+        assert len(distinct(failing)) == len(failing), f"{name}: it proposes a point twice where {which} fail"
+    if space.size is not None:
+        whole = played(make(), _MOST_PROPOSALS)
+        left = make().propose(whole, [])
+        assert not left, f"{name}: the space is exhausted, and it proposes {left}"
+        tried = len({trial.key for trial in whole})
+        assert tried == space.size, f"{name}: it ends after {tried} of {space.size} points"
+    if space.size is None or space.size > 1:
+        firsts = [[trial.point for trial in played(make(seed), 8)] for seed in range(4)]
+        assert any(points != firsts[0] for points in firsts), f"{name}: its points do not depend on the seed"
+
+
+_FAILING: Mapping[str, Callable[[Point], float | None]] = {
+    "all": lambda _: None,
+    "some": lambda point: None if len(point_key(point)) % 2 else 1.0,
+}

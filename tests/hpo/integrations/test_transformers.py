@@ -1,0 +1,130 @@
+"""A Hugging Face Trainer under a search."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import hpo
+from hpo.engine.training.plain_function import RunningTrial
+from hpo.errors import ConfigError
+from tests.studies import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """Return a function that trains the example's model, and returns its curve, its result, and the kept weights."""
+    sys.path.insert(0, str(REPOSITORY / "examples"))
+    import hugging_face
+    from safetensors.torch import load_file
+
+    def train(amount=None, trained=0, validation=range(200, 300), state="state", **settings):
+        task = {"trial": 0, "fold": 0, "repeat": 0, "seed": 2**40 + 3, "threads": 1, "data_dir": None}
+        task |= {"train": list(range(200)), "validation": list(validation), "epochs": amount, "trained": trained}
+        task |= {"checkpoint_dir": str(tmp_path / "kept"), "resume_dir": state and str(tmp_path / state)}
+        config = {"training": {"learning_rate": 1e-3, **settings}}
+        trial = RunningTrial(task)
+        curve, running = [], trial.run(lambda: hugging_face.digits(config, trial))
+        while True:
+            try:
+                curve.append(next(running))
+            except StopIteration as stop:
+                return curve, stop.value, load_file(tmp_path / "kept/model.safetensors")
+
+    yield train
+    sys.path.remove(str(REPOSITORY / "examples"))
+
+
+def equal(one, other):
+    return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
+
+
+def test_its_evaluations_are_the_curve_and_its_last_the_result(trained):
+    curve, result, _ = trained(state=None)
+    assert [point["epoch"] for point in curve] == list(range(1, 5))
+    assert [point["more"] for point in curve] == [True] * 3 + [False]
+    assert (result["accuracy"], result["loss"]) == (curve[-1]["accuracy"], curve[-1]["loss"])
+
+
+def test_a_training_in_parts_is_the_training_in_one(trained):
+    whole, _, weights = trained(state="one")
+    begun, _, _ = trained(amount=1)
+    continued, _, same = trained(amount=4, trained=1)
+    assert [point["loss"] for point in [*begun, *continued]] == [point["loss"] for point in whole]
+    assert equal(weights, same)
+
+
+def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(trained, tmp_path):
+    curve, _, weights = trained(amount=2)
+    again, _, same = trained(amount=2)
+    assert [point["loss"] for point in again] == [point["loss"] for point in curve]
+    assert equal(weights, same)
+    checkpoints = sorted(path.name for path in (tmp_path / "state").iterdir())
+    assert checkpoints == ["checkpoint-25", "checkpoint-50"]
+
+
+def test_a_checkpoint_that_was_cut_off_is_passed_over(trained, tmp_path):
+    whole, _, weights = trained(state="one")
+    trained(amount=2)
+    shutil.copytree(tmp_path / "state/checkpoint-50", tmp_path / "state/checkpoint-75")
+    (tmp_path / "state/checkpoint-75/trainer_state.json").write_text('{"epoch": 3.0, "log_hi')
+    continued, _, same = trained(trained=2)
+    assert [point["loss"] for point in continued] == [point["loss"] for point in whole[2:]]
+    assert equal(weights, same)
+
+
+def test_the_best_is_kept_where_it_is_loaded_at_the_end(trained):
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
+    curve, result, weights = trained(save_strategy="epoch", **best)
+    worst = max(curve, key=lambda point: point["loss"])
+    assert result["loss"] == worst["loss"]
+    _, _, then = trained(state="other", amount=worst["epoch"])
+    assert equal(weights, then)
+
+
+def test_the_final_model_needs_no_validation_part(trained, tmp_path):
+    curve, result, weights = trained(validation=[])
+    assert (curve, result) == ([], {})
+    assert json.loads((tmp_path / "state/checkpoint-100/trainer_state.json").read_text())["epoch"] == 4
+    assert weights
+
+
+@pytest.mark.parametrize("name", ["hugging_face", "hugging_face_lora"])
+def test_the_example_runs(tmp_path, name):
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / f"examples/{name}.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr
+    score, tested = done.stdout.splitlines()[-2:]
+    assert float(score.split()[0]) > 0.2, done.stdout
+    assert "accuracy" in tested
+
+
+def test_it_takes_the_place_of_hyperparameter_search(tmp_path):
+    from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
+
+    from hpo.integrations.transformers import objective_of
+
+    shape = {"image_size": 8, "patch_size": 4, "num_channels": 1, "num_labels": 2, "hidden_size": 8}
+    config = ViTConfig(**shape, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    images = [{"pixel_values": [[[float(i % 2)] * 8] * 8], "labels": i % 2} for i in range(32)]
+    arguments = TrainingArguments(output_dir=str(tmp_path / "trainer"), report_to="none", use_cpu=True)
+    parts = {"train_dataset": images, "eval_dataset": images}
+    trainer = Trainer(model_init=lambda: ViTForImageClassification(config), args=arguments, **parts)
+    space = {"learning_rate": hpo.log(1e-4, 1e-1), "num_train_epochs": [1, 2, 3]}
+    local = {"dispatch": "local", "track": "none"}
+    study = hpo.search(
+        objective_of(trainer), space, metric="loss", direction="minimize", trials=3, settings=local, progress=False
+    )
+    assert list(study.trials.state) == ["complete"] * 3
+    assert study.best.score < 0.7
+    with pytest.raises(ConfigError, match="model_init"):
+        objective_of(Trainer(ViTForImageClassification(config), arguments, **parts))

@@ -1,0 +1,102 @@
+"""What the commands do, from Python."""
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pandas as pd
+import pytest
+
+import hpo
+from tests.faults.mlflow_server import free_port
+from tests.studies import REPOSITORY
+
+QUIET = {"track": "none"}
+
+
+@pytest.fixture
+def table():
+    """Return a configuration that looks scores up."""
+    path = REPOSITORY / "tests/tables/svm_digits.csv"
+    words = ["data=table", f"data.path={path}", "data.metric=accuracy_*", "study.trials=8", "study.name=looked_up"]
+    return hpo.compose(*words, "dispatch=local")
+
+
+def test_strategies_are_compared(table):
+    strategies = {"random": "random", "small": {"name": "evolutionary", "population": 4}}
+    compared = hpo.compare_strategies(table, strategies, repeats=3, at=[4], name="which")
+    assert list(zip(compared.pairs.budget, compared.pairs.a, compared.pairs.b, strict=True)) == [
+        (8, "random", "small"),
+        (4, "random", "small"),
+    ]
+    assert (compared.folder / "comparison.html").exists()
+    again = hpo.compare_strategies(table, strategies, repeats=3, at=[4], name="which")
+    pd.testing.assert_frame_equal(again.pairs, compared.pairs)
+    with pytest.raises(hpo.HpoError, match="must be 1 to 8"):
+        hpo.compare_strategies(table, strategies, repeats=3, at=[9], name="other")
+    with pytest.raises(hpo.HpoError, match="did you mean 'random'"):
+        hpo.compare_strategies(table, ["random", "randon"], repeats=2, name="other")
+
+
+def test_studies_are_compared_exported_and_imported(table, tmp_path):
+    import optuna
+
+    one = hpo.search(table, settings=QUIET, progress=False)
+    other = hpo.search(table, settings={**QUIET, "study.name": "other", "study.seed": 1}, progress=False)
+    assert set(hpo.compare_studies([one.name, other.name]).pairs.fold) == {"fold_0", "fold_1", "fold_2"}
+    url = f"sqlite:///{tmp_path / 'there.db'}"
+    assert one.export(url) == 8
+    assert optuna.load_study(study_name="looked_up", storage=url).best_value == one.best.score
+    assert len(pd.read_csv(hpo.import_trials("back", optuna=url))) == 8
+    keys = list(one.best.point)
+    assert len(pd.read_csv(hpo.import_trials("old", csv="runs/other/trials.csv", keys=keys, direction="maximize"))) == 8
+    with pytest.raises(hpo.HpoError, match="given optuna, csv"):
+        hpo.import_trials("both", csv="a.csv", optuna=url)
+
+
+def test_the_report_is_written_as_it_is_asked_for(table):
+    study = hpo.search(table, settings=QUIET, progress=False)
+    page = study.report(publish=True, checklist=True, latex=True, title="Which kernel?")
+    assert json.loads(page.with_suffix(".json").read_text())["study"]["title"] == "Which kernel?"
+    assert {"checklist.md", "tables.tex"} <= {path.name for path in study.folder.iterdir()}
+    assert Path("studies/looked_up/report.json").exists()
+    assert study.config["study"]["trials"] == 8
+
+
+def test_one_configuration_is_trained():
+    metrics = hpo.train("training.epochs=1", "training.warmup_fraction=0", "model.d_model=8", "model.num_heads=1")
+    assert {"accuracy", "loss"} <= metrics.keys()
+    with pytest.raises(hpo.HpoError, match="did you mean"):
+        hpo.train("training.epoch=1")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_study_is_sent_to_mlflow_later_and_shown_there(table, tmp_path):
+    import mlflow
+
+    study = hpo.search(table, settings=QUIET, progress=False)
+    uri, port = f"sqlite:///{tmp_path / 'later.db'}", free_port()
+    study.sync(uri)
+    client = mlflow.MlflowClient(uri)
+    assert len(client.search_runs([client.search_experiments()[0].experiment_id])) == 9
+    server = hpo.open_ui(study.name, port=port, uri=uri)
+    try:
+        assert server.address.startswith(f"http://127.0.0.1:{port}/#/experiments/")
+        wait_for(f"http://127.0.0.1:{port}/health")
+        with pytest.raises(hpo.HpoError, match="cannot listen"):
+            hpo.open_ui(study.name, port=port, uri=uri)
+    finally:
+        server.close()
+    with pytest.raises(hpo.HpoError, match="there are no runs yet"):
+        hpo.open_ui(port=port)
+
+
+def wait_for(address):
+    for _ in range(300):
+        with contextlib.suppress(OSError), urlopen(address, timeout=5):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{address} does not answer")

@@ -1,0 +1,104 @@
+"""A training that is a command line."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from hpo.engine.training.payload import Payload
+from hpo.engine.training.worker import outcome_of, run_task
+from hpo.objectives.command import check
+from tests.studies import rows
+
+LOCAL = ("dispatch=local", "track=none")
+
+
+def outcome(line, **task):
+    config = {"command": {"line": line}, "lr": 0.5, "model": {"name": "big one"}, "none": None}
+    payload = Payload(objective="hpo.objectives.command:run_fold", config=config, metric="loss", **task)
+    return outcome_of(run_task(payload))
+
+
+def python(code, *words):
+    Path("trains.py").write_text(code)
+    return " ".join((sys.executable, "trains.py", *words))
+
+
+def test_each_value_is_one_word_as_it_stands():
+    said = outcome(
+        python(
+            "import sys, json; json.dump({'loss': 1}, sys.stdout); json.dump(sys.argv[1:], open('got', 'w'))",
+            *("--lr={lr}", "{model.name}", "'two words {lr}'", "{{lr}}", "{task.seed}", "{none}", "$HOME;ls"),
+        ),
+        seed=7,
+    )
+    assert said.error is None
+    assert json.loads(Path("got").read_text()) == ["--lr=0.5", "big one", "two words 0.5", "{lr}", "7", "", "$HOME;ls"]
+
+
+def test_lines_of_json_are_its_curve_and_the_last_its_result():
+    code = "print('for people'); print('3')\nfor e in (1, 2): print('{\"loss\": %s, \"epoch\": %s}' % (1 / e, e * 10))"
+    said = outcome(python(code))
+    assert [dict(point) for point in said.curve] == [{"epoch": 10, "loss": 1.0}, {"epoch": 20, "loss": 0.5}]
+    assert said.metrics == {"loss": 0.5}
+
+
+def test_they_are_read_while_it_runs():
+    code = "import time; print('{\"loss\": 1}', flush=True); time.sleep(60)"
+    messages = run_task(Payload("hpo.objectives.command:run_fold", {"command": {"line": python(code)}}, "loss"))
+    began = time.perf_counter()
+    assert next(messages)["point"]["loss"] == 1
+    messages.close()
+    assert time.perf_counter() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("raise ValueError('too hot')", "exit code 1: ValueError: too hot"),
+        ("import sys; sys.exit(3)", "exit code 3: it said nothing"),
+        ("print('done')", "printed no line of JSON"),
+    ],
+)
+def test_a_fault_is_the_trials_error_in_one_line(code, error):
+    assert error in outcome(python(code)).error
+
+
+def test_a_command_that_cannot_be_run_is_the_trials_error():
+    assert "'nothing-like-it' cannot be run: No such file or directory" in outcome("nothing-like-it {lr}").error
+    assert "this trial has no value for {decay}" in outcome("train {decay}").error
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (None, "must be a command"),
+        ("train {lr", "cannot be read"),
+        ("train 'lr", "cannot be read"),
+        ("train {task.sead}", "did you mean 'seed'"),
+    ],
+)
+def test_a_command_that_cannot_be_read_is_refused(line, error):
+    with pytest.raises(Exception, match=error):
+        check({"command": {"line": line}})
+
+
+def test_a_study_of_commands(capsys):
+    line = python("import sys; print('{\"loss\": %s}' % (float(sys.argv[1]) - 1) ** 2)", "{lr}")
+    words = ["search", "objective=command", f"command.line={line}", "space.lr=[1.0, 2.0, 3.0]", "strategy=grid"]
+    words += ["study.metric=loss", "study.direction=minimize"]
+    assert main([*words, *LOCAL]) == 0
+    assert sorted(float(row["score"]) for row in rows(Path("runs/command/trials.csv"))) == [0, 1, 4]
+    assert main(["reproduce", "command"]) == 0
+    assert main([*words, "study.name=other", "space.lrr=[1, 2]", *LOCAL]) == 2
+    assert "did you mean 'lr'" in capsys.readouterr().err
+
+
+def test_a_name_that_nothing_gives_a_value_is_refused(capsys):
+    words = ("search", "objective=command", "command.line=train {lr} {decay}", "space.lr=[1.0, 2.0]", *LOCAL)
+    assert main([*words, "study.metric=loss"]) == 2
+    assert "'decay', which is neither searched nor in the configuration" in capsys.readouterr().err
+    assert not Path("runs").exists()

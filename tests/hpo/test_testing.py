@@ -1,0 +1,117 @@
+"""`hpo.testing`, and a strategy of the user's own: found by its path, checked, searched with, and continued."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpo
+from hpo.cli.main import main
+from hpo.testing import SPACES, check_strategy
+from tests.studies import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "write_a_strategy.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+OWN = """
+import itertools
+from dataclasses import dataclass
+
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.engine.strategies.strategy import Settings, generator
+
+drawn = itertools.count()
+
+
+@dataclass(frozen=True)
+class Nearest:
+    class Settings(Settings):
+        at_once: int = 1
+
+    settings: Settings
+    space: object
+    seed: int
+    announcement = "nearest: a draw each time"
+    learns = "by_trial"
+
+    def propose(self, known, pending):
+        rng = generator(self.seed, known, pending)
+        return draw_untried(self.space, rng, known.tried(pending), self.settings.at_once)
+"""
+BROKEN = {
+    "proposes .* and then": ("generator(self.seed, known, pending)", "generator(next(drawn), known, pending)"),
+    "proposes a point twice": ("known.tried(pending)", "set()"),
+    "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
+    "do not depend on the seed": ("self.seed", "0"),
+    "it ends after": ("return draw", "return [] if len(known) > 2 else draw"),
+}
+
+
+def write(text=OWN):
+    Path("mine.py").write_text(text)
+
+
+def settings(**more):
+    return {"name": "mine:Nearest"} | more
+
+
+@pytest.fixture(autouse=True)
+def not_imported_yet():
+    sys.modules.pop("mine", None)
+    yield
+    sys.modules.pop("mine", None)
+
+
+def test_the_page_on_writing_one_is_right(monkeypatch):
+    monkeypatch.delitem(sys.modules, "spread", raising=False)
+    strategy, check = (block for language, block in BLOCKS if language == "python")
+    Path("spread.py").write_text(strategy)
+    exec(check, {})
+    command = next(block for language, block in BLOCKS if language == "bash")
+    Path("plain_trainer.py").write_text("def train(config):\n    return config['toy']['layers']\n")
+    here = ["objective='plain_trainer:train(config)'", "model=none", "training=none", "data=none", "space=none"]
+    here += ["+space.toy.layers=[1,2,3]", "+toy={layers: 1}", "study.trials=3", "dispatch=local", "track=none"]
+    assert main([*shlex.split(command)[1:], *here]) == 0
+    assert main(["report", "spread"]) == 0
+    assert main(["reproduce", "spread"]) == 0
+    sys.modules.pop("spread", None)
+
+
+def test_a_strategy_of_ones_own_keeps_the_promises():
+    write()
+    check_strategy(settings(at_once=2))
+
+
+@pytest.mark.parametrize("says", BROKEN)
+def test_a_broken_promise_is_told_in_one_line(says):
+    write(OWN.replace(*BROKEN[says]))
+    with pytest.raises(AssertionError, match=says):
+        check_strategy(settings(), {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
+
+
+def test_it_is_searched_with_reported_and_continued():
+    write()
+    given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
+    study = hpo.search(lambda config: config["x"], {"x": (0, 100)}, trials=3, name="own", strategy=settings(), **given)
+    assert main(["report", "own"]) == 0
+    assert main(["resume", "own", "study.trials=5", "dispatch=local", "track=none"]) == 0
+    assert len(study.trials) == 5
+    write(OWN.replace("a draw each time", "another"))
+    with pytest.raises(hpo.HpoError, match="code: strategy"):
+        study.resume(6, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("mine:Nothing", "mine:Nothing is no strategy"),
+        ("no_such_module:Nearest", "strategy: cannot import 'no_such_module'"),
+        ("os:path", "strategy: 'os' is part of Python"),
+        ("evolutoinary", "did you mean 'evolutionary'"),
+    ],
+)
+def test_what_is_no_strategy_is_refused(name, says):
+    write()
+    with pytest.raises(hpo.HpoError, match=says):
+        check_strategy({"name": name})

@@ -1,0 +1,51 @@
+"""The examples that need no extra, as their first lines say."""
+
+import ast
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from tests.studies import REPOSITORY, rows
+
+EXAMPLES = REPOSITORY / "examples"
+pytestmark = pytest.mark.slow
+
+
+def test_a_pytorch_loop_of_ones_own():
+    command = [sys.executable, str(EXAMPLES / "pytorch_loop.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1].split()[0]) > 0.9
+    assert "stopped" in {row["state"] for row in rows(Path("runs/train/trials.csv"))}
+
+
+def test_a_training_that_knows_nothing_of_the_search():
+    said = ast.get_docstring(ast.parse((EXAMPLES / "command_line.py").read_text()))
+    program, *words = shlex.split(said[said.index("hpo search") : said.index("Whatever")].replace("\\\n", ""))
+    assert program == "hpo"
+    Path("examples").symlink_to(EXAMPLES)
+    assert main([*words, "dispatch=local", "track=none"]) == 0
+    trials = rows(Path("runs/command/trials.csv"))
+    assert len(trials) == 12
+    assert max(float(trial["score"]) for trial in trials) > 0.88
+
+
+def test_the_tutorial_runs(tmp_path, monkeypatch):
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
+    notebook = nbformat.read(EXAMPLES / "tutorial.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+    NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert {output.output_type for output in outputs} == {"display_data", "execute_result", "stream"}
+    assert {output.name for output in outputs if output.output_type == "stream"} == {"stdout"}
+    shown = [data for output in outputs for data in output.get("data", {})]
+    assert shown.count("application/vnd.plotly.v1+json") == 2
+    assert (tmp_path / "runs/train/report.html").exists()
