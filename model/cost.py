@@ -1,5 +1,6 @@
 """What a training costs on a study's clock: the operations of its steps, counted from the configuration alone."""
 
+import math
 from dataclasses import dataclass
 
 from model.config.networks.convolutional import ConvolutionalConfig
@@ -26,12 +27,18 @@ class Work:
     blocks: int
 
 
-def cost_of_unit(model: ModelConfig, training: TrainingConfig) -> float:
+def cost_of_unit(model: ModelConfig, training: TrainingConfig, lengths_differ: bool) -> float:
     """Return the cost of training from one evaluation to the next, in multiplications.
+
+    Args:
+        model: the network.
+        training: with the numbers of `training.cost_...`.
+        lengths_differ: whether the sequences do, so that shorter ones are padded to the longest of their batch.
 
     Without `evaluate_every_steps` that is an epoch, whose number of examples the configuration does not say: it is the
     same for all trials of a study, so that it is left out, and the cost is that of one example. The backward pass
-    (twice the forward pass) and evaluations are left out for the same reason.
+    (twice the forward pass) and evaluations are left out for the same reason. The longest of a shuffled batch is longer
+    than the mean by sqrt(2 ln batch) standard deviations, as that of so many normal numbers is at most (Gumbel 1958).
 
     Raises:
         ValueError: the numbers of `training.cost_...` are missing.
@@ -42,6 +49,8 @@ def cost_of_unit(model: ModelConfig, training: TrainingConfig) -> float:
     batch = training.batch_size
     if training.batch_tokens is not None:
         batch = min(batch, max(1, training.batch_tokens // length))
+    if lengths_differ and training.batching == "shuffled":
+        length = round(length * (1 + training.cost_spread * math.sqrt(2 * math.log(batch))))
     work = work_of(model, length)
     per_example = length * (work.products + number * work.numbers)
     per_batch = step * work.blocks

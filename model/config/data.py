@@ -16,6 +16,8 @@ Path = Annotated[str, Field(min_length=1)]
 class DataConfig(Section):
     """The settings that all data have. A worker gets the paths as null: it cannot reach the source."""
 
+    lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths
+
     name: str
     path: Path | None = None
     train: Path | None = None
@@ -25,6 +27,8 @@ class DataConfig(Section):
 
 class DigitsConfig(DataConfig):
     """scikit-learn's handwritten digits; reads no user file."""
+
+    lengths_differ: ClassVar[bool] = False
 
     name: Literal["digits"]
     path: None = None
@@ -90,6 +94,8 @@ class TextClassificationConfig(FilesConfig):
 
 class LanguageModellingConfig(FilesConfig):
     """Running text, from plain text files."""
+
+    lengths_differ: ClassVar[bool] = False
 
     name: Literal["language_modelling"]
     format: Literal["text", "hub"] = "text"

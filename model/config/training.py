@@ -58,6 +58,7 @@ class TrainingConfig(Section):
     deterministic: bool = False
     evaluation_tokens: Annotated[int, Field(ge=1)] | None = None
     cost_length: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    cost_spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     cost_number: Annotated[float, Field(ge=0)] | None = None
     cost_step: Annotated[float, Field(ge=0)] | None = None
 

@@ -100,6 +100,14 @@ class Config(Section, Generic[Model, Data]):
                 "training.activation_checkpointing",
                 "model.family",
             )
+        if self.training.compile and isinstance(self.model, RecurrentEncoderDecoder) and self.model.goes_token_by_token:
+            raise refuse(
+                "torch compiles a decoder that goes token by token anew for every length, and then no more: must be "
+                "false, or choose model.attend=after and model.input_feeding=false",
+                "training.compile",
+                "model.attend",
+                "model.input_feeding",
+            )
         if isinstance(self.model, Encoder) and self.model.pooling != "mean" and self.data.name == "tagging":
             raise refuse(
                 "has no effect with data=tagging, which labels every word: must be mean", "model.pooling", "data.name"

@@ -6,25 +6,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.config.networks.convolutional import ConvolutionalConfig
-from model.config.networks.network import ModelConfig
+from model.config.networks.network import ModelConfig, Writing
 from model.config.networks.transformer import TransformerConfig
 from model.networks.transformer.positions import input_positions
 
 # See `initialise`, which has the sources.
-TIED_STD = 0.02
+_TIED_STD = 0.02
 _PLAIN_STD = 0.1
+# Of a mean square; the numbers of tied tokens begin as small as 1e-3.
+_SMALLEST = 1e-12
 
 
 class InputEmbedding(nn.Module):
     """Tokens (or rows of numbers) as vectors, plus positions, plus dropout.
 
     A Transformer's token vectors are multiplied by sqrt(d_model): Vaswani et al. 2017, section 3.4. Those that are tied
-    to the head begin smaller (`TIED_STD`), and are multiplied by so much more that they are read at the same size.
+    to the head begin as small as a head does, and grow as it learns; they are divided by their root mean square (Zhang,
+    Sennrich 2019), so that they are read at the same size as others all the time.
 
     Attributes:
         initial_std, position_std: the standard deviation of the numbers of a token, and of a learned position, before
             the first step.
         scale: what token vectors are multiplied by when they are read.
+        is_normed: whether they are divided by their root mean square before.
     """
 
     def __init__(
@@ -44,10 +48,13 @@ class InputEmbedding(nn.Module):
         if isinstance(config, TransformerConfig):
             self.scale, self.initial_std, self.position_std = math.sqrt(config.d_model), config.d_model**-0.5, 0.02
             positions = config.positions
+        self.is_normed = False
         if is_tied:
-            if not isinstance(config, TransformerConfig) or config.embedding_scale == "unit":
-                self.scale *= self.initial_std / TIED_STD
-            self.initial_std = TIED_STD
+            assert isinstance(config, Writing)
+            # Before 0.2 they were read at the size at which they began.
+            self.is_normed = config.head_scale is not None
+            self.scale *= self.initial_std if self.is_normed else 1.0
+            self.initial_std = _TIED_STD / (config.head_scale or 1.0)
         self.tokens = None if vocabulary_size is None else nn.Embedding(vocabulary_size, config.d_model)
         self.rows = None if features is None else nn.Linear(features, config.d_model)
         self.positions = input_positions(positions, max_length, config.d_model)
@@ -66,7 +73,10 @@ class InputEmbedding(nn.Module):
         """
         if self.tokens is not None:
             embedded = functional.embedding(x, self.tokens.weight)
-            embedded = (embedded if also is None else embedded + also) * self.scale
+            embedded = embedded if also is None else embedded + also
+            if self.is_normed:
+                embedded = functional.rms_norm(embedded, embedded.shape[-1:], eps=_SMALLEST)
+            embedded = embedded * self.scale
         else:
             assert self.rows is not None
             embedded = self.rows(x)
@@ -76,17 +86,26 @@ class InputEmbedding(nn.Module):
 class TokenHead(nn.Module):
     """The layer from a token's representation to the logits of a vocabulary; tied, it is the transposed embedding.
 
-    Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models".
+    Logits are multiplied by `head_scale`, and the weights begin so much smaller: the first logits are the same, and the
+    head learns so much faster than the layers below, whose learning rate it shares.
+
+    Source: tied: Press, Wolf 2017, "Using the output embedding to improve language models"; scale: Yang et al. 2021,
+    "Tensor programs V", where it is one of the multipliers to be tuned.
+
+    Attributes:
+        scale: what logits are multiplied by.
     """
 
-    def __init__(self, d_model: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
+    def __init__(self, config: Writing, width: int, vocabulary_size: int, tied_to: InputEmbedding | None) -> None:
         super().__init__()
-        self.own = nn.Linear(d_model, vocabulary_size, bias=False) if tied_to is None else None
+        self.scale = config.head_scale or 1.0
+        self.own = nn.Linear(width, vocabulary_size, bias=False) if tied_to is None else None
         # In a list, so that the embedding's weights are counted and saved only once.
         self.tied = [] if tied_to is None else [tied_to]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits: (batch, time, d_model) -> (batch, time, vocabulary)."""
+        """Return the logits: (batch, time, width) -> (batch, time, vocabulary)."""
+        x = x * self.scale
         if self.own is not None:
             return self.own(x)
         embedding = self.tied[0].tokens

@@ -37,7 +37,7 @@ class EncoderDecoder(nn.Module):
         self.encoder = build_encoder(config)
         self.decoder = build_decoder(config)
         tied = self.target_embedding if config.tied_embeddings else None
-        self.head = TokenHead(self.decoder.width, target_size, tied)
+        self.head = TokenHead(config, self.decoder.width, target_size, tied)
         initialise(self)
 
     def forward(self, source: Tensor, source_real: Tensor | None, target: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from model.networks.convolutional.block import Map
-from model.networks.embedding import InputEmbedding
+from model.networks.embedding import InputEmbedding, TokenHead
 
 
 @torch.no_grad()
@@ -19,9 +19,10 @@ def initialise(network: nn.Module) -> None:
     |                              | when read (Vaswani et al. 2017, section 3.4), so that        |
     |                              | tokens and sinusoidal positions are of similar size          |
     | the same, not a Transformer's| normal with 0.1 (Gehring et al. 2017, section 3.5)           |
-    | the same, tied to the head   | normal with 0.02 (Radford et al. 2018): as a head, a larger  |
-    |                              | one would predict each token itself, and the first loss      |
-    |                              | would be far above ln(vocabulary)                            |
+    | the same, tied to the head   | normal with 0.02 / head_scale (Radford et al. 2018): as a    |
+    |                              | head, a larger one would predict each token itself, and the  |
+    |                              | first loss would be far above ln(vocabulary)                 |
+    | head over tokens             | as a linear weight, / head_scale                             |
     | learned position (n, d)      | normal, standard deviation 0.02 (Radford et al. 2018)        |
     | norm weight / bias           | 1 / 0                                                        |
     | convolutional: position      | normal with 0.1                                              |
@@ -46,6 +47,9 @@ def initialise(network: nn.Module) -> None:
             nn.init.normal_(module.weight, std=stds.get(id(module), plain))
         elif isinstance(module, nn.RNNBase):
             _initialise_cells(module)
+    for module in network.modules():
+        if isinstance(module, TokenHead) and module.own is not None:
+            module.own.weight /= module.scale
 
 
 def _initialise_cells(cells: nn.RNNBase) -> None:

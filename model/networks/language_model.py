@@ -22,7 +22,7 @@ class LanguageModel(nn.Module):
             config, vocabulary_size=vocabulary_size, features=None, max_length=max_length, is_tied=tied
         )
         self.decoder = build_decoder(config)
-        self.head = TokenHead(self.decoder.width, vocabulary_size, self.embedding if tied else None)
+        self.head = TokenHead(config, self.decoder.width, vocabulary_size, self.embedding if tied else None)
         initialise(self)
 
     def forward(self, tokens: Tensor) -> Tensor:

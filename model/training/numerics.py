@@ -32,7 +32,10 @@ def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
         yield
         return
     precision, is_deterministic = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
+    cudnn, warns = torch.backends.cudnn.allow_tf32, torch.is_deterministic_algorithms_warn_only_enabled()
     torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
+    # Recurrent cells; torch lets cuDNN round by default.
+    torch.backends.cudnn.allow_tf32 = config.precision == "tf32"
     if config.deterministic:
         # cuBLAS reads it when it is first used; torch refuses to compute without it.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -41,4 +44,5 @@ def numerics(config: TrainingConfig, device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(precision)
-        torch.use_deterministic_algorithms(is_deterministic)
+        torch.backends.cudnn.allow_tf32 = cudnn
+        torch.use_deterministic_algorithms(is_deterministic, warn_only=warns)

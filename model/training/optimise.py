@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from model.config.training import TrainingConfig
 from model.networks.roles import matrices_of
@@ -14,7 +14,8 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
     """Return the configured optimizer over all parameters of `network`; for muon two, which share them.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
-    muon. Biases and norms, the parameters with fewer than two dimensions, are exempt unless configured otherwise.
+    muon. Biases, norms and the lengths of normed weights, which have one number per row, are exempt unless configured
+    otherwise.
     With muon, Muon updates the matrices inside the layers, as their modules declare them, and adamw the embeddings, the
     head and all vectors with the same learning rate; Muon's step is scaled to the size of adamw's, so that both can
     share `lr`.
@@ -46,14 +47,18 @@ def build_optimizers(network: nn.Module, config: TrainingConfig) -> list[torch.o
 
 def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = ()) -> list[dict[str, object]]:
     decayed = [p for p in decayed_parameters(network, config) if id(p) not in set(taken)]
-    exempt = [p for p in network.parameters() if p.ndim < 2 and not config.decay_biases_and_norms]
+    exempt = [p for p in network.parameters() if _is_vector(p) and not config.decay_biases_and_norms]
     groups = [(decayed, config.weight_decay), (exempt, 0.0)]
     return [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters]
 
 
 def decayed_parameters(network: nn.Module, config: TrainingConfig) -> list[nn.Parameter]:
     """Return the parameters that weight decay and L1 apply to."""
-    return [p for p in network.parameters() if p.ndim >= 2 or config.decay_biases_and_norms]
+    return [p for p in network.parameters() if config.decay_biases_and_norms or not _is_vector(p)]
+
+
+def _is_vector(parameter: nn.Parameter) -> bool:
+    return parameter.numel() == len(parameter)
 
 
 @torch.no_grad()
@@ -64,9 +69,9 @@ def add_l1_gradient(parameters: Iterable[nn.Parameter], strength: float) -> None
             parameter.grad.add_(parameter.sign(), alpha=strength)
 
 
-def clip_gradients(network: nn.Module, max_norm: float) -> Tensor:
-    """Scale all gradients so that their joint norm is at most `max_norm`; return the norm before.
+def clip_gradients(network: nn.Module, max_norm: float) -> None:
+    """Scale all gradients so that their joint norm is at most `max_norm`.
 
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", section 3.2.
     """
-    return nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)
+    nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field, replace
@@ -127,12 +128,14 @@ class Resumable:
         optimizers: list[torch.optim.Optimizer],
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
-        average: nn.Module | None = None,
+        average: nn.Module | None,
+        steps_per_epoch: int,
     ) -> tuple[Progress, list[str]]:
-        """Restore the last undamaged state.
+        """Restore the last usable state.
 
         Returns:
-            The progress, a fresh one where there is no undamaged state, and one line per damaged state.
+            The progress, a fresh one where there is no usable state, and one line per state that cannot be used: it is
+            damaged, or an earlier version wrote it, whose epochs had another number of steps.
 
         Raises:
             CheckpointError: the state belongs to other settings.
@@ -152,6 +155,10 @@ class Resumable:
             complete = {section: self.defaults.get(section, {}) | values for section, values in config.items()}
             if content["settings"] | {"config": complete} != json.loads(json.dumps(self.settings)):
                 raise CheckpointError(f"{folder}: belongs to a training with other settings; delete it to start again")
+            curve = content["progress"]["curve"]
+            if any(math.ceil(point["step"] / steps_per_epoch) != point["epoch"] for point in curve):
+                damages.append(f"{folder}: an earlier version wrote it, with other batches; the training starts again")
+                continue
             return _restored(content, tensors, network, optimizers, scaler, randomness, average), damages
         return Progress(), damages
 

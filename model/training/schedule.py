@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from model.config.training import TrainingConfig
 
@@ -36,32 +37,43 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
             return config.lr * math.sqrt(max(warmup, 1) / (step + 1))
 
 
-def replayed_scales(
-    curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, num_epochs: int, config: TrainingConfig
-) -> list[float]:
-    """Return the factor of the learning rate in each epoch of a training that has no evaluations: that of others.
+@dataclass(frozen=True)
+class ReplayedPlateaus:
+    """How the learning rate fell in other trainings, for one that has no evaluations to lower it by.
 
-    It is the geometric mean over the other trainings, each of which keeps its last factor when it ends early.
-
-    Args:
-        curves: the learning curves of the others, each with `epoch` and metrics.
-        gain: by how much one point's metrics are better than another's.
-        num_epochs: how many factors are wanted, at least 1.
-        config: with schedule=plateau.
+    Attributes:
+        courses: per other training, rising numbers of epochs, each with the factor of the learning rate from then on.
     """
-    logarithms = [0.0] * num_epochs
-    for curve in curves:
-        plateau, best, points = Plateau(), None, iter(curve)
-        point = next(points, None)
-        for epoch in range(1, num_epochs + 1):
-            # What an evaluation decides holds from the epoch after it.
-            while point is not None and point["epoch"] < epoch:
-                gained = math.inf if best is None else gain(point, best)
-                plateau.note(gained > config.min_gain, config)
-                best = point if gained > 0 else best
-                point = next(points, None)
-            logarithms[epoch - 1] += math.log(plateau.scale)
-    return [math.exp(logarithm / len(curves)) for logarithm in logarithms]
+
+    courses: Sequence[Sequence[tuple[float, float]]]
+
+    @classmethod
+    def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
+        """Return what lowered the others.
+
+        Args:
+            curves: the learning curves of the others, each with `epoch`, `step` and metrics.
+            gain: by how much one point's metrics are better than another's.
+            config: with schedule=plateau.
+        """
+        return cls([_course(curve, gain, config) for curve in curves])
+
+    def scale(self, epochs: float) -> float:
+        """Return the factor after so many epochs: the geometric mean over the others, which keep their last one."""
+        last = [[factor for after, factor in course if after <= epochs][-1:] or [1.0] for course in self.courses]
+        return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
+
+
+def _course(curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig) -> Sequence[tuple[float, float]]:
+    # Several evaluations may fall into an epoch; the last one of a complete epoch says how many steps it has.
+    per_epoch = max((point["step"] / point["epoch"] for point in curve), default=1.0)
+    plateau, best, course = Plateau(), None, []
+    for point in curve:
+        gained = math.inf if best is None else gain(point, best)
+        plateau.note(gained > config.min_gain, config)
+        best = point if gained > 0 else best
+        course.append((point["step"] / per_epoch, plateau.scale))
+    return course
 
 
 @dataclass

@@ -18,7 +18,7 @@ from model.training.numerics import autocast, numerics
 from model.training.optimise import build_optimizers
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness
-from model.training.schedule import learning_rate, replayed_scales
+from model.training.schedule import ReplayedPlateaus, learning_rate
 from model.training.update import Losses, Update
 
 Point = dict[str, Any]
@@ -99,14 +99,13 @@ def train(
         return progress.step < last_step and not _is_out_of_patience(progress, config)
 
     if resumable is not None:
-        progress, damages = resumable.load(network, optimizers, scaler, randomness, average)
+        progress, damages = resumable.load(network, optimizers, scaler, randomness, average, steps_per_epoch)
         yield from ({"warning": damage} for damage in damages)
         # The points that an interrupted training yielded were lost with their receiver.
         for point in progress.curve:
             if point["epoch"] > told:
                 yield point | {"more": point is not progress.curve[-1] or goes_on()}
-    num_epochs = math.ceil(last_step / steps_per_epoch)
-    scales = replayed_scales(curves, goal.gain, num_epochs, config) if validation is None and curves else None
+    replayed = ReplayedPlateaus.of(curves, goal.gain, config) if validation is None and curves else None
     update = Update(task, network, config, data, device, optimizers, scaler)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
 
@@ -116,7 +115,7 @@ def train(
             network.train()
             is_due = False
             while not is_due and progress.step < last_step:
-                scale = scales[progress.step // steps_per_epoch] if scales else progress.plateau.scale
+                scale = replayed.scale(progress.step / steps_per_epoch) if replayed else progress.plateau.scale
                 lr = learning_rate(progress.step, int(num_steps), config) * scale
                 losses.add(*update(next(updates), lr))
                 if average is not None:

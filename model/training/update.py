@@ -61,10 +61,11 @@ class Update:
             scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves `backward` untyped
             total += loss.detach()
 
-        if self.must_unscale:
-            for optimizer in self.optimizers:
-                if isinstance(optimizer, Muon):
-                    optimizer.share_gradients()
+        for optimizer in self.optimizers:
+            if isinstance(optimizer, Muon):
+                # Before the scaler, which looks at the gradients of what a step updates.
+                optimizer.share_gradients()
+            if self.must_unscale:
                 scaler.unscale_(optimizer)
         if self.penalised:
             add_l1_gradient(self.penalised, config.l1)

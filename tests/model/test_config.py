@@ -56,6 +56,18 @@ def test_a_rule_between_keys_names_them_all(overrides, keys):
     assert error["ctx"]["keys"] == keys
 
 
+@pytest.mark.parametrize("wiring", [{"model__attend": "before"}, {"model__input_feeding": True}])
+def test_what_goes_token_by_token_is_not_compiled(wiring):
+    _, error = fault(compose("generated", "recurrent_encoder_decoder", training__compile=True, **wiring))
+    assert error["ctx"]["keys"] == ["training.compile", "model.attend", "model.input_feeding"]
+
+
+def test_the_first_token_of_one_direction_is_no_pooling():
+    wiring = {"data__path": "texts.tsv", "model__pooling": "first", "model__bidirectional": False}
+    _, error = fault(compose("text_classification", "recurrent_encoder", **wiring))
+    assert error["ctx"]["keys"] == ["model.pooling", "model.bidirectional"]
+
+
 def test_pooling_is_for_classification():
     _, error = fault(compose("tagging", data__path="words.tsv", model__pooling="max"))
     assert error["ctx"]["keys"] == ["model.pooling", "data.name"]

@@ -22,7 +22,7 @@ EVERY = pytest.mark.parametrize("settings", SETTINGS)
 
 def pair(**settings):
     """A network from sequence to sequence in double precision, so that equal means equal."""
-    values = {"d_model": WIDTH, "filters": FILTERS, "dropout": 0.0, "num_layers": 2} | settings
+    values = {"d_model": WIDTH, "filters": FILTERS, "dropout": 0.0, "num_layers": 2, "head_scale": 1.0} | settings
     named = {f"model__{key}": value for key, value in values.items()}
     config = parse(compose("generated", "convolutional_encoder_decoder", **named))
     torch.manual_seed(0)

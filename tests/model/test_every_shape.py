@@ -8,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.config.whole import parse
+from model.networks.roles import matrices_of
 from model.networks.transformer.attention import MultiHeadAttention
 from model.tasks.choose import TASKS
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
@@ -46,7 +47,12 @@ VARIANTS = {
     },
     "recurrent_decoder": {"lstm": {"model__num_layers": 2}, "gru": {"model__cell": "gru"}},
     "recurrent_encoder_decoder": {
-        "vector": {"model__attention": "none", "model__reverse_source": True, "model__num_layers": 2},
+        "vector": {
+            "model__attention": "none",
+            "model__bidirectional": False,
+            "model__reverse_source": True,
+            "model__num_layers": 2,
+        },
         "mlp": {"model__attention": "mlp", "model__attend": "before", "model__bridge": "mlp", "model__cell": "gru"},
         "dot": {"model__attention": "dot", "model__input_feeding": True, "model__num_layers": 2},
         "bilinear": {"model__bridge": "zero", "model__num_decoder_layers": 2},
@@ -149,11 +155,40 @@ def test_tied_embeddings_are_read_as_large_as_untied_ones(data, family):
     assert deviations[1] == pytest.approx(deviations[0], rel=0.1)
 
 
-def test_a_frozen_configuration_without_a_scale_keeps_its_tied_network():
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_a_head_that_learns_faster_begins_with_the_same_logits(is_tied):
+    """Only the size of the weights and of the step differs."""
+    logits = []
+    for scale in (1.0, 4.0):
+        torch.manual_seed(0)
+        network = build("language_modelling", model__tied_embeddings=is_tied, model__head_scale=scale)[3]
+        logits.append(network.eval()(torch.arange(5)[None]))
+    torch.testing.assert_close(*logits)
+
+
+def test_a_frozen_configuration_without_a_scale_keeps_its_network():
     values = small("language_modelling", "decoder", model__tied_embeddings=True, model__d_model=64)
-    del values["model"]["embedding_scale"]
+    del values["model"]["head_scale"]
     network = TASKS["language_modelling"].learn(parse(values), ITEMS["language_modelling"], [0]).build(parse(values))
-    assert network.embedding.scale == 8.0
+    assert (network.embedding.scale, network.embedding.is_normed, network.head.scale) == (8.0, False, 1.0)
+
+
+@EVERY
+def test_muon_takes_a_step_with_every_network(data, family, settings):
+    config, task, encoded, network = build(data, family, **settings, training__optimizer="muon")
+    taken = {id(matrix.weight) for matrix in matrices_of(network)}
+    moved = [parameter for parameter in network.parameters() if id(parameter) in taken]
+    before = [parameter.detach().clone() for parameter in moved]
+    assert math.isfinite(updating(config, task, encoded, network)())
+    assert len(taken) == len(moved) > 0
+    assert all(not torch.equal(new, old) for new, old in zip(moved, before, strict=True))
+
+
+def test_muon_takes_a_step_in_half_precision_without_clipping():
+    config, task, encoded, network = build("text_classification", training__optimizer="muon", training__clip_norm=None)
+    scaler = torch.amp.GradScaler("cpu", enabled=True)
+    update = Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
+    assert math.isfinite(update([torch.arange(len(encoded))], 0.01)[0])
 
 
 def inputs(batch):

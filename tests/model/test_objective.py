@@ -13,7 +13,7 @@ from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.errors import Diverged
 from model.networks.classifier import Classifier
-from model.training.schedule import replayed_scales
+from model.training.schedule import ReplayedPlateaus
 from model.training.train import Goal
 from tests.model.conftest import compose, run, small
 
@@ -89,16 +89,22 @@ def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
     rates = [point["lr"] for point in points]
     assert len(set(rates)) > 2
     training, gain = parse(config).training, Goal("loss", "minimize").gain
-    scales = replayed_scales([points], gain, 6, training)
-    assert [scale * training.lr for scale in scales] == pytest.approx(rates)
-    mixed = replayed_scales([points, points[:1]], gain, 6, training)
-    assert mixed == pytest.approx([scale**0.5 for scale in scales])
+    alone, mixed = (ReplayedPlateaus.of(curves, gain, training) for curves in ([points], [points, points[:1]]))
+    assert [alone.scale(epoch) * training.lr for epoch in range(6)] == pytest.approx(rates)
+    assert [mixed.scale(epoch) ** 2 for epoch in range(6)] == pytest.approx([alone.scale(epoch) for epoch in range(6)])
+
+
+def test_plateaus_within_an_epoch_are_repeated_where_they_were():
+    training = parse(small(**PLATEAU, training__plateau_factor=0.5)).training
+    flat = [{"epoch": 1, "step": step, "loss": 1.0} for step in range(10, 101, 10)]
+    replayed = ReplayedPlateaus.of([flat], Goal("loss", "minimize").gain, training)
+    assert [replayed.scale(epochs) for epochs in (0, 0.15, 0.25, 0.5, 1, 7)] == [1, 1, 0.5, 2**-4, 2**-9, 2**-9]
 
 
 def test_the_plateaus_of_others_reach_the_weights_of_a_training_without_validation(fold):
     config = small(**PLATEAU, training__epochs=4, training__plateau_factor=1e-9)
-    falling = [{"epoch": epoch, "loss": 1.0 / epoch} for epoch in (1, 2, 3, 4)]
-    flat = [{"epoch": epoch, "loss": 1.0} for epoch in (1, 2, 3, 4)]
+    falling = [{"epoch": epoch, "step": 3 * epoch, "loss": 1.0 / epoch} for epoch in (1, 2, 3, 4)]
+    flat = [point | {"loss": 1.0} for point in falling]
     lasts = [run(fold(config, validation=[], curves=[curve]))[1]["train_loss"] for curve in (falling, flat)]
     assert lasts[0] < lasts[1] - 0.03
 

@@ -58,7 +58,7 @@ def test_in_an_evaluation_it_names_the_tokens_of_a_batch(fold, monkeypatch):
     monkeypatch.setattr(Classifier, "forward", full)
     failed, _ = outcome(fold(small()))
     assert failed["error"].startswith("OutOfMemoryError: out of memory with training.evaluation_tokens 4096 in an eval")
-    assert failed["error"].endswith("lower them")
+    assert failed["error"].endswith("lower training.evaluation_tokens")
 
 
 def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, monkeypatch, full_in_step_3):

@@ -21,7 +21,7 @@ VOCABULARY, WIDTH = 9, 8
 
 def pair(**settings):
     """A network from sequence to sequence in double precision, so that equal means equal."""
-    values = {"d_model": 6, "hidden_width": WIDTH, "dropout": 0.0, "bidirectional": True} | settings
+    values = {"d_model": 6, "hidden_width": WIDTH, "dropout": 0.0, "bidirectional": True, "head_scale": 1.0} | settings
     config = parse(compose("generated", "recurrent_encoder_decoder", **{f"model__{k}": v for k, v in values.items()}))
     torch.manual_seed(0)
     network = EncoderDecoder(
@@ -65,7 +65,7 @@ def test_token_by_token_gives_what_the_whole_target_gives(wiring):
 
 @EVERY_WIRING
 def test_what_else_is_in_the_batch_changes_nothing(wiring):
-    network = pair(**wiring, reverse_source=True)
+    network = pair(**wiring, bidirectional=False, reverse_source=True)
     source, real, target = batch()
     together = network(source, real, target)
     found = beam_search(network, source, real, 6, 3, 0.6)
@@ -192,6 +192,7 @@ MISTAKES = {
     "a width without its layer": ({"attention": "dot", "attention_width": 4}, "model.attention_width"),
     "fed twice": ({"attend": "before", "input_feeding": True}, "model.input_feeding"),
     "another number of layers": ({"num_layers": 2, "num_decoder_layers": 1}, "model.num_decoder_layers"),
+    "backwards in both directions": ({"reverse_source": True, "bidirectional": True}, "model.reverse_source"),
     "odd halves": ({"hidden_width": 7}, "model.hidden_width"),
     "a head of another width": ({"tied_embeddings": True, "d_model": 4}, "model.tied_embeddings"),
 }

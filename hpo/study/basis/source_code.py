@@ -54,7 +54,7 @@ def describe_code(objective: Objective, strategy: type) -> Code:
 
     Args:
         objective: all of its package counts; of a single module, the module and the modules and packages in its
-            folder that it imports; of a function that was given from Python, what it uses of its script or notebook.
+            folder that it imports; of a function that was given from Python, what it uses of its script or notebook, and the modules there.
         strategy: the chosen strategy's class.
     """
     pieces = {
@@ -62,7 +62,10 @@ def describe_code(objective: Objective, strategy: type) -> Code:
         "training": _hash(_TOOLKIT / "engine" / "training" / name for name in _TRAINING),
     }
     if objective.kept is not None:
-        return Code(pieces | {MODULE: objective.kept.digest}, _versions())
+        pieces[MODULE] = objective.kept.digest
+        for module in objective.kept.modules:
+            pieces |= {name: _digest(_program(path)) for name, path in sorted(_objective_files(module).items())}
+        return Code(pieces, _versions())
     module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
@@ -144,16 +147,22 @@ def _with_its_parts(path: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def _objective_files(module: str) -> dict[str, Path]:
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
-        return {}
-    top = getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
-    if top is not None and Path(top).name == "__init__.py":
-        folder = Path(top).parent
-        return _named(set(_sources(folder)), folder.parent)
+    top, file = _place_of(module.partition(".")[0]), _place_of(module)
+    if top.name == "__init__.py":
+        return _named(set(_sources(top.parent)), top.parent.parent)
     # A single module, or one in a package without an __init__.py, which imports from the same root.
-    root = Path(file).parents[module.count(".")]
-    return _named(set(_with_imports(Path(file), root, set())), root)
+    root = file.parents[module.count(".")]
+    return _named(set(_with_imports(file, root, set())), root)
+
+
+def _place_of(module: str) -> Path:
+    """Return the file of a module: where it was imported from, or where the working directory has it."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is not None:
+        return Path(file)
+    place = Path.cwd() / module.replace(".", "/")
+    package = place / "__init__.py"
+    return package if package.is_file() else place.with_suffix(".py")
 
 
 def _named(paths: set[Path], root: Path) -> dict[str, Path]:

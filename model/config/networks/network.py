@@ -29,19 +29,25 @@ class Encoder(ModelConfig):
     pooling: Literal["mean", "first", "max"] = "mean"
 
 
-class Decoder(ModelConfig):
+class Writing(ModelConfig):
+    """A network that predicts tokens."""
+
+    tied_embeddings: bool
+    # Has a default, unlike all others, because configurations frozen before it existed lack it.
+    head_scale: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+
+class Decoder(Writing):
     """A network that predicts each next token: language modelling."""
 
     shape: Literal["decoder"]
-    tied_embeddings: bool
 
 
-class EncoderDecoder(ModelConfig):
+class EncoderDecoder(Writing):
     """A network that turns one sequence into another, as in translation."""
 
     shape: Literal["encoder_decoder"]
     num_decoder_layers: Layers | None
-    tied_embeddings: bool
 
     @property
     def decoder_layers(self) -> int:

@@ -35,6 +35,16 @@ class Reading(RecurrentConfig):
 class RecurrentEncoder(Reading, Encoder):
     """Reads a sequence from its beginning, and with `bidirectional` from its end too."""
 
+    @model_validator(mode="after")
+    def _pools_what_was_read(self) -> Self:
+        if self.pooling == "first" and not self.bidirectional:
+            raise refuse(
+                "is what was read of the first token alone: must be mean or max, or choose model.bidirectional=true",
+                "model.pooling",
+                "model.bidirectional",
+            )
+        return self
+
 
 class RecurrentDecoder(RecurrentConfig, Decoder):
     """Predicts each next token from those before it."""
@@ -54,6 +64,11 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
     input_feeding: bool
     bridge: Literal["zero", "copy", "mlp"]
     reverse_source: bool
+
+    @property
+    def goes_token_by_token(self) -> bool:
+        """Whether a token's input depends on what the token before gave."""
+        return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -82,6 +97,12 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
         if self.attend == "before" and self.input_feeding:
             raise refuse(
                 "an attention before the cell feeds it already: must be false", "model.input_feeding", "model.attend"
+            )
+        if self.reverse_source and self.bidirectional:
+            raise refuse(
+                "has no effect on an encoder that reads in both directions: must be false",
+                "model.reverse_source",
+                "model.bidirectional",
             )
         if self.bridge == "copy" and self.decoder_layers != self.num_layers:
             raise refuse(

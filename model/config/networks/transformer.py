@@ -13,7 +13,6 @@ class TransformerConfig(ModelConfig):
 
     # These have defaults, unlike all others, because configurations frozen before they existed lack them.
     family: Literal["transformer"] = "transformer"
-    embedding_scale: Literal["width", "unit"] = "width"
     num_key_heads: Annotated[int, Field(ge=1, le=1024)] | None = None
     qk_norm: bool = False
     num_heads: Annotated[int, Field(ge=1, le=1024)]

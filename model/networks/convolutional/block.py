@@ -79,6 +79,9 @@ class Block(nn.Module):
 
 
 def matrices_of_maps(module: nn.Module) -> list[Matrix]:
-    """Return the weights of the maps below a module; none where they are normed, by a length of their own."""
+    """Return the weights of the maps below a module; with weight normalisation their directions, not their lengths."""
     maps = [part for part in module.modules() if isinstance(part, Map)]
-    return [Matrix(part.weight, (len(part.weight),)) for part in maps if isinstance(part.weight, nn.Parameter)]
+    weights = [
+        part.parametrizations["weight"].original1 if is_parametrized(part, "weight") else part.weight for part in maps
+    ]
+    return [Matrix(weight, (len(weight),)) for weight in weights]

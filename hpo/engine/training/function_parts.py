@@ -1,0 +1,182 @@
+"""What a function of a script or notebook is made of: its source, and everything that it uses of there."""
+
+import ast
+import contextlib
+import dis
+import functools
+import hashlib
+import inspect
+import io
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+_COLLECTIONS = (Mapping, list, tuple, set, frozenset)
+_IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
+
+Parts = list[tuple[str, Any]]
+
+
+def parts_of(function: Callable[..., Any], name: str) -> Parts:
+    """Return the function and all that it uses, recursively, each with a name for people.
+
+    Of what belongs to a module nothing further is listed: workers import that.
+    """
+    return list(_parts(name, function, {}))
+
+
+def digest_of(parts: Parts) -> str:
+    """Return a hash of what the parts do and hold; comments and docstrings do not count."""
+    text = "\n".join(_text(value) for _, value in parts)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def own_modules(parts: Parts) -> set[str]:
+    """Return the modules of the working directory that the parts belong to or import."""
+    named = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
+    for _, value in parts:
+        for function in _functions(value):
+            named |= _names(function.__code__, _IMPORTS)
+    return {name for name in named if _is_own(name)}
+
+
+def unsendable(parts: Parts) -> str:
+    """Return the names of the parts that cannot be sent to a worker, and of open files, whose copy would be another."""
+    import cloudpickle
+
+    culprits = []
+    for name, value in parts:
+        if isinstance(value, (*_SCALARS, *_COLLECTIONS)) or inspect.ismodule(value) or _has_parts(value):
+            continue
+        try:
+            cloudpickle.dumps(value)
+            is_open = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
+        except Exception:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
+            is_open = True
+        if is_open:
+            culprits.append(f"'{name}', a {type(value).__name__}")
+    return " and ".join(culprits)
+
+
+def _parts(name: str, value: Any, seen: dict[int, Any]) -> Iterator[tuple[str, Any]]:
+    yield name, value
+    if isinstance(value, _SCALARS) or id(value) in seen:
+        return
+    seen[id(value)] = value
+    for inner_name, inner in _inner(name, value):
+        yield from _parts(inner_name, inner, seen)
+
+
+def _inner(name: str, value: Any) -> Parts:
+    """Return what a value directly uses or holds."""
+    if isinstance(value, functools.partial):
+        return [(name, value.func), (f"{name}.args", value.args), (f"{name}.keywords", value.keywords)]
+    if inspect.ismethod(value):
+        return [(name, value.__func__), (f"{name}.__self__", value.__self__)]
+    if isinstance(value, Mapping):
+        return [(f"{name}[{key!r}]", value[key]) for key in sorted(value, key=str)]
+    if isinstance(value, set | frozenset):
+        return [(name, item) for item in sorted(value, key=repr)]
+    if isinstance(value, list | tuple):
+        return [(f"{name}[{place}]", item) for place, item in enumerate(value)]
+    if not _has_parts(value):
+        return []
+    used = [part for function in _functions(value) for part in _used(function)]
+    if inspect.isclass(value):
+        return [*used, *((base.__name__, base) for base in value.__bases__)]
+    if inspect.isfunction(value):
+        return used
+    return [(type(value).__name__, type(value)), *((f"{name}.{key}", held) for key, held in vars(value).items())]
+
+
+def _has_parts(value: Any) -> bool:
+    """Return whether a function, a class or an object of one was defined in the script or notebook."""
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return value.__module__ in (None, "__main__") or "<" in value.__qualname__
+    if isinstance(value, functools.partial) or inspect.ismethod(value):
+        return True
+    return hasattr(value, "__dict__") and not isinstance(value, ModuleType) and _has_parts(type(value))
+
+
+def _functions(value: Any) -> list[Any]:
+    """Return a function itself, and those of a class."""
+    if not _has_parts(value):
+        return []
+    if inspect.isfunction(value):
+        return [value]
+    if not inspect.isclass(value):
+        return []
+    unwrapped = (getattr(held, "__func__", getattr(held, "fget", held)) for held in vars(value).values())
+    return [function for function in unwrapped if inspect.isfunction(function)]
+
+
+def _used(function: Any) -> Parts:
+    """Return the globals, the closure and the defaults of a function, by name."""
+    code = function.__code__
+    names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
+    used = [(name, function.__globals__[name]) for name in names]
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # Not assigned yet.
+            used.append((name, cell.cell_contents))
+    defaults = (function.__defaults__ or (), function.__kwdefaults__ or {})
+    return [*used, (f"{function.__name__}'s defaults", defaults), (function.__name__, vars(function))]
+
+
+def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
+    """Return the names that these operations have in a function, and in those inside it."""
+    names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant, operations)
+    return names
+
+
+def _text(value: Any) -> str:
+    """Return what a part does or holds, without its own parts."""
+    if isinstance(value, _SCALARS):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return f"{type(value).__name__} {sorted(map(str, value))}"
+    if isinstance(value, _COLLECTIONS):
+        return f"{type(value).__name__} {len(value)}"
+    if inspect.ismodule(value):
+        return value.__name__
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return _source(value) if _has_parts(value) else f"{value.__module__}.{value.__qualname__}"
+    if _has_parts(value):
+        return type(value).__name__
+    import cloudpickle
+
+    return hashlib.sha256(cloudpickle.dumps(value)).hexdigest()
+
+
+def _source(value: Any) -> str:
+    """Return the text of a definition without comments and docstrings; of a function without source its bytecode."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError):
+        code = getattr(value, "__code__", None)
+        return f"{value.__qualname__} {code.co_code.hex() if code else ''}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _module_of(value: Any) -> str | None:
+    owner = value if inspect.isfunction(value) or inspect.isclass(value) else type(value)
+    return getattr(owner, "__module__", None)
+
+
+def _is_own(name: str | None) -> bool:
+    """Return whether a module is a file of the working directory, and no installed package."""
+    if not name or name == "__main__":
+        return False
+    here = Path.cwd()
+    file = getattr(sys.modules.get(name), "__file__", None) or here / f"{name.replace('.', '/')}.py"
+    place = Path(file).resolve()
+    return place.is_file() and here in place.parents and "site-packages" not in place.parts
