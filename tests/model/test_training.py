@@ -141,6 +141,24 @@ def test_a_state_from_before_a_key_existed_is_continued(fold, tmp_path, monkeypa
         run(task)
 
 
+def test_a_state_whose_epochs_had_other_batches_is_told_and_left(fold, tmp_path):
+    """Batches by length were cut otherwise before 0.2: going on from such a state would repeat an epoch."""
+    task = fold(small(**HARD), resume_dir=str(tmp_path / "state"))
+    points, result = run(task)
+    for state in (tmp_path / "state").iterdir():
+        content = json.loads((state / "training.json").read_text())
+        for point in content["progress"]["curve"]:
+            point["step"] += 1
+        (state / "training.json").write_text(json.dumps(content))
+        (state / "sha256.json").unlink()
+        write_hashes(state)
+    messages, again = run(task)
+    assert [message for message in messages if "warning" not in message] == points
+    assert again == result
+    assert all("with other batches" in message["warning"] for message in messages if "warning" in message)
+    assert "warning" in messages[0]
+
+
 def test_states_cost_a_twentieth_of_the_time_at_most(fold, tmp_path, monkeypatch):
     """After a state that took long, the next evaluations are not saved; the last one always is."""
     clock = iter(range(0, 10_000, 100))
