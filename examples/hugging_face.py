@@ -14,7 +14,7 @@ try:
 
     from hpo.integrations.transformers import train, training_arguments
 except ImportError as error:
-    sys.exit(str(error))
+    sys.exit(f"{error}; install it with: python -m pip install -e '.[transformers]'")
 
 
 def new_model(path=None):

@@ -14,7 +14,7 @@ try:
 
     from hpo.integrations.lightning import MODEL, new_trainer, train
 except ImportError as error:
-    sys.exit(str(error))
+    sys.exit(f"{error}; install it with: python -m pip install -e '.[lightning]'")
 
 
 class Digits(lightning.LightningModule):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hpo.engine.training.plain_function import RunningTrial, TrainingStopped
     from hpo.errors import HpoError
     from hpo.interface.comparison import compare_strategies, compare_studies
+    from hpo.interface.reproduce import replay, reproduce
     from hpo.interface.search import compose, import_trials, load, search, train
     from hpo.interface.server import open_ui
     from hpo.interface.study import Study
@@ -34,6 +35,8 @@ _PLACES = {
     "log": "hpo.engine.space.shorthand",
     "objective": "hpo.engine.training.companions",
     "open_ui": "hpo.interface.server",
+    "replay": "hpo.interface.reproduce",
+    "reproduce": "hpo.interface.reproduce",
     "search": "hpo.interface.search",
     "train": "hpo.interface.search",
 }
@@ -51,6 +54,8 @@ __all__ = [
     "log",
     "objective",
     "open_ui",
+    "replay",
+    "reproduce",
     "search",
     "train",
 ]

@@ -7,9 +7,11 @@ from hpo.engine.course.proposer import propose
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
+from hpo.engine.strategies import make_strategy as make_known
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.study.own_strategy import make_strategy
+from hpo.errors import HpoError, text_of
+from hpo.study.own_strategy import make_strategy, type_of
 
 SPACES: Mapping[str, Mapping[str, Any]] = {
     "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},
@@ -32,22 +34,34 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
 _MOST_PROPOSALS = 2_000
 
 
-def check_strategy(settings: Mapping[str, Any], spaces: Mapping[str, Mapping[str, Any]] = SPACES) -> None:
+def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str, Mapping[str, Any]] = SPACES) -> None:
     """Check what every strategy promises, so that its studies are the same for any number of workers.
 
-    It proposes the same from the same trials, whatever was proposed before in this process; its points are new and in
-    the space; it lives with failures and with nothing but failures; a finite space comes to an end; and another seed
-    gives other points.
+    It proposes the same from the same trials, whatever was proposed before in this process; its points are new, also
+    while others are pending, and in the space; it lives with failures and with nothing but failures; a finite space
+    comes to an end; and another seed gives other points.
 
     Args:
-        settings: as in conf/strategy: `name`, such as `"my_module:MyStrategy"`, and its settings.
+        strategy: the class; or its name, such as `"my_module:MyStrategy"`; or `name` and settings, as in conf/strategy.
         spaces: what it is tried on, by name; for a strategy that is not for every space, fewer than the default.
 
     Raises:
         AssertionError: it breaks a promise; one line says which, and on which space.
     """
     for name, tree in spaces.items():
-        _check(lambda seed=0, tree=tree: make_strategy(settings, space_from_dict(tree), seed), name)
+        try:
+            _check(lambda seed=0, tree=tree: _made(strategy, tree, seed), name)
+        except (AssertionError, HpoError):
+            raise
+        except Exception as error:
+            raise AssertionError(f"{name}: propose raised {type(error).__name__}: {text_of(error)}") from error
+
+
+def _made(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int) -> Strategy:
+    space = space_from_dict(tree)
+    if isinstance(strategy, type):
+        return make_known({"name": strategy.__name__}, space, seed, type_of(strategy, strategy.__name__))
+    return make_strategy({"name": strategy} if isinstance(strategy, str) else strategy, space, seed)
 
 
 def played(
@@ -86,8 +100,14 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
     assert history, f"{name}: it proposes nothing"
     for count in {len(history) // 2, len(history)}:
         known, pending = history.first(count), [trial.as_opened for trial in history[count:]]
-        first, again = (make().propose(History(list(known)), list(pending)) for _ in range(2))
-        assert first == again, f"{name}: after {count} trials it proposes {first} and then {again} from the same"
+        used = make()
+        makers = (make(), used, used)  # A new one, one that has proposed nothing yet, and one that has.
+        first, *again = (propose(one, History(list(known)), list(pending)) for one in makers)
+        for other in again:
+            assert first == other, f"{name}: after {count} trials it proposes {first} and then {other} from the same"
+        taken = {(trial.key, trial.amount) for trial in history}
+        twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]
+        assert not twice, f"{name}: it proposes {twice[0]} again, while {len(pending)} trials are pending"
     space = make().space
     outside = [trial.point for trial in history if not space.contains(trial.point)]
     assert not outside, f"{name}: {outside[0]} is not in the space"

@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from hpo.config.shipped import shipped
-from hpo.config.study_config import explain
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.strategies import STRATEGIES, Strategy, make_strategy
-from hpo.errors import ConfigError
+from hpo.engine.strategies import STRATEGIES, Strategy
+from hpo.study.own_strategy import make_strategy
 
 
 def default_strategy(
@@ -18,7 +15,7 @@ def default_strategy(
     """Return a strategy over a space that is written as in the configuration.
 
     Args:
-        name: one of `hpo.engine.strategies.STRATEGIES`.
+        name: one of `hpo.engine.strategies.STRATEGIES`, of an installed package, or `package.module:Class`.
         space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names join
             with dots.
         seed: decides every point.
@@ -30,7 +27,4 @@ def default_strategy(
     defaults: dict[str, Any] = {"name": name}
     if name in STRATEGIES:
         defaults = shipped("strategy", name)
-    try:
-        return make_strategy({**defaults, **(settings or {})}, space_from_dict(space), seed)
-    except ValidationError as error:
-        raise ConfigError(explain(error, "strategy.")) from error
+    return make_strategy({**defaults, **(settings or {})}, space_from_dict(space), seed)

@@ -12,7 +12,7 @@ try:
     from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
     from lightning.pytorch.callbacks import ModelCheckpoint
 except ImportError as error:
-    raise ImportError(f"{error}; install it with: python -m pip install 'hpo-transformer[lightning]'") from error
+    raise ImportError(f"{error}; install it with: python -m pip install lightning") from error
 
 # Of a trained model in the folder that a study keeps.
 MODEL = "model.ckpt"

@@ -25,7 +25,7 @@ try:
     )
     from transformers.trainer_callback import DefaultFlowCallback, PrinterCallback, ProgressCallback
 except ImportError as error:
-    raise ImportError(f"{error}; install it with: python -m pip install 'hpo-transformer[transformers]'") from error
+    raise ImportError(f"{error}; install it with: python -m pip install transformers accelerate peft") from error
 
 _SHOWS = (DefaultFlowCallback, PrinterCallback, ProgressCallback)
 # What transformers adds to the names of an evaluation's metrics.

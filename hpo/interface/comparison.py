@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.keys import replaced
 from hpo.config.shipped import shipped
 from hpo.engine.strategies import STRATEGIES
+from hpo.errors import ConfigError
 from hpo.session.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ def compare_strategies(
     *,
     repeats: int = 30,
     at: Sequence[int] = (),
+    at_seconds: Sequence[float] = (),
     optimum: float | None = None,
     name: str | None = None,
+    publish: bool = False,
 ) -> Comparison:
     """Repeat whole searches of each strategy with paired seeds and compare them, as `hpo compare --strategies` does.
 
@@ -44,8 +47,10 @@ def compare_strategies(
         strategies: names of conf/strategy; or by a label each, a name or a name with settings.
         repeats: searches of each; repeat r has the seed `study.seed` + r for all.
         at: also after so many trials.
+        at_seconds: and after so many seconds of training.
         optimum: the best score there is, for regret; a table's own is known.
         name: a folder under runs/.
+        publish: whether to copy what others need into studies/<name>/.
 
     Raises:
         hpo.HpoError: something given cannot be, in one line.
@@ -54,24 +59,31 @@ def compare_strategies(
     from hpo.cli.comparing.searches import budgets_of, run_comparison
     from hpo.compare.comparison import prepare_comparison
 
+    if isinstance(strategies, str):
+        raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
     named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
     settings = {label: _settings(given) for label, given in named.items()}
     comparison = prepare_comparison(replaced(config, {"track.name": "none"}), settings, repeats, name)
     budgets = budgets_of(at, comparison.study.config.study.trials)
     try:
-        run_comparison(comparison, budgets, (), False, optimum)
+        run_comparison(comparison, budgets, at_seconds, False, optimum)
     except Stopped:
         raise KeyboardInterrupt("finished searches are saved; the same call goes on") from None
-    return _comparison(comparison.path)
+    return _comparison(comparison.path, publish)
 
 
 def compare_studies(
-    names: Sequence[str], *, at: Sequence[int] = (), optimum: float | None = None, name: str | None = None
+    names: Sequence[str],
+    *,
+    at: Sequence[int] = (),
+    optimum: float | None = None,
+    name: str | None = None,
+    publish: bool = False,
 ) -> Comparison:
     """Compare studies that exist: their curves, and their winners fold by fold; arguments as above."""
     from hpo.cli.comparing.searches import run_studies
 
-    return _comparison(run_studies(names, at, optimum, name))
+    return _comparison(run_studies(names, at, optimum, name), publish)
 
 
 def _settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +92,11 @@ def _settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
     return {**(shipped("strategy", name) if name in STRATEGIES else {}), **chosen}
 
 
-def _comparison(folder: Path) -> Comparison:
+def _comparison(folder: Path, publish: bool) -> Comparison:
     import pandas as pd
 
+    from hpo.report.publish import publish_comparison
+
+    if publish:
+        publish_comparison(folder, folder.name)
     return Comparison(folder, pd.read_csv(folder / "comparison.csv"))

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,22 @@ class GivenObjective:
     kept: KeptFunction | None = None
 
     @classmethod
-    def of(cls, objective: Callable[..., Any] | str) -> "GivenObjective":
-        """Read what was given; ConfigError for what cannot be called with a configuration, or not be sent."""
+    def of(cls, objective: Callable[..., Any] | str, searched: Collection[str]) -> "GivenObjective":
+        """Read what was given.
+
+        Args:
+            objective: a function, or the path of one.
+            searched: the names at the top of the space.
+
+        Raises:
+            ConfigError: it cannot be called with a configuration, or not be sent to workers.
+        """
         if isinstance(objective, str):
             return cls(objective)
         if not callable(objective):
             raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
         name = _name(objective)
-        form = _form(objective, name)
+        form = _form(objective, name, searched)
         module = getattr(objective, "__module__", None) or ""
         if _is_importable(objective, module):
             path = str(ObjectivePath(module, objective.__name__, form))
@@ -46,7 +54,7 @@ def _name(objective: Callable[..., Any]) -> str:
     return name if name.isidentifier() else "objective"
 
 
-def _form(objective: Callable[..., Any], name: str) -> Form:
+def _form(objective: Callable[..., Any], name: str, searched: Collection[str]) -> Form:
     try:
         parameters = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):
@@ -55,9 +63,14 @@ def _form(objective: Callable[..., Any], name: str) -> Form:
     needed = [p for p in places if p.default is p.empty]
     named = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     has_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    given = f"{name}{inspect.signature(objective)}"
     if named or len(needed) > 2 or (not places and not has_any):
-        given = f"{name}{inspect.signature(objective)}"
         raise ConfigError(f"objective: must be called as f(config) or f(config, trial), given {given}")
+    if taken := [p.name for p in needed if p.name in searched]:
+        raise ConfigError(
+            f"objective: must be called as f(config) or f(config, trial), given {given}; what is searched comes in "
+            f"config: config['{taken[0]}']"
+        )
     takes_trial = len(needed) == 2 or (len(places) > 1 and places[1].name in ("trial", "report"))
     return "config, trial" if takes_trial else "config"
 

@@ -6,8 +6,10 @@ import sys
 import time
 import warnings
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Self
 
+from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
@@ -23,7 +25,7 @@ _LAST_LINES = 8
 def is_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return getattr(shell, "kernel", None) is not None
 
 
 class Notebook:
@@ -40,6 +42,8 @@ class Notebook:
         # Ray would like to draw with ipywidgets, which nothing here needs.
         warnings.filterwarnings("ignore", message="IProgress not found")
         logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
+        for note in study.own.notes:
+            print(note)
         section = study.config.study
         text = f"<b>{html.escape(section.name)}</b>: {section.trials} trials, {html.escape(section.metric)}; starting"
         self._output = display(HTML(text), display_id=True)
@@ -73,6 +77,9 @@ class NotebookProgress(Progress):
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._started = self._updated = time.monotonic()
         self._output = output
+        # With the number of the first trial that gave it.
+        self._warnings: dict[str, int] = {}
+        self._running: dict[int, Mapping[str, Any]] = {}
 
     def __enter__(self) -> Self:
         self._update()
@@ -81,8 +88,19 @@ class NotebookProgress(Progress):
     def __exit__(self, *_: object) -> None:
         self._update()
 
+    def reported(self, trial: Trial, report: Report) -> None:
+        """Show a warning, once; the latest point of a training otherwise."""
+        if report.warning is None:
+            if report.point is not None:
+                self._running[trial.number] = report.point
+        else:
+            self._warnings.setdefault(report.warning, trial.number)
+        if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
+            self._update()
+
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and show its line."""
+        self._running.pop(trial.number, None)
         self._num_done += 1
         is_best = trial.state == "complete" and (self._best is None or trial.loss < self._best.loss)
         if is_best:
@@ -105,7 +123,18 @@ class NotebookProgress(Progress):
             head += f", best {html.escape(section.metric)} <b>{best.score:.4f}</b> (trial {best.number})"
         head += f", {self._workers} workers{self._time_left()}" if self._workers > 1 else self._time_left()
         bar = f'<progress value="{self._num_done}" max="{section.trials}" style="width: 100%"></progress>'
-        return f"{head}<br>{bar}<pre>{html.escape(chr(10).join(self._lines))}</pre>"
+        lines = [*self._lines, *(self._line_of(number) for number in sorted(self._running))]
+        lines += [f"warning: trial {number}: {warning}" for warning, number in self._warnings.items()]
+        return f"{head}<br>{bar}<pre>{html.escape(chr(10).join(lines))}</pre>"
+
+    def _line_of(self, number: int) -> str:
+        """Return where a training is that is under way."""
+        point = self._running[number]
+        shown_keys = [key for key in ("epoch", self._section.metric) if key in point]
+        values = [
+            f"{key} {point[key]:.4g}" if isinstance(point[key], float) else f"{key} {point[key]}" for key in shown_keys
+        ]
+        return f"trial {number}  {'  '.join(values)}"
 
     def _time_left(self) -> str:
         done, missing = self._num_done - self._done_before, self._section.trials - self._num_done

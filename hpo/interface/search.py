@@ -22,8 +22,8 @@ def search(
     config: Mapping[str, Any] | None = None,
     trials: int | None = None,
     minutes: float | None = None,
-    strategy: str | Mapping[str, Any] = "random",
-    metric: str = "score",
+    strategy: str | Mapping[str, Any] | None = None,
+    metric: str | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
     name: str | None = None,
     seed: int | None = None,
@@ -37,14 +37,15 @@ def search(
         objective: `f(config) -> score`, or `f(config, trial)`, which may call `trial.report(epoch=..., loss=...)` and
             read `trial.seed`, `trial.fold`, `trial.checkpoint_dir` (see `hpo.RunningTrial`); it returns a number or a
             dict of numbers with the metric. Or the path of such a function, `"package.module:function"`; or a whole
-            configuration, as `hpo.compose` returns it, and then the arguments up to `seed` must be left out.
+            configuration, as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
         space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
             `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration.
         config: constants of the configuration; values of what is searched are tried first.
-        trials: how many points are evaluated.
+        trials: how many points are evaluated; a study that has more already is returned with all of them.
         minutes: no trial begins after so many.
-        strategy: one of conf/strategy, or its name and settings: `{"name": "evolutionary", "population": 8}`.
-        metric: the score's name, where the function returns or reports several numbers.
+        strategy: one of conf/strategy (None = random), or its name and settings, such as
+            `{"name": "evolutionary", "population": 8}`.
+        metric: the score's name (None = score), where the function returns or reports several numbers.
         direction: whether a higher or a lower score is better.
         name: the study's, a folder under runs/; None = the function's, with a number where that is another study's.
         seed: decides every point and every training.
@@ -64,20 +65,23 @@ def search(
     asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers}
     settings = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
     if isinstance(objective, Mapping):
-        if space is not None or config is not None:
-            raise ConfigError("space, config: have no effect beside a whole configuration; write them into it")
-        return run(prepare_study(config_from_dict(with_settings(objective, settings))), progress)
+        inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
+        if given_too := ", ".join(argument for argument, value in inside.items() if value is not None):
+            raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
+        whole = config_from_dict(with_settings(objective, settings))
+        return run(prepare_study(_with_its_trials(whole)), progress)
     if space is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
     if "study.direction" not in settings:
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
-    given, searched = GivenObjective.of(objective), plain_space(space, config)
-    tree = search_tree(given.text, searched, own_tree(searched, config), strategy)
+    searched = plain_space(space, config)
+    given = GivenObjective.of(objective, searched)
+    tree = search_tree(given.text, searched, own_tree(searched, config), strategy or "random")
     called = given.text.partition(":")[2].partition("(")[0]
-    made = config_from_dict(with_settings(tree, {"study.name": called, "study.metric": metric, **settings}))
+    made = config_from_dict(with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings}))
     if "study.name" not in settings:
         made = _with_free_name(made, given)
-    return run(prepare_study(made, given.kept), progress)
+    return run(prepare_study(_with_its_trials(made), given.kept), progress)
 
 
 def load(name: str) -> Study:
@@ -136,6 +140,13 @@ def import_trials(name: str, **source: Any) -> Path:
     from hpo.cli.commands.import_ import take_over
 
     return take_over(name, **source)[0]
+
+
+def _with_its_trials(config: StudyConfig) -> StudyConfig:
+    """Return the configuration with as many trials as its study has been given already, where those are more."""
+    folder = StudyFolder(RUNS / config.study.name)
+    trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
+    return config.model_copy(update={"study": config.study.model_copy(update={"trials": trials})})
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective) -> StudyConfig:

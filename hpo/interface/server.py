@@ -29,19 +29,31 @@ class Server:
         return f'<a href="{self.address}" target="_blank">{self.address}</a>'
 
 
-def open_ui(study: str | None = None, *, port: int = 5000, uri: str | None = None) -> Server:
+def open_ui(
+    study: str | None = None,
+    *,
+    port: int = 5000,
+    uri: str | None = None,
+    optuna: bool = False,
+    host: str | None = None,
+    expose: bool = False,
+) -> Server:
     """Start the MLflow UI on the loopback address, as `hpo ui` does, and return without waiting for it.
 
     Args:
         study: whose page is opened; None = all runs.
         port: where it listens.
         uri: the store; None = mlflow.db, or where the study is tracked.
+        optuna: show the study's record in optuna-dashboard instead.
+        host: another address to listen on, which needs `expose`: there is no password.
+        expose: let others in.
 
     Raises:
         TrackError: there are no runs yet, or the port is taken.
     """
-    options = {"--study": study, "--uri": uri, "--port": str(port)}
-    words = [word for option, value in options.items() if value is not None for word in (option, value)]
+    options = {"--study": study, "--uri": uri, "--port": str(port), "--host": host}
+    flags = [flag for flag, is_set in (("--optuna", optuna), ("--expose", expose)) if is_set]
+    words = flags + [word for option, value in options.items() if value is not None for word in (option, value)]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             python("hpo", "ui", "--no-browser", *words),

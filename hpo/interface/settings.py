@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.config.keys import flatten, replaced
-from hpo.config.shipped import shipped
+from hpo.config.shipped import shipped, shipped_dir
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.shorthand import written_out
@@ -31,7 +31,7 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict
     for name in tree:
         if name in SEARCH_SECTIONS:
             raise ConfigError(
-                f"config: '{name}' is a section of the search's own configuration; give yours another name"
+                f"space, config: '{name}' is a section of the search's own configuration; give yours another name"
             )
     return tree
 
@@ -41,6 +41,9 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
 
     Where `config` has a value for each dimension, that point is tried first.
     """
+    for argument, value in (("space", space), ("config", config or {})):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{argument}: must be a dict, given a {type(value).__name__}")
     plain = {name: branch if name in _RULES else written_out(branch) for name, branch in space.items()}
     if "first" not in plain and _keys(plain) <= flatten(config or {}).keys():
         plain["first"] = ["default"]
@@ -51,6 +54,8 @@ def search_tree(
     objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a whole configuration: the defaults of conf/, and what is given."""
+    if not isinstance(strategy, str | Mapping):
+        raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
     name = str(given.get("name"))
     # One of the user's own has its defaults in its class.
@@ -77,8 +82,16 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
         ConfigError: there is no such key.
     """
     tree = dict(tree)
+    if missing := [name for name in _SETTABLE if name not in tree]:
+        raise ConfigError(f"objective: is no whole configuration, such as of hpo.compose: '{missing[0]}' is missing")
     for group in ("dispatch", "track"):
         if isinstance(settings.get(group), str):
+            known = sorted(path.stem for path in (shipped_dir() / group).glob("*.yaml"))
+            if settings[group] not in known:
+                given = settings[group]
+                raise ConfigError(
+                    f"settings: {group} must be one of {', '.join(known)}, given {given!r}{nearest(given, known)}"
+                )
             tree[group] = shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
     known = list(flatten({name: tree[name] for name in _SETTABLE}))

@@ -15,6 +15,7 @@ from hpo.session.display import Display, Nowhere
 from hpo.session.run import run_to_the_end
 from hpo.session.stopping import Stopped, Stopping
 from hpo.session.terminal import Terminal
+from hpo.study.copy import continued_as
 from hpo.study.folder import StudyFolder
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study, prepare_study
@@ -147,6 +148,7 @@ class Study:
         minutes: float | None = None,
         workers: int | None = None,
         settings: Mapping[str, Any] | None = None,
+        name: str | None = None,
         allow_changes: bool = False,
         progress: bool = True,
     ) -> "Study":
@@ -155,13 +157,16 @@ class Study:
         Args:
             trials, minutes, workers: as of `hpo.search`.
             settings: other keys that no trial depends on.
+            name: go on with a copy of this name, which is a study of its own; None = with the study itself.
             allow_changes: go on although something has changed since; the report says what.
             progress: whether it is shown.
         """
         asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
         changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
         config = config_from_dict(with_settings(self._folder.config().to_dict(), changes))
-        return run(load_study(str(self.folder), config, allow_changes), progress)
+        if name is None:
+            return run(load_study(str(self.folder), config, allow_changes), progress)
+        return run(continued_as(self._folder, name, config, allow_changes), progress)
 
     def extend(
         self,
@@ -190,19 +195,17 @@ class Study:
             config = extension_of(study, picked, config_from_dict(tree))
         return run(prepare_study(config, study.objective.kept), progress)
 
-    def reproduce(self, trial: int | str = "best") -> "pd.DataFrame":
-        """Train recorded trials again in this process: one row per training, with the score then and now.
+    def reproduce(self, trial: int | str = "best", **options: Any) -> "pd.DataFrame":
+        """Train recorded trials again in this process: see `hpo.reproduce`, whose options it takes."""
+        from hpo.interface.reproduce import reproduce
 
-        Args:
-            trial: `"best"`, `"all"`, or a trial's number.
-        """
-        import pandas as pd
+        return reproduce(str(self.folder), trial, **options)
 
-        from hpo.study.reproduce.again import reproduce
-        from hpo.study.reproduce.recorded import read_files, read_recorded
+    def replay(self, *overrides: str, **options: Any) -> "pd.DataFrame":
+        """Run its whole search again and compare the trials: see `hpo.replay`, whose options it takes."""
+        from hpo.interface.reproduce import replay
 
-        recorded = read_recorded(read_files(self._folder))
-        return pd.DataFrame([vars(again) for again in reproduce(recorded, str(trial), None, lambda _: None)])
+        return replay(str(self.folder), *overrides, **options)
 
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
         """Return one text per input from the winner's model; options as of `hpo predict`."""

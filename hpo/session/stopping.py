@@ -53,18 +53,22 @@ class Stopping:
         self._read_end, self._write_end = os.pipe()
         for end in (self._read_end, self._write_end):
             os.set_blocking(end, False)
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        # Python takes signals in the main thread alone; a search in another goes on until its program ends it.
+        self._takes_signals = threading.current_thread() is threading.main_thread()
+        before = {number: signal.getsignal(number) for number in _SIGNALS if self._takes_signals}
         # A program under `nohup`, which sets SIGHUP to be ignored, must continue.
         self._before = {n: handler for n, handler in before.items() if (n, handler) != (signal.SIGHUP, signal.SIG_IGN)}
         self.take_signals()
         # Python writes the numbers of signals there from C code, before it calls our handler.
-        self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        if self._takes_signals:
+            self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(self._wakeup_before)
+        if self._takes_signals:
+            signal.set_wakeup_fd(self._wakeup_before)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._is_over.set()

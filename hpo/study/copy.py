@@ -12,9 +12,26 @@ from hpo.engine.record.storage import LAST_NOTE, copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.preparation import load_study
+from hpo.study.study import Study
 
 # Not copied: locks, the guard's files, a database's companions, and reports, which contain the old name.
 _LEFT = ("driver.lock", "mlflow.lock", "study.db*", "report.*", "checklist.md", "tables.tex")
+
+
+def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:
+    """Copy a study under another name and return the copy, prepared to go on; a refused one leaves no copy.
+
+    Args:
+        folder: the study's.
+        name: of the copy.
+        config: with which it goes on.
+        allow_changes: see `load_study`.
+    """
+    load_study(str(folder), config, allow_changes)
+    copied = copy_study(folder, name)
+    named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
+    return load_study(str(copied), named, allow_changes)
 
 
 def copy_study(folder: StudyFolder, name: str) -> StudyFolder:

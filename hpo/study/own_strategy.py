@@ -16,6 +16,8 @@ from hpo.engine.training.origin import GROUPS
 from hpo.engine.training.resolution import import_named
 from hpo.errors import ConfigError, nearest
 
+_PARTS = ("propose", "Settings", "announcement", "learns")
+
 
 def strategy_type(name: Any) -> StrategyType:
     """Return the class of a strategy, and that of its settings.
@@ -40,13 +42,18 @@ def strategy_type(name: Any) -> StrategyType:
             f"{nearest(name, known)}"
         )
     module = import_named("strategy", path, module_name, str(Path.cwd()))
-    found = getattr(module, class_name, None)
-    if not inspect.isclass(found) or not hasattr(found, "propose") or not hasattr(found, "Settings"):
+    return type_of(getattr(module, class_name, None), path)
+
+
+def type_of(found: Any, path: str) -> StrategyType:
+    """Return a class, and that of its settings; ConfigError, which calls it `path`, where it is no strategy."""
+    if not inspect.isclass(found) or not all(hasattr(found, name) for name in _PARTS):
         raise ConfigError(
-            f"strategy: {path} is no strategy: it must be a class with `propose` and `Settings`; "
+            f"strategy: {path} is no strategy: it must be a class with {', '.join(_PARTS)}; "
             f"`hpo.testing.check_strategy` says what else"
         )
-    return found.Settings, found
+    strategy: Any = found
+    return strategy.Settings, strategy
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:

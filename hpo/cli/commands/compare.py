@@ -90,7 +90,7 @@ def _compose(
             raise ConfigError(
                 f"STUDY: '{override}' has no place beside --strategies; give key=value, or no --strategies"
             )
-    settings: dict[str, list[str]] = {label: [f"strategy={name}"] for label, name in names.items()}
+    settings = {label: _chosen(name) for label, name in names.items()}
     for text in given.set:
         label, _, setting = text.partition(".")
         if label not in settings or "=" not in setting:
@@ -107,6 +107,13 @@ def _compose(
     others = [] if given.config else overrides
     composed = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in composed.items()}
+
+
+def _chosen(name: str) -> list[str]:
+    """Return the overrides that choose a strategy; one of the user's own has no file in conf/strategy."""
+    from hpo.engine.strategies import STRATEGIES
+
+    return [f"strategy={name}"] if name in STRATEGIES else ["strategy=own", f"strategy.name={name}"]
 
 
 def _compare_studies(given: argparse.Namespace) -> int:
@@ -132,6 +139,9 @@ def _labels(given: str) -> dict[str, str]:
     names: dict[str, str] = {}
     for text in _items(given):
         label, _, name = text.partition("=")
+        if ":" in label:
+            # A class of the user's own.
+            label, name = label.rpartition(":")[2], label
         if not label.replace("_", "").replace("-", "").isalnum():
             raise ConfigError(f"--strategies: a label is letters, digits, '_' and '-', given '{label}'")
         if label in names:

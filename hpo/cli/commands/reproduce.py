@@ -1,8 +1,9 @@
 """`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_trust, make_parser
@@ -11,6 +12,7 @@ from hpo.errors import ConfigError
 if TYPE_CHECKING:
     from hpo.study.folder import StudyFolder
     from hpo.study.reproduce.again import Repetition
+    from hpo.study.reproduce.recorded import Recorded
 
 _EXAMPLES = """\
   hpo reproduce digits                          the winner, on all its folds
@@ -36,68 +38,62 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
     given = parser.parse_intermixed_args(arguments)
 
-    import tempfile
-
-    from hpo.study.folder import StudyFolder
-
     if given.tolerance is not None and not 0 <= given.tolerance < 1:
         raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
-    asked = _Asked(given.trial, _folds(given.folds), given.tolerance, _elsewhere(given.data), given.trust)
-    if not given.study.startswith("runs:/"):
-        return _reproduce_found(Path(given.study), asked)
-
-    from hpo.track.mlflow.download import download_study
-
-    with tempfile.TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
-        trial = download_study(given.study.removeprefix("runs:/"), given.uri, Path(scratch))
-        which = given.trial if trial is None or given.trial != "best" else str(trial)
-        return _reproduce(StudyFolder(Path(scratch)), replace(asked, trial=which))
+    with found(given.study, given.trial, given.uri) as (folder, trial):
+        recorded = trusted(folder, given.trust, _elsewhere(given.data))
+        return _reproduce(recorded, trial, _folds(given.folds), given.tolerance)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The options that apply to every kind of study.
+@contextmanager
+def found(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str]]:
+    """Yield the folder of a study by its name, its folder, a report.json or an MLflow run, and the trial that is meant.
 
-    Attributes:
-        trial: best, all, or a number.
-        folds: only these; None = all.
-        tolerance: largest difference; None = 0 on the same machine, else TOLERANCE.
-        data: the present paths of the data, by key.
-        is_trusted: whether another person's study is run without a question.
+    Args:
+        study: `runs:/ID` for a run in MLflow; a report.json is read with the files beside it, if there are any.
+        trial: `best` of a trial's own run in MLflow is that trial.
+        uri: MLflow's address.
     """
-
-    trial: str
-    folds: Sequence[int] | None
-    tolerance: float | None
-    data: Mapping[str, str]
-    is_trusted: bool
-
-
-def _reproduce_found(path: Path, asked: _Asked) -> int:
-    """Reproduce a study by its name or folder, or by a report.json, with the files beside it if there are any."""
-    from tempfile import TemporaryDirectory
-
     from hpo.study.folder import StudyFolder, find_study
-    from hpo.study.reproduce.report_alone import unpack_report
 
-    if path.suffix != ".json" or not path.is_file():
-        return _reproduce(find_study(str(path)), asked)
-    if path.name == "report.json" and StudyFolder(path.parent).exists:
-        return _reproduce(StudyFolder(path.parent), asked)
-    with TemporaryDirectory(prefix="hpo-report-") as scratch:
-        return _reproduce(unpack_report(path, Path(scratch)), asked)
+    path = Path(study)
+    if study.startswith("runs:/"):
+        from hpo.track.mlflow.download import download_study
+
+        with TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
+            number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))
+            yield StudyFolder(Path(scratch)), trial if number is None or trial != "best" else str(number)
+    elif path.suffix != ".json" or not path.is_file():
+        yield find_study(study), trial
+    elif path.name == "report.json" and StudyFolder(path.parent).exists:
+        yield StudyFolder(path.parent), trial
+    else:
+        from hpo.study.reproduce.report_alone import unpack_report
+
+        with TemporaryDirectory(prefix="hpo-report-") as scratch:
+            yield unpack_report(path, Path(scratch)), trial
 
 
-def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
+def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
+    """Return what a study recorded; ask first, before any of its code is imported, where it was not made here.
+
+    Args:
+        folder: the study's.
+        is_trusted: whether another person's study is run without a question.
+        elsewhere: the present paths of the data, by key.
+    """
     from hpo.cli.trust import ask_for_trust
-    from hpo.study.reproduce.again import TOLERANCE, Repetition, reproduce
     from hpo.study.reproduce.recorded import read_files, read_recorded
 
     files = read_files(folder)
-    # Before any code of the study is imported.
-    ask_for_trust(files.config, files.changes, asked.is_trusted, folder.kept_function(files.config))
-    recorded = read_recorded(files, asked.data)
-    allowed = asked.tolerance if asked.tolerance is not None else 0.0 if recorded.is_same_machine else TOLERANCE
+    ask_for_trust(files.config, files.changes, is_trusted, folder.kept_function(files.config))
+    return read_recorded(files, elsewhere)
+
+
+def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
+    from hpo.study.reproduce.again import Repetition, reproduce
+
+    allowed = recorded.tolerance if tolerance is None else tolerance
     print("what changed:" if recorded.changes else "what changed: nothing")
     for change in recorded.changes:
         print(f"  {change}")
@@ -110,7 +106,7 @@ def _reproduce(folder: "StudyFolder", asked: _Asked) -> int:
         head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6f}"
         print(f"{head}  reproduced {now}{difference}{verdict}", flush=True)
 
-    repetitions = reproduce(recorded, asked.trial, asked.folds, tell)
+    repetitions = reproduce(recorded, trial, folds, tell)
     missed = [repetition for repetition in repetitions if not repetition.holds(allowed)]
     if missed:
         print(f"not reproduced: {len(missed)} of {len(repetitions)} trainings differ")

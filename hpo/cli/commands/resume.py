@@ -40,12 +40,10 @@ def run(arguments: Sequence[str]) -> int:
 
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(folder.config_path)))
     if given.name is not None:
-        from hpo.study.copy import copy_study
+        from hpo.study.copy import continued_as
 
-        # Checked first, so that a refused study leaves no copy.
-        load_study(given.study, changed, given.allow_changes)
-        folder = copy_study(folder, study_name(given.name, "--as"))
-        changed = changed.model_copy(update={"study": changed.study.model_copy(update={"name": given.name})})
+        name = study_name(given.name, "--as")
+        return run_at_terminal(continued_as(folder, name, changed, given.allow_changes))
     _tell_copy(folder, changed.study.name)
     return run_at_terminal(load_study(str(folder), changed, given.allow_changes))
 

@@ -1,7 +1,7 @@
 """Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hpo.engine.course.rules import Rules
 from hpo.engine.record.record import Record
@@ -141,5 +141,12 @@ class Proposer:
 
 
 def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -> list[Proposal]:
-    """Return what the strategy proposes; a bare point is a proposal to train it to its end."""
-    return [p if isinstance(p, Proposal) else Proposal(p) for p in strategy.propose(known, pending)]
+    """Return what the strategy proposes; a bare point is a proposal to train it to its end.
+
+    Raises:
+        StudyError: it proposes no sequence of points.
+    """
+    proposals = strategy.propose(known, pending)
+    if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
+        raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")
+    return [p if isinstance(p, Proposal) else Proposal(p) for p in proposals]

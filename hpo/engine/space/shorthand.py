@@ -20,12 +20,17 @@ class Log:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as conf/space has it."""
-        points = {} if self.points is None else {"points": self.points}
-        return {"low": self.low, "high": self.high, "log": True, **points}
+        kept = {} if self.points is None else {"points": self.points}
+        if isinstance(self.low, int) and isinstance(self.high, int) and self.points is None:
+            kept["integer"] = True
+        return {"low": self.low, "high": self.high, "log": True, **kept}
 
 
 def log(low: float, high: float, points: int | None = None) -> Log:
-    """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`; `points`: so many values of it."""
+    """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`; `points`: so many values of it.
+
+    It is one of whole numbers if both ends are and no points are asked for: `hpo.log(16, 1024)`.
+    """
     return Log(low, high, points)
 
 
@@ -34,9 +39,7 @@ def written_out(branch: Any) -> Any:
 
     A tuple is a range, of whole numbers if both ends are; a list of numbers has an order, any other has none.
     """
-    if hasattr(branch, "tolist"):
-        # Of NumPy.
-        branch = branch.tolist()
+    branch = _of_python(branch)
     if isinstance(branch, Log):
         return branch.to_dict()
     if isinstance(branch, tuple):
@@ -49,6 +52,17 @@ def written_out(branch: Any) -> Any:
         inner = {str(name): value for name, value in branch.items()}
         return {name: list(value) if name in _LISTS else written_out(value) for name, value in inner.items()}
     return branch
+
+
+def _of_python(value: Any) -> Any:
+    """Return NumPy's numbers and arrays, and a `range`, as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, range):
+        return list(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_of_python, value))
+    return value
 
 
 def _is_number(value: Any) -> bool:

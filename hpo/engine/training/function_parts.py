@@ -14,6 +14,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+_TOOLKIT = Path(__file__).parents[2]
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _COLLECTIONS = (Mapping, list, tuple, set, frozenset)
 _IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
@@ -37,11 +38,11 @@ def digest_of(parts: Parts) -> str:
 
 def own_modules(parts: Parts) -> set[str]:
     """Return the modules of the working directory that the parts belong to or import."""
-    named = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
+    named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
         for function in _functions(value):
             named |= _names(function.__code__, _IMPORTS)
-    return {name for name in named if _is_own(name)}
+    return {name for name in named if name is not None and _is_own(name)}
 
 
 def unsendable(parts: Parts) -> str:
@@ -58,7 +59,7 @@ def unsendable(parts: Parts) -> str:
         except Exception:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
             is_open = True
         if is_open:
-            culprits.append(f"'{name}', a {type(value).__name__}")
+            culprits.append(f"`{name}`, a {type(value).__name__}")
     return " and ".join(culprits)
 
 
@@ -172,11 +173,12 @@ def _module_of(value: Any) -> str | None:
     return getattr(owner, "__module__", None)
 
 
-def _is_own(name: str | None) -> bool:
+def _is_own(name: str) -> bool:
     """Return whether a module is a file of the working directory, and no installed package."""
-    if not name or name == "__main__":
+    if name == "__main__":
         return False
     here = Path.cwd()
     file = getattr(sys.modules.get(name), "__file__", None) or here / f"{name.replace('.', '/')}.py"
     place = Path(file).resolve()
-    return place.is_file() and here in place.parents and "site-packages" not in place.parts
+    is_installed = "site-packages" in place.parts or _TOOLKIT in place.parents
+    return place.is_file() and here in place.parents and not is_installed

@@ -54,7 +54,8 @@ def describe_code(objective: Objective, strategy: type) -> Code:
 
     Args:
         objective: all of its package counts; of a single module, the module and the modules and packages in its
-            folder that it imports; of a function that was given from Python, what it uses of its script or notebook, and the modules there.
+            folder that it imports; of a function that was given from Python, what it uses of its script or notebook,
+            and the modules there.
         strategy: the chosen strategy's class.
     """
     pieces = {

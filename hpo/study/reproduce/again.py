@@ -17,11 +17,6 @@ from hpo.study.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import Study
 
-# Accepted relative difference where scores cannot be bit-identical: other versions, processors and numbers of threads
-# change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
-# seed on the scores in benchmarks/results.md.
-TOLERANCE = 0.02
-
 
 @dataclass(frozen=True)
 class Repetition:

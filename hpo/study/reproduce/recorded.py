@@ -20,6 +20,11 @@ from hpo.study.winner.verdict import recorded_winner
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")
 
+# Accepted relative difference where scores cannot be bit-identical: other versions, processors and numbers of threads
+# change the order of additions, and a training amplifies the last digits. 2 % is about a tenth of the effect of another
+# seed on the scores in benchmarks/results.md.
+TOLERANCE = 0.02
+
 
 @dataclass(frozen=True)
 class StudyFiles:
@@ -62,6 +67,11 @@ class Recorded:
     is_same_machine: bool
     winner: Row | None = None
     allowed: Sequence[AllowedChange] = ()
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference of two scores, as a share, that is no difference."""
+        return 0.0 if self.is_same_machine else TOLERANCE
 
     def trials(self, which: str) -> Sequence[Row]:
         """Return the rows for `best`, `all` or a number; StudyError where there is no such complete trial."""

@@ -10,7 +10,7 @@ from typing import Any
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.study.folder import StudyFolder, shown
-from hpo.study.reproduce.again import TOLERANCE
+from hpo.study.reproduce.recorded import TOLERANCE
 
 
 @dataclass(frozen=True)

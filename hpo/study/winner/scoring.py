@@ -44,8 +44,8 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
         last = earlier[-1]
         raise StudyError(
             f"test: the test part of these data was opened before ({len(earlier)} time(s), last by study "
-            f"'{last['study']}' at {last['time']}); a test part is for one opening: `--again` opens it once more, "
-            f"which the report will always mention"
+            f"'{last['study']}' at {last['time']}); a test part is for one opening: `--again` (from Python "
+            f"`again=True`) opens it once more, which the report will always mention"
         )
     opening = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -81,7 +81,6 @@ class Block(nn.Module):
 def matrices_of_maps(module: nn.Module) -> list[Matrix]:
     """Return the weights of the maps below a module; with weight normalisation their directions, not their lengths."""
     maps = [part for part in module.modules() if isinstance(part, Map)]
-    weights = [
-        part.parametrizations["weight"].original1 if is_parametrized(part, "weight") else part.weight for part in maps
-    ]
+    directions = "parametrizations.weight.original1"
+    weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]
     return [Matrix(weight, (len(weight),)) for weight in weights]

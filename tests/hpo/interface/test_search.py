@@ -1,12 +1,16 @@
 """`hpo.search` from Python: any function is searched, goes on, is reproduced, and refused in one line."""
 
+import functools
+import importlib
 import json
 import os
 import shlex
 import signal
+import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hpo
@@ -162,6 +166,10 @@ def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
     assert len(found(train, trials=5).trials) == 5
     assert len(noted()) == 5
     assert len(hpo.load("train").resume(7, progress=False).trials) == 7
+    assert len(found(train, trials=3).trials) == 7
+    assert len(noted()) == 7
+    assert len(hpo.load("train").resume(8, name="more", progress=False).trials) == 8
+    assert len(hpo.load("train").trials) == 7
 
 
 def test_another_function_or_space_is_another_study():
@@ -176,6 +184,54 @@ def test_another_function_or_space_is_another_study():
     assert names == ["train", "train-2", "train-3", "train"]
     with pytest.raises(hpo.HpoError, match=r"code: objective.pkl"):
         found(makes(1), name="train")
+
+
+@pytest.mark.parametrize("kind", ["array", "path", "set", "method", "partial", "module", "module inside"])
+def test_what_a_function_uses_makes_it_another(kind):
+    """A change of it is another study, or is refused; a function that uses the same is the same."""
+
+    def uses(value):
+        Path("own_scale.py").write_text(f"SCALE = {value}\n")
+
+        class Scale:
+            def by(self):
+                return value
+
+        def module_inside(config):
+            import own_scale
+
+            return own_scale.SCALE
+
+        wraps = {
+            "array": lambda held: lambda config: float(held[0]),
+            "path": lambda held: lambda config: float(held.name),
+            "set": lambda held: lambda config: float(max(held)),
+            "method": lambda held: held.by,
+            "partial": lambda held: held,
+        }
+        held = {
+            "array": np.array([value]), "path": Path(str(value)), "set": {value, 0}, "method": Scale(),
+            "partial": functools.partial(lambda factor, config: factor, value),
+        }  # fmt: skip
+        if kind == "module inside":
+            return module_inside
+        if kind == "module":
+            monkeypatched = importlib.import_module("own_scale")
+            importlib.reload(monkeypatched)
+            return lambda config: monkeypatched.SCALE
+        if kind == "method":
+            return lambda config: held["method"].by()
+        return wraps[kind](held[kind])
+
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        study = found(uses(1), trials=2)
+        assert found(uses(1), trials=2).name == study.name
+        with pytest.raises(hpo.HpoError, match=r"code: (objective\.pkl|own_scale\.py)"):
+            found(uses(2), trials=4, name=study.name)
+    finally:
+        sys.path.remove(str(Path.cwd()))
+        sys.modules.pop("own_scale", None)
 
 
 def test_a_kept_function_is_read_again_by_its_study_alone():
@@ -209,8 +265,9 @@ def test_a_strangers_function_is_not_read():
     study = found(train, trials=2)
     path = study.folder / "objective.pkl"
     path.write_bytes(path.read_bytes().replace(b"lr", b"lx"))
-    with pytest.raises(hpo.HpoError, match="was not made here"):
-        _ = hpo.load(study.name).best
+    for use in (lambda: hpo.load(study.name).best, lambda: hpo.load(study.name).reproduce()):
+        with pytest.raises(hpo.HpoError, match="was not made here"):
+            use()
 
 
 def test_values_of_the_configuration_are_tried_first():
@@ -254,10 +311,16 @@ def test_companions_are_given_by_a_decorator():
         ({"space": {"study": {"lr": (0, 1)}}}, "'study' is a section of the search's own"),
         ({"space": {"lr": []}}, "space.lr"),
         ({"trials": 0}, "study.trials"),
+        ({"objective": lambda lr: lr}, "must be called as f(config) or f(config, trial), given objective(lr); what is"),
+        ({"objective": lambda lr, net: lr}, "what is searched comes in config: config['lr']"),
+        ({"space": [1, 2]}, "space: must be a dict, given a list"),
+        ({"strategy": 3}, "strategy: must be a name"),
+        ({"settings": {"dispatch": "loca"}}, "dispatch must be one of"),
+        ({"objective": {"a": 1}, "space": None}, "is no whole configuration"),
         ({"objective": lambda: 1}, "must be called as f(config) or f(config, trial)"),
         ({"objective": lambda a, b, c: 1}, "must be called as f(config) or f(config, trial)"),
         ({"objective": 3}, "must be a function"),
-        ({"objective": {}, "space": {"lr": (0, 1)}}, "no effect beside a whole configuration"),
+        ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: no effect beside a whole configu"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, says):
@@ -275,8 +338,28 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
         with lock:
             return config["lr"]
 
-    with pytest.raises(hpo.HpoError, match=r"'train' cannot be sent to workers: .*'lock', a lock: make that inside"):
+    with pytest.raises(hpo.HpoError, match=r"'train' cannot be sent to workers: it uses `lock`, a lock; make that in"):
         found(train)
+
+    class Holder:
+        def __init__(self):
+            self.locks = {"one": [lock]}
+
+        def score(self, config):
+            return config["lr"]
+
+    def helped(config):
+        return train(config)
+
+    held = [Holder().score, helped, functools.partial(lambda inner, config: 1, lock)]
+    named = ["`score.__self__.locks['one'][0]`, a lock", "`lock`, a lock", "`objective.args[0]`, a lock"]
+    with Path("numbers").open("w+") as file:
+        held.append(lambda config: file.read())
+        named.append("`file`, a TextIOWrapper")
+        for objective, name in zip(held, named, strict=True):
+            with pytest.raises(hpo.HpoError) as refusal:
+                found(objective)
+            assert name in str(refusal.value)
 
 
 def test_an_interrupt_saves_and_leaves_the_process_alive():
