@@ -98,6 +98,10 @@ def distinct(history: History) -> set[tuple[str, int | None]]:
 def _check(make: Callable[..., Strategy], name: str) -> None:
     history = played(make(), 8)
     assert history, f"{name}: it proposes nothing"
+    space = make().space
+    outside = [trial.point for trial in history if not space.contains(trial.point)]
+    assert not outside, f"{name}: {outside[0]} is not in the space"
+    assert len(distinct(history)) == len(history), f"{name}: it proposes a point twice"
     for count in {len(history) // 2, len(history)}:
         known, pending = history.first(count), [trial.as_opened for trial in history[count:]]
         used = make()
@@ -108,10 +112,6 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         taken = {(trial.key, trial.amount) for trial in history}
         twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]
         assert not twice, f"{name}: it proposes {twice[0]} again, while {len(pending)} trials are pending"
-    space = make().space
-    outside = [trial.point for trial in history if not space.contains(trial.point)]
-    assert not outside, f"{name}: {outside[0]} is not in the space"
-    assert len(distinct(history)) == len(history), f"{name}: it proposes a point twice"
     for which, loss_of in _FAILING.items():
         failing = played(make(), 6, loss_of)
         assert failing, f"{name}: it proposes nothing where {which} fail"

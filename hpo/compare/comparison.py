@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.files import write_atomically
 from hpo.config.keys import differences, flatten, replaced
-from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict
+from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, explain
 from hpo.engine.space.space import Space
-from hpo.engine.strategies import Strategy
+from hpo.engine.strategies import Strategy, make_strategy
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.environment import describe_environment
 from hpo.study.folder import shown
-from hpo.study.own_strategy import make_strategy
+from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import prepare_study, refuse_missing_lanes
 from hpo.study.study import Study
 
@@ -165,7 +167,9 @@ def prepare_comparison(
 
 def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
     try:
-        return make_strategy(settings, space, seed)
+        return make_strategy(settings, space, seed, strategy_type(settings.get("name")))
+    except ValidationError as error:
+        raise ConfigError(f"--set {explain(error, f'{label}.')}") from error
     except HpoError as error:
         raise ConfigError(f"strategy {label}: {error}") from error
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpo.interface.study import run
+from hpo.interface.running import run_shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     asked = replay_of(str(study), overrides, trust)
     config = config_from_dict(asked.tree)
     prepared = replace(prepare_study(config, asked.folder.kept_function(config)), script=asked.script)
-    run(prepared, progress)
+    run_shown(prepared, progress)
     _, differing = compared(asked, shown(prepared.folder.trials_path))
     rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
     return pd.DataFrame(rows, columns=["trial", "differs in"])

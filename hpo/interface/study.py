@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.study_config import config_from_dict
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
+from hpo.interface.running import run_shown
 from hpo.interface.settings import with_settings
-from hpo.session.display import Display, Nowhere
-from hpo.session.run import run_to_the_end
-from hpo.session.stopping import Stopped, Stopping
-from hpo.session.terminal import Terminal
 from hpo.study.copy import continued_as
 from hpo.study.folder import StudyFolder
 from hpo.study.opening import read_study
@@ -274,18 +271,5 @@ class Study:
 
 def run(study: Prepared, progress: bool) -> Study:
     """Run a prepared study to its budget, and return it as Python users see it; KeyboardInterrupt after a signal."""
-    stopping = Stopping()
-    try:
-        run_to_the_end(study, _display(progress), stopping)
-    except Stopped:
-        said = stopping.last_words().strip().partition("\n")[0]
-        raise KeyboardInterrupt(f"{said}; the same call goes on") from None
+    run_shown(study, progress)
     return Study(study.folder)
-
-
-def _display(progress: bool) -> Display:
-    if not progress:
-        return Nowhere()
-    from hpo.interface.notebook import Notebook, is_notebook
-
-    return Notebook() if is_notebook() else Terminal(next_step=False)

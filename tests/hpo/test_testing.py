@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.dummy import DummyClassifier
 
 import hpo
 from hpo.cli.main import main
+from hpo.errors import StudyError
+from hpo.integrations.sklearn import HpoSearchCV
 from hpo.testing import SPACES, check_strategy
 from tests.studies import REPOSITORY
 
@@ -44,6 +47,14 @@ BROKEN = {
     "proposes a point twice": ("known.tried(pending)", "set()"),
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
+    "again, while [1-9]": ("known.tried(pending)", "known.tried([])"),
+    "after [48] trials it proposes .* and then": (
+        "return draw",
+        "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1; rng = generator(self.calls, known, pending)\n"
+        "        return draw",
+    ),
+    "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
+    "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
     "it ends after": ("return draw", "return [] if len(known) > 2 else draw"),
 }
 
@@ -81,12 +92,25 @@ def test_the_page_on_writing_one_is_right(monkeypatch):
 def test_a_strategy_of_ones_own_keeps_the_promises():
     write()
     check_strategy(settings(at_once=2))
+    check_strategy("mine:Nearest")
+    check_strategy(sys.modules["mine"].Nearest)
+
+
+def test_it_is_compared_and_tunes_an_estimator():
+    write()
+    path = REPOSITORY / "tests/tables/svm_digits.csv"
+    words = ["data=table", f"data.path={path}", "data.metric=accuracy_*", "study.trials=3", "dispatch=local"]
+    tree = hpo.compose(*words)
+    compared = hpo.compare_strategies(tree, ["random", "mine:Nearest"], repeats=2, name="both")
+    assert set(compared.pairs["a"]) | set(compared.pairs["b"]) == {"random", "mine:Nearest"}
+    search = HpoSearchCV(DummyClassifier(), {"strategy": ["prior", "uniform"]}, trials=2, strategy="mine:Nearest", cv=2)
+    assert search.fit([[0], [1]] * 4, [0, 1] * 4).best_params_["strategy"] in ("prior", "uniform")
 
 
 @pytest.mark.parametrize("says", BROKEN)
 def test_a_broken_promise_is_told_in_one_line(says):
     write(OWN.replace(*BROKEN[says]))
-    with pytest.raises(AssertionError, match=says):
+    with pytest.raises((AssertionError, StudyError), match=says):
         check_strategy(settings(), {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
 
 

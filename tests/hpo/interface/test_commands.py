@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import shutil
+import threading
 import time
 from pathlib import Path
 from urllib.request import urlopen
@@ -38,6 +40,25 @@ def test_strategies_are_compared(table):
         hpo.compare_strategies(table, strategies, repeats=3, at=[9], name="other")
     with pytest.raises(hpo.HpoError, match="did you mean 'random'"):
         hpo.compare_strategies(table, ["random", "randon"], repeats=2, name="other")
+
+
+def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):
+    study = hpo.search(table, settings=QUIET, progress=False)
+    assert len(study.replay("dispatch=local", "track=none", progress=False)) == 0
+    assert len(hpo.load("looked_up-replay").trials) == 8
+    study.report()
+    mailed = tmp_path / "report.json"
+    shutil.copy(study.folder / "report.json", mailed)
+    again = hpo.reproduce(mailed, folds=[0])
+    assert (again["name"].tolist(), again["holds"].all()) == (["fold_0"], True)
+
+
+def test_a_search_runs_in_another_thread_too(table):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(hpo.search(table, settings=QUIET, progress=False)))
+    thread.start()
+    thread.join()
+    assert len(made[0].trials) == 8
 
 
 def test_studies_are_compared_exported_and_imported(table, tmp_path):

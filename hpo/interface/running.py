@@ -1,0 +1,33 @@
+"""Runs a study for a script or a notebook, and shows it where it runs."""
+
+from hpo.session.display import Display, Nowhere
+from hpo.session.run import run_to_the_end
+from hpo.session.stopping import Stopped, Stopping
+from hpo.session.terminal import Terminal
+from hpo.study.study import Study
+
+
+def run_shown(study: Study, progress: bool) -> None:
+    """Run a prepared study to its budget.
+
+    Args:
+        study: a new one, or one to be continued.
+        progress: whether it is shown.
+
+    Raises:
+        KeyboardInterrupt: after a signal; everything that was finished is saved.
+    """
+    stopping = Stopping()
+    try:
+        run_to_the_end(study, _display(progress), stopping)
+    except Stopped:
+        said = stopping.last_words().strip().partition("\n")[0]
+        raise KeyboardInterrupt(f"{said}; the same call goes on") from None
+
+
+def _display(progress: bool) -> Display:
+    if not progress:
+        return Nowhere()
+    from hpo.interface.notebook import Notebook, is_notebook
+
+    return Notebook() if is_notebook() else Terminal(next_step=False)
