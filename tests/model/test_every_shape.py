@@ -12,6 +12,7 @@ from model.networks.roles import matrices_of
 from model.networks.transformer.attention import MultiHeadAttention
 from model.tasks.choose import TASKS
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
+from model.training.average import average_of
 from model.training.optimise import build_optimizers
 from model.training.update import Update
 from tests.model.conftest import small
@@ -182,6 +183,20 @@ def test_muon_takes_a_step_with_every_network(data, family, settings):
     assert math.isfinite(updating(config, task, encoded, network)())
     assert len(taken) == len(moved) > 0
     assert all(not torch.equal(new, old) for new, old in zip(moved, before, strict=True))
+
+
+@EVERY
+def test_z_loss_and_a_running_mean_of_the_weights_go_with_every_network(data, family, settings):
+    values = settings | {"training__z_loss": 1e-4, "training__ema": 0.75, "training__schedule": "wsd"}
+    config, task, encoded, network = build(data, family, **values)
+    average = average_of(network, config.training)
+    average.update_parameters(network)
+    before = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
+    assert math.isfinite(updating(config, task, encoded, network)())
+    average.update_parameters(network)
+    for name, parameter in network.named_parameters():
+        expected = 0.75 * before[name] + 0.25 * parameter
+        torch.testing.assert_close(average.module.get_parameter(name), expected)
 
 
 def test_muon_takes_a_step_in_half_precision_without_clipping():

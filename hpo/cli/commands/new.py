@@ -1,8 +1,10 @@
 """`hpo new`: write a module to train and its configuration, which run as they stand, to be made your own."""
 
 import keyword
+import sys
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
@@ -32,6 +34,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse_bad_name(name: str) -> None:
+    if name in sys.stdlib_module_names or (name.isidentifier() and find_spec(name) is not None):
+        raise ConfigError(f"name: there is a module '{name}' already; choose another name")
     if not name.isidentifier() or keyword.iskeyword(name) or name in ("hpo", "model"):
         raise ConfigError(
             f"name: must be the name of a Python module, of letters, digits and '_', and not of ours (hpo, model), "
