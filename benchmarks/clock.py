@@ -6,9 +6,9 @@ Two things are counted up to the time in which the workers could have trained 30
 in which they were busy, and the regret of the best row that had finished, (best - optimum) / (median - optimum).
 
 Methods: `clock`, our law, where cost predicts the duration exactly, or is off by a factor of exp(error z), z normal,
-with as many lanes as workers or half as many more; `free`, our free order; `rounds`, generations that are finished
-before the next, of 8, 16, 32 or as many as there are workers; `tpe`, Optuna's own TPESampler with constant liar, asked
-whenever a worker is free (helped as in search_quality.py); `random`, which learns nothing.
+with as many lanes as workers, half as many more, or twice as many; `free`, our free order; `rounds`, generations that
+are finished before the next, of 8, 16, 32 or as many as there are workers; `tpe`, Optuna's own TPESampler with constant
+liar, asked whenever a worker is free (helped as in search_quality.py); `random`, which learns nothing.
 
 Every finished search is a row of the file `--results`, so that a stopped run continues where it stopped.
 """
@@ -48,6 +48,7 @@ OURS: dict[str, tuple[str, Order, float, float]] = {
     "clock, off by 0.3": ("evolutionary", "clock", 1.0, 0.3),
     "clock, off by 0.15, 1.5 lanes": ("evolutionary", "clock", 1.5, 0.15),
     "clock, off by 0.3, 1.5 lanes": ("evolutionary", "clock", 1.5, 0.3),
+    "clock, off by 0.3, 2 lanes": ("evolutionary", "clock", 2.0, 0.3),
     "clock, shifting windows": ("shifting_window", "clock", 1.0, 0.0),
     "free": ("evolutionary", "free", 1.0, 0.3),
     "random": ("random", "clock", 1.0, 0.3),

@@ -1,11 +1,12 @@
 """Our strategies as a search of scikit-learn: an estimator like GridSearchCV."""
 
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any
 
 # scikit-learn documents this class as the one to derive searches from, but does not export it.
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.trials.history import History
@@ -27,7 +28,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             `hpo.search`.
         trials: how many points are evaluated.
         strategy: one of conf/strategy, or its name and settings. One that trains by amounts cannot be used.
-        random_state: decides every point.
+        random_state: decides every point; None = another search each time, or a `numpy.random.RandomState`.
         scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as of GridSearchCV; with
             several scores `refit` names the one that is searched by.
 
@@ -43,7 +44,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         *,
         trials: int = 20,
         strategy: str | Mapping[str, Any] = "evolutionary",
-        random_state: int = 0,
+        random_state: Any = 0,
         scoring: Any = None,
         n_jobs: int | None = None,
         refit: Any = True,
@@ -77,9 +78,14 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
 
     def _run_search(self, evaluate_candidates: Callable[..., Mapping[str, Any]], **_: Any) -> None:
         """Evaluate what the strategy proposes, which sees the scores of all before."""
+        if not isinstance(self.trials, Integral) or self.trials < 1:
+            raise ConfigError(f"trials: must be a whole number, 1 or more, given {self.trials!r}")
         given = {"name": self.strategy} if isinstance(self.strategy, str) else dict(self.strategy)
         space = {name: written_out(dimension) for name, dimension in self.space.items()}
-        strategy = default_strategy(given.pop("name", ""), space, self.random_state, given)
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = int(check_random_state(seed).randint(2**31))
+        strategy = default_strategy(given.pop("name", ""), space, int(seed), given)
         known: list[Trial] = []
         while len(known) < self.trials:
             points = next_points(strategy, History(known), ())[: self.trials - len(known)]

@@ -77,7 +77,7 @@ def search(
     searched = plain_space(space, config)
     given = GivenObjective.of(objective, searched)
     tree = search_tree(given.text, searched, own_tree(searched, config), strategy or "random")
-    called = given.text.partition(":")[2].partition("(")[0]
+    called = given.text.partition(":")[2].partition("(")[0] or "study"
     made = config_from_dict(with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings}))
     if "study.name" not in settings:
         made = _with_free_name(made, given)

@@ -6,7 +6,10 @@ import string
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any
+
+import psutil
 
 from hpo.config.keys import flatten
 from hpo.errors import ConfigError, nearest
@@ -34,14 +37,14 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
-    """Run the command; yield each line of its output that is a JSON object, and return the last one.
+    """Run the command; yield each line of its output that is a JSON object, and return the last value of each name.
 
     Raises:
         ConfigError: this trial has no value for a name in the command.
         RuntimeError: the command cannot be found, ended with an error, or printed no such line.
     """
     words = _filled(task)
-    last: dict[str, Any] | None = None
+    last: dict[str, Any] = {}
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
             # It stays in this worker's process group, which ends as a whole.
@@ -53,17 +56,17 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         with process:
             try:
                 for number, point in enumerate(_points(process), 1):
-                    last = {"epoch": number, **point}
-                    yield last
+                    yield {"epoch": number, **point}
+                    last |= point
             except BaseException:
                 # The search ends it: `with` waits for it.
                 _end(process)
                 raise
         if process.returncode:
             raise RuntimeError(f"the command ended with exit code {process.returncode}: {_last_line(errors)}")
-    if last is None:
+    if not last:
         raise RuntimeError('the command printed no line of JSON; print one such as {"loss": 0.25}')
-    return {name: value for name, value in last.items() if name not in ("epoch", "more", "units")}
+    return {name: value for name, value in last.items() if name not in ("epoch", "more", "units", "warning")}
 
 
 def _names(config: Mapping[str, Any]) -> list[str]:
@@ -106,6 +109,8 @@ def _text(value: Any) -> str:
 def _points(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     assert process.stdout is not None
     while line := process.stdout.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE and line.startswith("{"):
+            yield {"warning": f"a line of JSON of {_LONGEST_LINE:,} characters or more is not read"}
         try:
             point = json.loads(line)
         except (ValueError, RecursionError):
@@ -115,6 +120,10 @@ def _points(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    """End the command, and what it has started."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.terminate()
     process.terminate()
     try:
         process.wait(_SECONDS_TO_END)

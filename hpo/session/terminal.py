@@ -87,7 +87,7 @@ class Terminal:
         counts = known(result.report.summary["counts"])
         print(f"\n{len(history)} trials, {failed} failed{ended(counts.get('ended_by'))}")
         if not history:
-            print("nothing was left to try: all points of the space are known already")
+            print("nothing to try: all points of the space are known already, or the strategy proposes none")
         elif winner is None:
             errors = [trial.error for trial in history if trial.error]
             print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")

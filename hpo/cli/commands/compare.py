@@ -81,6 +81,7 @@ def _compose(
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """Return the configuration of the searches, and by label the settings of each strategy."""
     from hpo.cli.config.compose import compose_config
+    from hpo.engine.strategies import STRATEGIES
 
     for override in given.what:
         key = override.lstrip("+~").partition("=")[0]
@@ -90,7 +91,10 @@ def _compose(
             raise ConfigError(
                 f"STUDY: '{override}' has no place beside --strategies; give key=value, or no --strategies"
             )
-    settings = {label: _chosen(name) for label, name in names.items()}
+    settings = {
+        label: [f"strategy={name}"] if name in STRATEGIES else ["strategy=own", f"strategy.name={name}"]
+        for label, name in names.items()
+    }
     for text in given.set:
         label, _, setting = text.partition(".")
         if label not in settings or "=" not in setting:
@@ -98,7 +102,8 @@ def _compose(
                 f"--set: must be LABEL.KEY=VALUE with a label of --strategies ({', '.join(settings)}), given "
                 f"'{text}'{nearest(label, settings)}"
             )
-        settings[label].append(f"strategy.{setting}")
+        # What a strategy of the user's own may be given is in its class.
+        settings[label].append(f"{'' if names[label] in STRATEGIES else '++'}strategy.{setting}")
     # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
     silent = [] if any(text.startswith("track") for text in given.what) else ["track.name=none"]
     overrides = [*silent, *given.what]
@@ -107,13 +112,6 @@ def _compose(
     others = [] if given.config else overrides
     composed = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in composed.items()}
-
-
-def _chosen(name: str) -> list[str]:
-    """Return the overrides that choose a strategy; one of the user's own has no file in conf/strategy."""
-    from hpo.engine.strategies import STRATEGIES
-
-    return [f"strategy={name}"] if name in STRATEGIES else ["strategy=own", f"strategy.name={name}"]
 
 
 def _compare_studies(given: argparse.Namespace) -> int:

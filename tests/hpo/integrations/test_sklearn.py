@@ -1,5 +1,6 @@
 """HpoSearchCV: an estimator of scikit-learn that searches by our strategies."""
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -54,6 +55,12 @@ def test_a_finite_space_comes_to_an_end(digits):
     assert len(search.fit(*digits).cv_results_["params"]) == 4
 
 
+def test_without_a_seed_it_searches_all_the_same(digits):
+    for seed in (None, np.random.RandomState(0)):
+        search = HpoSearchCV(SVC(), {"C": hpo.log(1e-2, 1e2)}, trials=2, random_state=seed, cv=2)
+        assert len(search.fit(*digits).cv_results_["params"]) == 2
+
+
 def test_failed_fits_are_failed_trials(digits):
     search = HpoSearchCV(SVC(), {"C": [-1.0, 0.1, 1.0]}, trials=3, strategy="grid", cv=2)
     assert search.fit(*digits).best_params_["C"] > 0
@@ -66,6 +73,8 @@ def test_failed_fits_are_failed_trials(digits):
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"strategy": {"name": "asha", "max_amount": 9}}, "trains by amounts"),
         ({"space": {"C": (1, 2, 3)}}, "a tuple is a range"),
+        ({"trials": 0}, "trials: must be a whole number, 1 or more, given 0"),
+        ({"trials": "3"}, "trials: must be a whole number, 1 or more, given '3'"),
     ],
 )
 def test_what_cannot_be_is_refused(digits, arguments, says):

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from hpo.cli.main import main
@@ -44,6 +45,24 @@ def test_lines_of_json_are_its_curve_and_the_last_its_result():
     said = outcome(python(code))
     assert [dict(point) for point in said.curve] == [{"epoch": 10, "loss": 1.0}, {"epoch": 20, "loss": 0.5}]
     assert said.metrics == {"loss": 0.5}
+
+
+def test_a_line_without_the_metric_takes_nothing_back():
+    said = outcome(python('print(\'{"loss": 2, "size": 1}\'); print(\'{"size": 3}\')'))
+    assert said.metrics == {"loss": 2, "size": 3}
+
+
+def test_what_a_stopped_command_has_started_ends_too():
+    code = (
+        "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "open('child', 'w').write(str(p.pid)); print('{\"loss\": 1}', flush=True); time.sleep(60)"
+    )
+    messages = run_task(Payload("hpo.objectives.command:run_fold", {"command": {"line": python(code)}}, "loss"))
+    next(messages)
+    child = psutil.Process(int(Path("child").read_text()))
+    messages.close()
+    gone, _ = psutil.wait_procs([child], timeout=20)
+    assert gone or child.status() == psutil.STATUS_ZOMBIE
 
 
 def test_they_are_read_while_it_runs():
