@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hpo.engine.space.shorthand import log
-    from hpo.engine.training.companions import objective
     from hpo.engine.training.examples import Examples
-    from hpo.engine.training.plain_function import RunningTrial, TrainingStopped
+    from hpo.engine.training.objective.companions import objective
+    from hpo.engine.training.objective.plain_function import RunningTrial, TrainingStopped
     from hpo.errors import HpoError
     from hpo.interface.comparison import compare_strategies, compare_studies
     from hpo.interface.reproduce import replay, reproduce
@@ -24,16 +24,16 @@ __version__ = "0.2.0"
 _PLACES = {
     "Examples": "hpo.engine.training.examples",
     "HpoError": "hpo.errors",
-    "RunningTrial": "hpo.engine.training.plain_function",
+    "RunningTrial": "hpo.engine.training.objective.plain_function",
     "Study": "hpo.interface.study",
-    "TrainingStopped": "hpo.engine.training.plain_function",
+    "TrainingStopped": "hpo.engine.training.objective.plain_function",
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
     "compose": "hpo.interface.search",
     "import_trials": "hpo.interface.search",
     "load": "hpo.interface.search",
     "log": "hpo.engine.space.shorthand",
-    "objective": "hpo.engine.training.companions",
+    "objective": "hpo.engine.training.objective.companions",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.reproduce",
     "reproduce": "hpo.interface.reproduce",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hpo.config.sealing import sealed_keys, sealed_names
 from hpo.config.study_config import StudyConfig
-from hpo.engine.training.kept_function import MODULE, KeptFunction
-from hpo.engine.training.objective_path import ObjectivePath
-from hpo.engine.training.origin import Origin, origin_of
+from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
+from hpo.engine.training.objective.origin import Origin, origin_of
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError
 from hpo.study.made_here import is_made_here, remember
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.plain_function import RunningTrial
+from hpo.engine.training.objective.plain_function import RunningTrial
 
 try:
     import torch

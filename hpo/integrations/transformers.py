@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.companions import objective
-from hpo.engine.training.plain_function import RunningTrial
+from hpo.engine.training.objective.companions import objective
+from hpo.engine.training.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError
 
 try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.kept_function import MODULE, KeptFunction
-from hpo.engine.training.objective_path import Form, ObjectivePath
-from hpo.engine.training.origin import origin_of
+from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
+from hpo.engine.training.objective.origin import origin_of
+from hpo.engine.training.objective.path import Form, ObjectivePath
 from hpo.errors import ConfigError
 
 

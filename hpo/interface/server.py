@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
-from hpo.engine.training.modules import python
+from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
 
 

@@ -9,8 +9,8 @@ from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective import Objective
-from hpo.engine.training.own_search import OwnSearch
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.errors import ConfigError, SpaceError, nearest
 
 

@@ -12,8 +12,8 @@ from hpo.config.study_config import explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import STRATEGIES, Strategy, StrategyType
 from hpo.engine.strategies import make_strategy as make_known
-from hpo.engine.training.origin import GROUPS
-from hpo.engine.training.resolution import import_named
+from hpo.engine.training.objective.origin import GROUPS
+from hpo.engine.training.objective.resolution import import_named
 from hpo.errors import ConfigError, nearest
 
 _PARTS = ("propose", "Settings", "announcement", "learns")

@@ -10,8 +10,8 @@ from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
-from hpo.engine.training.kept_function import KeptFunction
-from hpo.engine.training.resolution import resolve
+from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError

@@ -14,8 +14,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective import Objective
-from hpo.engine.training.own_search import OwnSearch
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial

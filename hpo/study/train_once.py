@@ -14,7 +14,7 @@ from hpo.config.files import write_atomically
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
-from hpo.engine.training.resolution import resolve
+from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of, run_task

@@ -153,7 +153,7 @@ class Model:
         description: its score and point, as text.
         checkpoint_dir: its folder on this machine.
         objective: whose `predict` reads it.
-        prediction: the inputs; see `describe_prediction` of `hpo.engine.training.objective.Objective`.
+        prediction: the inputs; see `describe_prediction` of `hpo.engine.training.objective.objective.Objective`.
         packages: requirements in pip's format.
     """
 

@@ -12,7 +12,7 @@ import yaml
 
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
-from hpo.engine.training.objective import Objective
+from hpo.engine.training.objective.objective import Objective
 from hpo.study.basis import source_code
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder

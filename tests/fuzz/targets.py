@@ -18,8 +18,8 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.course.proposer import propose
 from hpo.engine.space.constraints import read_constraint
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
-from hpo.engine.training.resolution import resolve
 from hpo.engine.training.worker import run_task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import read_rows

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hpo.engine.record.address import BoundConnection
-from hpo.engine.training.origin import origin_of
+from hpo.engine.training.objective.origin import origin_of
 from hpo.study.made_here import is_made_here
 from hpo.study.opening import open_study
 from tests.hpo.cli.commands import hpo, refused, searched

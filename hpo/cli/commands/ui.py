@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
-from hpo.engine.training.modules import python
+from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
 from hpo.session.program import is_ours
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hpo.config.documents import read_yaml
 from hpo.config.files import write_atomically
-from hpo.engine.training.objective import Objective
-from hpo.engine.training.resolution import resolve
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study
@@ -46,8 +46,7 @@ class TrainedModel:
         if companion is None:
             module = self.objective.path.partition(":")[0]
             raise StudyError(
-                f"{name}: {module} has no function '{name}'; see hpo/engine/training/objective.py for what it "
-                f"must return"
+                f"{name}: {module} has no function '{name}'; see docs/write_an_objective.md for what it must return"
             )
         return companion
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Never
 
 from hpo.config.sealing import opened, told, values_of
-from hpo.engine.training.kept_function import KeptFunction
 from hpo.engine.training.limits import Limits
-from hpo.engine.training.own_place import OwnPlace
+from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.own_place import OwnPlace
+from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
-from hpo.engine.training.resolution import resolve
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import MachineError, is_interruption, text_of

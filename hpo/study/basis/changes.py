@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
-from hpo.engine.training.own_search import DataFile
+from hpo.engine.training.objective.own_search import DataFile
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.source_code import Code

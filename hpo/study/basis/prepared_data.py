@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.objective import Objective
+from hpo.engine.training.objective.objective import Objective
 
 _log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import hpo
-from hpo.engine.training.kept_function import MODULE
-from hpo.engine.training.objective import Objective
-from hpo.engine.training.objective_path import ObjectivePath
+from hpo.engine.training.objective.kept_function import MODULE
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.path import ObjectivePath
 
 # Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")

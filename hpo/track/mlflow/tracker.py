@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.training.modules import path_variable, python
+from hpo.engine.training.objective.modules import path_variable, python
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpo.cli.main import main
-from hpo.engine.training.objective import Objective
+from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.payload import Payload
 from tests.studies import REPOSITORY
 

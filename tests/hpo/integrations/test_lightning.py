@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hpo.engine.training.plain_function import RunningTrial
+from hpo.engine.training.objective.plain_function import RunningTrial
 from tests.studies import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
-from hpo.engine.training.modules import path_variable, python
+from hpo.engine.training.objective.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
 

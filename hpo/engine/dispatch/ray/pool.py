@@ -15,7 +15,7 @@ from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.dispatcher import Report, report_of
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
-from hpo.engine.training.modules import is_root
+from hpo.engine.training.objective.modules import is_root
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome

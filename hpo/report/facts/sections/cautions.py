@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
-from hpo.engine.training.kept_function import MODULE
-from hpo.engine.training.objective_path import ObjectivePath
+from hpo.engine.training.objective.kept_function import MODULE
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import ReportJson

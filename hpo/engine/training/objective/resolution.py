@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
 from hpo.config.study_config import explain
-from hpo.engine.training.kept_function import KeptFunction
-from hpo.engine.training.modules import out_of_the_way, put_first
-from hpo.engine.training.objective import Objective
-from hpo.engine.training.objective_path import ObjectivePath
-from hpo.engine.training.origin import Origin, origin_of, refuse_another
-from hpo.engine.training.own_place import OwnPlace
-from hpo.engine.training.plain_function import as_run_fold
+from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.modules import out_of_the_way, put_first
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.origin import Origin, origin_of, refuse_another
+from hpo.engine.training.objective.own_place import OwnPlace
+from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.training.objective.plain_function import as_run_fold
 from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
 from hpo.machine import machine_fault
 

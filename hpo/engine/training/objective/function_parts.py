@@ -14,7 +14,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-_TOOLKIT = Path(__file__).parents[2]
+import hpo
+
+_TOOLKIT = Path(hpo.__file__).parent
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _COLLECTIONS = (Mapping, list, tuple, set, frozenset)
 _IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from hpo.engine.training.modules import ROOT, is_root
-from hpo.engine.training.objective_path import ObjectivePath
+from hpo.engine.training.objective.modules import ROOT, is_root
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError
 
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.function_parts import digest_of, own_modules, parts_of, unsendable
+from hpo.engine.training.objective.function_parts import digest_of, own_modules, parts_of, unsendable
 from hpo.errors import ConfigError, StudyError, is_interruption, text_of
 
 MODULE = "objective.pkl"

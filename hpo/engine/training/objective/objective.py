@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.kept_function import KeptFunction
-from hpo.engine.training.own_search import OwnSearch
+from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.trials import reported
 from hpo.errors import ConfigError, DataError, StudyError, text_of
 

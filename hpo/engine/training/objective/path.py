@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from hpo.engine.training.kept_function import MODULE
+from hpo.engine.training.objective.kept_function import MODULE
 
 Form = Literal["task", "config", "config, trial"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hpo.engine.training.resolution import COMPANIONS
+from hpo.engine.training.objective.resolution import COMPANIONS
 from hpo.errors import ConfigError, nearest
 
 _CONSTANTS = ("continues", "continues_with")
@@ -14,8 +14,9 @@ def objective(**companions: Any) -> Callable[[Callable[..., Any]], Callable[...,
     """Return a decorator that gives a plain function what the search may ask besides training.
 
     Args:
-        companions: by the names of `hpo.engine.training.objective.Objective`, such as `run_test`, `describe_data`,
-            `describe_cost`, `predict`, and `continues=True` for a function that goes on from `trial.resume_dir`.
+        companions: by the names of `hpo.engine.training.objective.objective.Objective`, such as `run_test`,
+            `describe_data`, `describe_cost`, `predict`, and `continues=True` for a function that goes on from
+            `trial.resume_dir`.
 
     Raises:
         ConfigError: there is no such companion.

@@ -1,0 +1,1 @@
+"""The objective: where it is found, what it offers besides training, and a plain function in its place."""
