@@ -12,7 +12,6 @@ from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.interface.running import run_shown
 from hpo.interface.settings import with_settings
-from hpo.study.copy import continued_as
 from hpo.study.folder import StudyFolder
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study, prepare_study
@@ -163,6 +162,8 @@ class Study:
         config = config_from_dict(with_settings(self._folder.config().to_dict(), changes))
         if name is None:
             return run(load_study(str(self.folder), config, allow_changes), progress)
+        from hpo.study.copy import continued_as
+
         return run(continued_as(self._folder, name, config, allow_changes), progress)
 
     def extend(
