@@ -34,10 +34,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse_bad_name(name: str) -> None:
-    if name in sys.stdlib_module_names or (name.isidentifier() and find_spec(name) is not None):
-        raise ConfigError(f"name: there is a module '{name}' already; choose another name")
     if not name.isidentifier() or keyword.iskeyword(name) or name in ("hpo", "model"):
         raise ConfigError(
             f"name: must be the name of a Python module, of letters, digits and '_', and not of ours (hpo, model), "
             f"given {name!r}"
         )
+    if name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise ConfigError(f"name: there is a module '{name}' already; choose another name")

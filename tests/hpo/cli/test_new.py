@@ -32,6 +32,13 @@ def test_it_overwrites_nothing(capsys):
     assert Path("my_conf/study/forest.yaml").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["numpy", "json"])
+def test_a_name_that_a_module_has_is_refused(name, capsys):
+    assert main(["new", name]) == 2
+    assert f"there is a module '{name}' already" in capsys.readouterr().err
+    assert not Path(f"{name}.py").exists()
+
+
 @pytest.mark.parametrize("name", ["3x", "a-b", "class", "model", "hpo", "", "../x", "import"])
 def test_a_name_that_no_module_can_have_is_refused(name, capsys):
     assert main(["new", name]) == 2
