@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpo.cli.commands.new import new
     from hpo.engine.space.shorthand import log
     from hpo.engine.training.examples import Examples
     from hpo.engine.training.objective.companions import objective
@@ -33,6 +34,7 @@ _PLACES = {
     "import_trials": "hpo.interface.search",
     "load": "hpo.interface.search",
     "log": "hpo.engine.space.shorthand",
+    "new": "hpo.cli.commands.new",
     "objective": "hpo.engine.training.objective.companions",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.reproduce",
@@ -52,6 +54,7 @@ __all__ = [
     "import_trials",
     "load",
     "log",
+    "new",
     "objective",
     "open_ui",
     "replay",

@@ -1,6 +1,7 @@
 """`hpo.open_ui`: the MLflow UI beside a script or a notebook."""
 
 import atexit
+import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ def open_ui(
     optuna: bool = False,
     host: str | None = None,
     expose: bool = False,
+    password: str | None = None,
 ) -> Server:
     """Start the MLflow UI on the loopback address, as `hpo ui` does, and return without waiting for it.
 
@@ -45,14 +47,16 @@ def open_ui(
         port: where it listens.
         uri: the store; None = mlflow.db, or where the study is tracked.
         optuna: show the study's record in optuna-dashboard instead.
-        host: another address to listen on, which needs `expose`: there is no password.
+        host: another address to listen on, which needs `expose`.
         expose: let others in.
+        password: let in only who knows it, with the user name `hpo`; None = all who reach the port.
 
     Raises:
         TrackError: there are no runs yet, or the port is taken.
     """
     options = {"--study": study, "--uri": uri, "--port": str(port), "--host": host}
-    flags = [flag for flag, is_set in (("--optuna", optuna), ("--expose", expose)) if is_set]
+    asked = {"--optuna": optuna, "--expose": expose, "--password": password is not None}
+    flags = [flag for flag, is_asked in asked.items() if is_asked]
     words = flags + [word for option, value in options.items() if value is not None for word in (option, value)]
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -61,6 +65,7 @@ def open_ui(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            env=os.environ | ({} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}),
         )
         server = Server("" if process.stdout is None else process.stdout.readline().strip(), process)
         if not server.address:

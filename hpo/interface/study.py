@@ -100,6 +100,13 @@ class Study:
                     write(study)
             return next(path for path in paths if path.suffix == ".html")
 
+    @staticmethod
+    def report_schema() -> dict[str, Any]:
+        """Return what report.json holds, as JSON Schema."""
+        from hpo.report.facts.schema.report import report_schema
+
+        return report_schema()
+
     def plot(self, figure: str = "best_so_far") -> Any:
         """Return a figure of the report, as one of plotly, which a notebook shows: `best_so_far`, `importance`, ...
 

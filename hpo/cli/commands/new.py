@@ -20,6 +20,23 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("new", __doc__, _EXAMPLES)
     parser.add_argument("name", help="of the module and the study")
     name = parser.parse_args(arguments).name
+    written = new(name)
+    print(f"wrote {' and '.join(map(str, written))}\nnext:   hpo search --config-dir {_FOLDER} study={name}")
+    return 0
+
+
+def new(name: str) -> list[Path]:
+    """Write a module to train and its configuration, which run as they stand, into the working directory.
+
+    Args:
+        name: of the module and the study.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: no module can have that name, one has it, or a file exists already.
+    """
     _refuse_bad_name(name)
     written = {"objective.py.txt": Path(f"{name}.py"), "study.yaml.txt": Path(_FOLDER, "study", f"{name}.yaml")}
     for path in written.values():
@@ -29,8 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = files("hpo.cli").joinpath("templates", template).read_text()
         path.write_text(text.replace("NAME", name))
-    print(f"wrote {' and '.join(map(str, written.values()))}\nnext:   hpo search --config-dir {_FOLDER} study={name}")
-    return 0
+    return list(written.values())
 
 
 def _refuse_bad_name(name: str) -> None:

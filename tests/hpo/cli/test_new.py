@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import hpo
 from hpo.cli.main import main
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.payload import Payload
@@ -21,6 +22,12 @@ def test_what_it_writes_names_what_comes_next(capsys):
         "next:   hpo search --config-dir my_conf study=forest",
     ]
     assert "NAME" not in Path("forest.py").read_text() + Path("my_conf/study/forest.yaml").read_text()
+
+
+def test_from_python_it_writes_the_same():
+    assert hpo.new("forest") == [Path("forest.py"), Path("my_conf/study/forest.yaml")]
+    with pytest.raises(hpo.HpoError, match="exists already"):
+        hpo.new("forest")
 
 
 def test_it_overwrites_nothing(capsys):

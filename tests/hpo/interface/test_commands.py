@@ -47,6 +47,7 @@ def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):
     assert len(study.replay("dispatch=local", "track=none", progress=False)) == 0
     assert len(hpo.load("looked_up-replay").trials) == 8
     study.report()
+    assert set(study.report_schema()["required"]) <= set(json.loads((study.folder / "report.json").read_text()))
     mailed = tmp_path / "report.json"
     shutil.copy(study.folder / "report.json", mailed)
     again = hpo.reproduce(mailed, folds=[0])
