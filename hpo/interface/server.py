@@ -49,7 +49,8 @@ def open_ui(
         optuna: show the study's record in optuna-dashboard instead.
         host: another address to listen on, which needs `expose`.
         expose: let others in.
-        password: let in only who knows it, with the user name `hpo`; None = all who reach the port.
+        password: let in only who knows it, 12 characters or more, with the user name `hpo`; None = all who reach the
+            port.
 
     Raises:
         TrackError: there are no runs yet, or the port is taken.

@@ -32,6 +32,10 @@ def run(arguments: Sequence[str]) -> int:
     """Replace this process by the server; in another program's process run the server as a child until it ends."""
     given = _parse(arguments)
     _refuse_exposure(given)
+    if given.password:
+        from hpo.cli.ui.password import refuse_bad_password
+
+        refuse_bad_password()
     if given.optuna:
         return _serve_record(given)
     uri, page = _DEFAULT_URI if given.uri is None else given.uri, ""

@@ -21,7 +21,16 @@ authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 """
 # What MLflow's clients send, `hpo sync` among them.
 _USER, _PASSWORD = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
+_SHORTEST = 12  # characters of a password, by MLflow
 _SECONDS_TO_END = 10.0
+
+
+def refuse_bad_password() -> None:
+    """Raise TrackError where MLflow's server could not ask for the password."""
+    if importlib.util.find_spec("flask_wtf") is None:
+        raise TrackError("--password: needs Flask-WTF: python -m pip install 'hpo-transformer[password]'")
+    if len(os.environ.get(_PASSWORD) or " " * _SHORTEST) < _SHORTEST:
+        raise TrackError(f"--password: {_PASSWORD} must have {_SHORTEST} characters or more; without it one is made")
 
 
 def serve_with_password(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -30,12 +39,7 @@ def serve_with_password(command: Sequence[str], environment: Mapping[str, str]) 
     Args:
         command: starts the server.
         environment: the server's.
-
-    Raises:
-        TrackError: Flask-WTF, which MLflow needs for it, is not installed.
     """
-    if importlib.util.find_spec("flask_wtf") is None:
-        raise TrackError("--password: needs Flask-WTF: python -m pip install 'hpo-transformer[password]'")
     user, given = os.environ.get(_USER, "hpo"), os.environ.get(_PASSWORD)
     password = given or secrets.token_urlsafe(12)
     print(f"user {user}, password {'of ' + _PASSWORD if given else password}", flush=True)

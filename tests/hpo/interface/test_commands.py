@@ -3,9 +3,11 @@
 import contextlib
 import json
 import shutil
+import socket
 import threading
 import time
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pandas as pd
@@ -112,8 +114,30 @@ def test_a_study_is_sent_to_mlflow_later_and_shown_there(table, tmp_path):
             hpo.open_ui(study.name, port=port, uri=uri)
     finally:
         server.close()
+    server = hpo.open_ui(study.name, port=port, uri=uri, password="open sesame, now")
+    try:
+        # Another process than the one that was started answers, and it ends with that one.
+        assert refusal_of(f"http://127.0.0.1:{port}/") == 401
+    finally:
+        server.close()
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+    with pytest.raises(hpo.HpoError, match="must have 12 characters or more"):
+        hpo.open_ui(study.name, port=port, uri=uri, password="open")
     with pytest.raises(hpo.HpoError, match="there are no runs yet"):
         hpo.open_ui(port=port)
+
+
+def refusal_of(address):
+    for _ in range(300):
+        try:
+            with urlopen(address, timeout=5):
+                return None
+        except HTTPError as refusal:
+            return refusal.code
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError(f"{address} does not answer")
 
 
 def wait_for(address):
