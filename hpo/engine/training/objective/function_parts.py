@@ -7,6 +7,7 @@ import functools
 import hashlib
 import inspect
 import io
+import pickle
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -57,10 +58,10 @@ def unsendable(parts: Parts) -> str:
             continue
         try:
             cloudpickle.dumps(value)
-            is_open = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
+            is_bound = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
         except Exception:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
-            is_open = True
-        if is_open:
+            is_bound = True
+        if is_bound:
             culprits.append(f"`{name}`, a {type(value).__name__}")
     return " and ".join(culprits)
 
@@ -153,8 +154,13 @@ def _text(value: Any) -> str:
     if _has_parts(value):
         return type(value).__name__
     import cloudpickle
+    import joblib
 
-    return hashlib.sha256(cloudpickle.dumps(value)).hexdigest()
+    try:
+        # Of the numbers, whatever the order of sets is in this process.
+        return str(joblib.hash(value))
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return hashlib.sha256(cloudpickle.dumps(value)).hexdigest()
 
 
 def _source(value: Any) -> str:
