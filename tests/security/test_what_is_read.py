@@ -70,6 +70,10 @@ def test_no_source_calls_what_runs_what_it_reads():
     sources = [source for source in SOURCES if source.name != "kept_function.py"]
     for path, (owner, name) in ((source, call) for source in sources for call in calls(source)):
         assert name not in RUNS_CODE, f"{path}: {name}"
+        if path.name == "function_parts.py" and owner == "joblib":
+            # It hashes values, which writes and reads nothing.
+            assert name in (None, "hash")
+            continue
         assert (owner, None) not in RUNS_CODE_OF, f"{path}: {owner}"
         assert (owner, name) not in RUNS_CODE_OF, f"{path}: {owner}.{name}"
         assert (owner, name) != (None, "eval"), f"{path}: eval"

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import inspect
 import io
-import pickle
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -159,7 +158,7 @@ def _text(value: Any) -> str:
     try:
         # Of the numbers, whatever the order of sets is in this process.
         return str(joblib.hash(value))
-    except (pickle.PicklingError, TypeError, AttributeError):
+    except Exception:  # noqa: BLE001 -- as above
         return hashlib.sha256(cloudpickle.dumps(value)).hexdigest()
 
 
