@@ -37,15 +37,16 @@ class KeptFunction:
         """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
         import cloudpickle
 
-        parts, why = parts_of(function, name), ""
+        parts = parts_of(function, name)
+        culprits = unsendable(parts)
+        why = f"it uses {culprits}; make that inside the function" if culprits else ""
+        data = b""
         try:
             data = cloudpickle.dumps(function)
         except Exception as error:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
-            why = text_of(error)
-        if culprits := unsendable(parts) or why:
-            raise ConfigError(
-                f"objective: '{name}' cannot be sent to workers: it uses {culprits}; make that inside the function"
-            )
+            why = why or text_of(error)
+        if why:
+            raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         return cls(name, digest_of(parts), _python(), sorted(own_modules(parts)), data)
 
     @classmethod
