@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from hpo.errors import TrackError
 
 _SETTINGS = """\
@@ -59,9 +61,18 @@ def serve_with_password(command: Sequence[str], environment: Mapping[str, str]) 
         try:
             return server.wait()
         finally:
-            server.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.wait(_SECONDS_TO_END)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+            _end(server)
+
+
+def _end(server: "subprocess.Popen[bytes]") -> None:
+    """End the server and its workers; when this returns, none of them writes into the folder any more."""
+    workers = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        workers = psutil.Process(server.pid).children(recursive=True)
+    server.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(_SECONDS_TO_END)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+    psutil.wait_procs(workers, _SECONDS_TO_END)

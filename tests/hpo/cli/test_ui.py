@@ -5,10 +5,8 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from base64 import b64encode
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -179,7 +177,8 @@ def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in
 def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
     """MLflow's own server, asked without a password, with a wrong one, and with the one that was printed."""
     port = free_port()
-    driver = start("ui", "--password", "--no-browser", "--uri", store, "--port", str(port), stderr=subprocess.DEVNULL)
+    command = ("ui", "--password", "--no-browser", "--uri", store, "--port", str(port))
+    driver = start(*command, stderr=subprocess.DEVNULL, env={"TMPDIR": str(tmp_path)})
     try:
         password = wait_for_line(driver, "password ").strip().rpartition(" ")[2]
         codes = {known: answer(port, known) for known in ("wrong", password, None)}
@@ -187,7 +186,7 @@ def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
         driver.terminate()
         driver.communicate(timeout=30)
     assert codes == {"wrong": 401, password: 200, None: 401}
-    assert not list(Path(tempfile.gettempdir()).glob("hpo-ui-*"))
+    assert not list(tmp_path.glob("hpo-ui-*"))
 
 
 def answer(port, password):
