@@ -14,7 +14,7 @@ from dispatch_clock import FinishTimes
 from search_report import conditions, markdown
 from search_tables import DATA
 
-from hpo.cli.config.compose import compose_config
+from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search

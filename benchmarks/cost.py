@@ -12,7 +12,7 @@ from pathlib import Path
 
 from search_report import conditions, markdown
 
-from hpo.cli.config.compose import compose_config
+from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search

@@ -18,7 +18,7 @@ from pathlib import Path
 from cost import SETS, SPACE
 from search_report import conditions, markdown
 
-from hpo.cli.config.compose import compose_config
+from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch import make_dispatcher

@@ -7,16 +7,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.cli.commands.new import new
     from hpo.engine.space.shorthand import log
     from hpo.engine.training.examples import Examples
     from hpo.engine.training.objective.companions import objective
     from hpo.engine.training.objective.plain_function import RunningTrial, TrainingStopped
     from hpo.errors import HpoError
     from hpo.interface.comparison import compare_strategies, compare_studies
-    from hpo.interface.reproduce import replay, reproduce
+    from hpo.interface.replay import replay
+    from hpo.interface.reproduce import reproduce
     from hpo.interface.search import compose, import_trials, load, search, train
     from hpo.interface.server import open_ui
+    from hpo.interface.starter import new
     from hpo.interface.study import Study
 
 __version__ = "0.2.0"
@@ -34,10 +35,10 @@ _PLACES = {
     "import_trials": "hpo.interface.search",
     "load": "hpo.interface.search",
     "log": "hpo.engine.space.shorthand",
-    "new": "hpo.cli.commands.new",
+    "new": "hpo.interface.starter",
     "objective": "hpo.engine.training.objective.companions",
     "open_ui": "hpo.interface.server",
-    "replay": "hpo.interface.reproduce",
+    "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",
     "search": "hpo.interface.search",
     "train": "hpo.interface.search",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from hpo.cli.config import compose
+from hpo.config.composing import compose
 from hpo.study.basis import source_code
 from tests.guard import sitecustomize
 

@@ -32,19 +32,6 @@ def add_study(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="STUDY", help="its name under runs/, or its folder")
 
 
-def study_name(given: str, option: str) -> str:
-    """Return a valid name of a study; raises ConfigError for any other text."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from hpo.config.sections import StudyName
-    from hpo.config.study_config import explain
-
-    try:
-        return str(TypeAdapter(StudyName).validate_python(given))
-    except ValidationError as error:
-        raise ConfigError(explain(error, option)) from error
-
-
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Add the trained model that a command works with."""
     parser.add_argument("model", metavar="MODEL", help="a study, for its winner; or a checkpoint folder")
@@ -77,7 +64,7 @@ def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
         given: the arguments of `add_config`.
     """
     # Here, so that `--help` does not wait for Hydra.
-    from hpo.cli.config.compose import compose_config
+    from hpo.config.composing.compose import compose_config
 
     return compose_config(primary, given.overrides, given.config_dir, given.config)
 

@@ -85,12 +85,12 @@ class Comparison:
         """Freeze the configuration, or raise StudyError where the folder holds a study or another comparison."""
         folder = self.study.folder
         if folder.exists:
-            raise StudyError(f"--name: {self.path} holds a study; choose another name for the comparison")
+            raise StudyError(f"name: {self.path} holds a study; choose another name for the comparison")
         frozen_path = self.path / "comparison.yaml"
         if frozen_path.exists():
             self._refuse_changes(_read_frozen(frozen_path))
         elif (self.path / "searches.csv").exists():
-            raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another --name")
+            raise StudyError(f"{frozen_path}: is missing, but searches.csv exists; choose another name")
         else:
             folder.make()
             folder.write_json(folder.environment_path, describe_environment(self.study.config.secrets))
@@ -117,11 +117,11 @@ class Comparison:
             more = f" ({len(changed) - 1} more differ)" if len(changed) > 1 else ""
             raise StudyError(
                 f"{self.path} exists with another configuration: {key} was {old!r} and is now {new!r}{more}; choose "
-                f"another --name, or continue unchanged"
+                f"another name, or continue unchanged"
             )
         if self.repeats < frozen["repeats"]:
             raise StudyError(
-                f"--repeats: {self.path} has {frozen['repeats']}, given {self.repeats}; give as many or more"
+                f"repeats: {self.path} has {frozen['repeats']}, given {self.repeats}; give as many or more"
             )
 
 
@@ -151,9 +151,9 @@ def prepare_comparison(
     """
     if len(strategies) < 2:
         given = ", ".join(strategies) or "none"
-        raise ConfigError(f"--strategies: must be two or more, given {given}; such as grid,random,evolutionary")
+        raise ConfigError(f"strategies: must be two or more, given {given}; such as grid,random,evolutionary")
     if repeats < 1:
-        raise ConfigError(f"--repeats: must be 1 or more, given {repeats}")
+        raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     config = config_from_dict({**tree, "strategy": _ANY})
     _refuse_what_has_no_effect(config)
     refuse_missing_lanes(config)
@@ -169,7 +169,7 @@ def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) 
     try:
         return make_strategy(settings, space, seed, strategy_type(settings.get("name")))
     except ValidationError as error:
-        raise ConfigError(f"--set {explain(error, f'{label}.')}") from error
+        raise ConfigError(explain(error, f"strategies.{label}.")) from error
     except HpoError as error:
         raise ConfigError(f"strategy {label}: {error}") from error
 
@@ -192,5 +192,5 @@ def _fingerprints(study: Study) -> dict[str, str]:
 def _read_frozen(path: Path) -> Mapping[str, Any]:
     frozen = read_yaml(path)
     if frozen.get("format") != _FORMAT or not isinstance(frozen.get("repeats"), int):
-        raise StudyError(f"{path}: is not a comparison of format {_FORMAT}; choose another --name")
+        raise StudyError(f"{path}: is not a comparison of format {_FORMAT}; choose another name")
     return frozen

@@ -46,7 +46,7 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
     """
     if len(references) < 2:
         given = ", ".join(references) or "none"
-        raise StudyError(f"STUDY: must be two or more, given {given}; or give --strategies to compare strategies")
+        raise StudyError(f"studies: must be two or more, given {given}; or give --strategies to compare strategies")
     studies = [_read(find_study(reference)) for reference in references]
     first = studies[0]
     for place, study in enumerate(studies):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from hpo.config.keys import replaced
@@ -16,6 +16,7 @@ from hpo.config.sections import (
     ReportSection,
     Section,
     SplitSection,
+    StudyName,
     StudySection,
     TrackSection,
 )
@@ -148,6 +149,14 @@ def refuse_sealed(sections: Mapping[str, Any]) -> None:
                 f"{key}: decides the study and is written down, so it cannot be taken from the environment, as only "
                 f"{', '.join(_ADDRESSES)} and the objective's own keys can; let the shell write it: {key}=$NAME"
             )
+
+
+def study_name(given: str, option: str) -> str:
+    """Return a valid name of a study; raises ConfigError, which begins with the option, for any other text."""
+    try:
+        return str(TypeAdapter(StudyName).validate_python(given))
+    except ValidationError as error:
+        raise ConfigError(explain(error, option)) from error
 
 
 def explain(error: ValidationError, prefix: str = "") -> str:

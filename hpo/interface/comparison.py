@@ -56,8 +56,8 @@ def compare_strategies(
         hpo.HpoError: something given cannot be, in one line.
         KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
     """
-    from hpo.cli.comparing.searches import budgets_of, run_comparison
     from hpo.compare.comparison import prepare_comparison
+    from hpo.compare.terminal.run import budgets_of, run_comparison
 
     if isinstance(strategies, str):
         raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
@@ -81,7 +81,7 @@ def compare_studies(
     publish: bool = False,
 ) -> Comparison:
     """Compare studies that exist: their curves, and their winners fold by fold; arguments as above."""
-    from hpo.cli.comparing.searches import run_studies
+    from hpo.compare.terminal.run import run_studies
 
     return _comparison(run_studies(names, at, optimum, name), publish)
 

@@ -1,14 +1,16 @@
-"""`hpo.reproduce` and `hpo.replay`: what others reported, again, from Python."""
+"""`hpo.reproduce`: recorded trials, also of others, trained again."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
-
-from hpo.interface.running import run_shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from hpo.study.folder import StudyFolder
+    from hpo.study.reproduce.recorded import Recorded
 
 
 def reproduce(
@@ -40,7 +42,6 @@ def reproduce(
     """
     import pandas as pd
 
-    from hpo.cli.commands.reproduce import found, trusted
     from hpo.study.reproduce.again import reproduce as train_again
 
     with found(str(study), str(trial), uri) as (folder, which):
@@ -50,30 +51,46 @@ def reproduce(
     return pd.DataFrame([vars(one) | {"holds": one.holds(allowed)} for one in repetitions])
 
 
-def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bool = True) -> "pd.DataFrame":
-    """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
+@contextmanager
+def found(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str]]:
+    """Yield the folder of a study by its name, its folder, a report.json or an MLflow run, and the trial that is meant.
 
     Args:
-        study: its name under runs/, or its folder.
-        overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
-        trust: run a study that was not made here, after a look at it.
-        progress: whether it is shown.
-
-    Returns:
-        One row per trial that differs: its number, and in what. None differs: the search was replayed.
+        study: `runs:/ID` for a run in MLflow; a report.json is read with the files beside it, if there are any.
+        trial: `best` of a trial's own run in MLflow is that trial.
+        uri: MLflow's address.
     """
-    import pandas as pd
+    from hpo.study.folder import StudyFolder, find_study
 
-    from hpo.cli.replay import replay_of
-    from hpo.config.study_config import config_from_dict
-    from hpo.study.folder import shown
-    from hpo.study.preparation import prepare_study
-    from hpo.study.reproduce.replay import compared
+    path = Path(study)
+    if study.startswith("runs:/"):
+        from hpo.track.mlflow.download import download_study
 
-    asked = replay_of(str(study), overrides, trust)
-    config = config_from_dict(asked.tree)
-    prepared = replace(prepare_study(config, asked.folder.kept_function(config)), script=asked.script)
-    run_shown(prepared, progress)
-    _, differing = compared(asked, shown(prepared.folder.trials_path))
-    rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
-    return pd.DataFrame(rows, columns=["trial", "differs in"])
+        with TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
+            number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))
+            yield StudyFolder(Path(scratch)), trial if number is None or trial != "best" else str(number)
+    elif path.suffix != ".json" or not path.is_file():
+        yield find_study(study), trial
+    elif path.name == "report.json" and StudyFolder(path.parent).exists:
+        yield StudyFolder(path.parent), trial
+    else:
+        from hpo.study.reproduce.report_alone import unpack_report
+
+        with TemporaryDirectory(prefix="hpo-report-") as scratch:
+            yield unpack_report(path, Path(scratch)), trial
+
+
+def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
+    """Return what a study recorded; ask first, before any of its code is imported, where it was not made here.
+
+    Args:
+        folder: the study's.
+        is_trusted: whether another person's study is run without a question.
+        elsewhere: the present paths of the data, by key.
+    """
+    from hpo.interface.trust import ask_for_trust
+    from hpo.study.reproduce.recorded import read_files, read_recorded
+
+    files = read_files(folder)
+    ask_for_trust(files.config, files.changes, is_trusted, folder.kept_function(files.config))
+    return read_recorded(files, elsewhere)

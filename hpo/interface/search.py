@@ -96,7 +96,7 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
         overrides: as on the command line: `key=value`, `group=name`.
         config_dir: a folder with configuration groups of your own.
     """
-    from hpo.cli.config.compose import compose_config
+    from hpo.config.composing.compose import compose_config
 
     return compose_config("search", list(overrides), config_dir)
 
@@ -114,12 +114,12 @@ def train(
     Raises:
         hpo.HpoError: it cannot be trained, or the training failed.
     """
-    from hpo.cli.commands.train import show
-    from hpo.cli.config.compose import compose_config
+    from hpo.config.composing.compose import compose_config
+    from hpo.session.curve import print_point
     from hpo.study.train_once import train_once
 
     tree = compose_config("train", list(overrides), config_dir, config_file)
-    _, outcome = train_once(tree, show if progress else lambda _: None)
+    _, outcome = train_once(tree, print_point if progress else lambda _: None)
     if outcome.error:
         raise StudyError(f"train: failed: {outcome.error}")
     return dict(outcome.metrics)
@@ -137,7 +137,7 @@ def import_trials(name: str, **source: Any) -> Path:
     Returns:
         The table of the trials.
     """
-    from hpo.cli.commands.import_ import take_over
+    from hpo.interface.exchange import take_over
 
     return take_over(name, **source)[0]
 

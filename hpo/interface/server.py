@@ -72,6 +72,6 @@ def open_ui(
         if not server.address:
             process.wait()
             errors.seek(0)
-            raise TrackError(errors.read().strip().removeprefix("error: "))
+            raise TrackError(errors.read().strip().removeprefix("error: ").removeprefix("--"))
     atexit.register(server.close)
     return server

@@ -208,13 +208,13 @@ class Study:
 
     def replay(self, *overrides: str, **options: Any) -> "pd.DataFrame":
         """Run its whole search again and compare the trials: see `hpo.replay`, whose options it takes."""
-        from hpo.interface.reproduce import replay
+        from hpo.interface.replay import replay
 
         return replay(str(self.folder), *overrides, **options)
 
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
         """Return one text per input from the winner's model; options as of `hpo predict`."""
-        from hpo.cli.predicting.trained_model import find_model
+        from hpo.interface.trained_model import find_model
 
         return find_model(str(self.folder)).predict(inputs, options)
 
@@ -226,19 +226,20 @@ class Study:
             target: what a decoder reads; None = what it predicts.
             output: a picture to write, .png or .html.
         """
-        from hpo.cli.commands.attention import draw
+        from hpo.interface.trained_model import draw_attention
 
-        return [dict(one) for one in draw(str(self.folder), text, target, None if output is None else Path(output))]
+        path = None if output is None else Path(output)
+        return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]
 
     def export(self, url: str, name: str | None = None) -> int:
         """Copy it into another Optuna storage, under its name or another; return how many trials were copied."""
-        from hpo.cli.commands.export import export
+        from hpo.interface.exchange import export_study
 
-        return export(str(self.folder), url, name)[1]
+        return export_study(str(self.folder), url, name)[1]
 
     def sync(self, uri: str | None = None) -> None:
         """Send what MLflow does not have of it; TrackError where that cannot be reached."""
-        from hpo.cli.commands.sync import send
+        from hpo.interface.exchange import send
 
         sent = send(str(self.folder), [] if uri is None else [f"track.uri={uri}"])
         if not sent.is_all:

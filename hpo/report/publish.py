@@ -42,7 +42,7 @@ def _copied(folder: Path, name: str, files: Sequence[str]) -> list[Path]:
     refuse_link(target)
     StudyFolder(folder).refuse_links()
     if target.resolve() == folder.resolve():
-        raise StudyError(f"--publish: {target} is the study's own folder; publish from runs/")
+        raise StudyError(f"publish: {target} is the study's own folder; publish from runs/")
     target.mkdir(parents=True, exist_ok=True)
     # Published files are readable by others, unlike the state in runs/.
     for place in (STUDIES, target):

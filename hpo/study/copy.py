@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from hpo.config.keys import flatten
-from hpo.config.study_config import StudyConfig
+from hpo.config.study_config import StudyConfig, study_name
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.storage import LAST_NOTE, copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
@@ -29,7 +29,7 @@ def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_chan
         allow_changes: see `load_study`.
     """
     load_study(str(folder), config, allow_changes)
-    copied = copy_study(folder, name)
+    copied = copy_study(folder, study_name(name, "name of the copy"))
     named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
     return load_study(str(copied), named, allow_changes)
 
@@ -42,9 +42,9 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     """
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:
-        raise StudyError("--as: a record in study.storage is not copied; `hpo export` copies its trials")
+        raise StudyError("copy: a record in study.storage is not copied; `hpo export` copies its trials")
     if target.path.exists():
-        raise StudyError(f"--as: {target} already exists; choose another name")
+        raise StudyError(f"copy: {target} already exists; choose another name")
     copied = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
     aside = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
     with folder.lock():

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpo.config.keys import differences
 from hpo.config.sections import ExtendedTrial, Extension
-from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
+from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig, study_name
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
@@ -44,6 +44,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
         trials=[_extended(study, trial, can_continue, own) for trial in trials],
     )
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
+    study_name(name, "study.name")
     update = {**_NONE, "name": name, "trials": len(trials), "lanes": section.lanes or 4, "extends": extends}
     return given.model_copy(
         update={
@@ -64,7 +65,7 @@ def chosen(study: Study, history: History, best: int, numbers: Sequence[int]) ->
     known = {trial.number: trial for trial in history}
     for number in numbers:
         if number not in known or known[number].score is None:
-            raise StudyError(f"--trial: study '{study.reference}' has no finished trial {number} with a score")
+            raise StudyError(f"trial: study '{study.reference}' has no finished trial {number} with a score")
     # Halving has trained a point several times; the furthest counts.
     furthest: dict[str, Trial] = {}
     for trial in (known[number] for number in numbers) if numbers else history.leaders(len(history)):

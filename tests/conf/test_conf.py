@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hpo.cli.config.compose import compose_config
+from hpo.config.composing.compose import compose_config
 from hpo.config.keys import flatten
 from hpo.config.study_config import config_from_dict
 from hpo.engine.strategies import STRATEGIES

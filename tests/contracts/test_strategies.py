@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.course.proposer import propose
-from hpo.engine.course.rules import Rules
 from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.space import point_key
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
-from hpo.testing import check_strategy, distinct, played
-from tests.simulated_tasks import World, run, told
+from hpo.testing import check_strategy
+from hpo.testing.law import Disturbance, check_free_order, check_law
+from hpo.testing.simulated_tasks import World
+from hpo.testing.strategies import distinct, played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 # A point of the Gaussian process takes a tenth of a second and more: the default run has it in tests/end_to_end.
@@ -45,11 +46,6 @@ def test_it_keeps_what_is_asked_of_every_strategy(name, space):
     check_strategy(STRATEGIES[name], {space: SPACES[space]})
 
 
-def rules(name, space, lanes, order="clock", script=(), stop_rule=None):
-    more = {"script": script, "stop_rule": stop_rule}
-    return lambda tasks_of, cost_of: Rules(make(name, space), tasks_of, cost_of, lanes, order, **more)
-
-
 STOP_RULES = st.sampled_from([None, StopRule(1, "score", "minimize")])
 
 
@@ -70,12 +66,7 @@ WORLDS = st.builds(
 )  # fmt: skip
 def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     """The same trials for any number of workers, in any order, after a crash, and under a budget that is raised."""
-    course = rules(name, "mixed", lanes, stop_rule=stop_rule)
-    undisturbed = told(run(world, course, 16))
-    assert len({row[:4] for row in undisturbed}) == 16
-    record = run(world, course, budget, slots, orders[0], dies_after=dies_after)
-    assert told(run(world, course, budget, slots, orders[0], record)) == undisturbed[:budget]
-    assert told(run(world, course, 16, slots, orders[1], record)) == undisturbed
+    check_law(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after, budget), lanes, stop_rule)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
@@ -86,12 +77,7 @@ def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rul
 )  # fmt: skip
 def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orders, dies_after, stop_rule):
     """The record says what each proposal knew; the same knowledge gives the same trials, whatever finishes first."""
-    free = rules(name, "mixed", 1, "free", stop_rule=stop_rule)
-    first = run(world, free, 16, slots, orders[0], dies_after=dies_after)
-    first = run(world, free, 16, slots, orders[0], first)
-    script = [trial.learned for trial in first.trials()]
-    again = run(world, rules(name, "mixed", 1, "free", script, stop_rule), 16, slots + 1, orders[1])
-    assert told(again) == told(first)
+    check_free_order(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after), stop_rule)
 
 
 def test_a_fresh_process_proposes_the_same():

@@ -9,9 +9,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from hpo.cli.config import compose
-from hpo.cli.replay import replay_of
-from hpo.cli.trust import ask_for_trust
+from hpo.config.composing import compose
 from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.sealing import hidden, opened, seal, values_of
 from hpo.config.study_config import config_from_dict
@@ -25,6 +23,8 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.integrations.exchange.csv_table import read_csv
+from hpo.interface.replay import replay_of
+from hpo.interface.trust import ask_for_trust
 from hpo.study.folder import StudyFolder
 from hpo.study.imports import read_imports
 from hpo.study.preparation import prepare_study

@@ -25,8 +25,8 @@ ONLY_IN = {
     "plotly": ("hpo/report",),
     "jinja2": ("hpo/report/pages",),
     "optuna": ("hpo/report", "hpo/integrations", "hpo/engine/strategies", "hpo/engine/record", "hpo/engine/space"),
-    "hydra": ("hpo/cli/config",),
-    "omegaconf": ("hpo/cli",),
+    "hydra": ("hpo/config/composing",),
+    "omegaconf": ("hpo/config/composing",),
 }
 SOURCES = sorted(p for package in ("hpo", "model") for p in (REPOSITORY / package).rglob("*.py"))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpo.cli.arguments import make_parser, study_name
+from hpo.cli.arguments import make_parser
 from hpo.errors import ConfigError, nearest
 
 _EXAMPLES = """\
@@ -52,13 +52,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _compare_strategies(given: argparse.Namespace) -> int:
-    from hpo.cli.comparing.searches import budgets_of, run_comparison
     from hpo.compare.comparison import prepare_comparison
+    from hpo.compare.terminal.run import budgets_of, run_comparison
 
     names = _labels(given.strategies)
     tree, strategies = _compose(given, names)
     repeats = _REPEATS if given.repeats is None else int(_number("--repeats", given.repeats, whole=True))
-    comparison = prepare_comparison(tree, strategies, repeats, _name(given.name))
+    comparison = prepare_comparison(tree, strategies, repeats, given.name)
     budgets = budgets_of(_amounts(given.at), comparison.study.config.study.trials)
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
     # `shortest` means the length of the shortest search, which is known only when all are finished.
@@ -80,7 +80,7 @@ def _compose(
     given: argparse.Namespace, names: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """Return the configuration of the searches, and by label the settings of each strategy."""
-    from hpo.cli.config.compose import compose_config
+    from hpo.config.composing.compose import compose_config
     from hpo.engine.strategies import STRATEGIES
 
     for override in given.what:
@@ -115,7 +115,7 @@ def _compose(
 
 
 def _compare_studies(given: argparse.Namespace) -> int:
-    from hpo.cli.comparing.searches import run_studies
+    from hpo.compare.terminal.run import run_studies
     from hpo.study.folder import RUNS
 
     for word in given.what:
@@ -124,7 +124,7 @@ def _compare_studies(given: argparse.Namespace) -> int:
                 f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; overrides need --strategies"
             )
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
-    _publish(given, run_studies(given.what, _amounts(given.at), optimum, _name(given.name)))
+    _publish(given, run_studies(given.what, _amounts(given.at), optimum, given.name))
     return 0
 
 
@@ -160,7 +160,3 @@ def _number(option: str, given: str, whole: bool = False) -> float:
     if value != value or value in (float("inf"), float("-inf")):
         raise ConfigError(f"{option}: must be a finite number, given '{given}'")
     return value
-
-
-def _name(given: str | None) -> str | None:
-    return None if given is None else study_name(given, "--name")

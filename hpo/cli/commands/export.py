@@ -18,28 +18,9 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
 
     from hpo.config.sealing import hidden
+    from hpo.interface.exchange import export_study
 
-    name, copied, left_out = export(given.study, given.optuna, given.name)
+    name, copied, left_out = export_study(given.study, given.optuna, given.name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
     print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
     return 0
-
-
-def export(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
-    """Copy a study; return its name there, and the numbers of trials copied and left out."""
-    from hpo.config.keys import flatten
-    from hpo.engine.record.recovery import refuse_broken_record
-    from hpo.engine.space.reader import space_from_dict
-    from hpo.engine.trials.trial import TaskLayout
-    from hpo.integrations.exchange.optuna_storage import export_study
-    from hpo.study.folder import find_study
-    from hpo.study.opening import stored
-
-    folder = find_study(study)
-    config = folder.config()
-    name = name or config.study.name
-    space = space_from_dict(config.space, flatten(config.objective_config))
-    source = stored(config, folder, space, TaskLayout())
-    # A copy of a record that has lost trials would silently lack them.
-    refuse_broken_record(source)
-    return name, *export_study(source.url, source.name, url, name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hpo.cli.arguments import add_overrides, add_study, make_parser, study_name
+from hpo.cli.arguments import add_overrides, add_study, make_parser
 from hpo.errors import ConfigError
 
 _EXAMPLES = """  hpo extend digits training.epochs=60
@@ -28,8 +28,8 @@ def run(arguments: Sequence[str]) -> int:
     if given.best < 1:
         raise ConfigError(f"--best: must be 1 or more, given {given.best}")
 
-    from hpo.cli.config.compose import compose_config
     from hpo.cli.running import run_at_terminal
+    from hpo.config.composing.compose import compose_config
     from hpo.config.study_config import config_from_dict
     from hpo.study.extension import chosen, extension_of
     from hpo.study.folder import find_study
@@ -43,7 +43,6 @@ def run(arguments: Sequence[str]) -> int:
     trials = chosen(study, record.history(), given.best, given.trial)
     record.close()
     config = extension_of(study, trials, changed)
-    study_name(config.study.name, "study.name: ")
     extended = prepare_study(config, study.objective.kept)
     extends = config.study.extends
     assert extends is not None

@@ -1,25 +1,15 @@
 """`hpo import`: take over the finished trials of a study made elsewhere, for `study.imports=NAME` to learn from."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
 
-from hpo.cli.arguments import make_parser, study_name
+from hpo.cli.arguments import make_parser
 from hpo.errors import ConfigError
-
-if TYPE_CHECKING:
-    from hpo.integrations.exchange.imported import Imported
 
 _EXAMPLES = """\
   hpo import old --optuna sqlite:///old.db --study transformer --rename lr=training.lr
   hpo import sweep --ray ~/ray_results/train_2026 --metric val_loss --direction minimize
   hpo import table --csv results.csv --metric dev_bleu --keys training.lr,model.num_layers
   hpo search study.name=new study.imports=old"""
-
-Direction = Literal["maximize", "minimize"]
-
-# The options that have an effect for each source.
-_OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,6 +26,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--keys", metavar="A,B", help="with --csv: the columns of hyperparameters")
     parser.add_argument("--rename", metavar="OLD=NEW,...", help="the keys that the new study has for hyperparameters")
     given = parser.parse_args(arguments)
+
+    from hpo.interface.exchange import take_over
+
     keys = [key.strip() for key in given.keys.split(",")] if given.keys else None
     options = {name: getattr(given, name) for name in ("optuna", "ray", "csv", "study", "metric", "direction")}
     path, imported = take_over(given.name, **options, keys=keys, rename=_new_names(given.rename or ""))
@@ -45,48 +38,6 @@ def run(arguments: Sequence[str]) -> int:
         print(f"left out, since they hold more than one value: {', '.join(imported.left_out)}")
     print(f"learn from them: hpo search study.imports={given.name} ...")
     return 0
-
-
-def take_over(
-    name: str,
-    *,
-    optuna: str | None = None,
-    ray: str | None = None,
-    csv: str | None = None,
-    study: str | None = None,
-    metric: str | None = None,
-    direction: Direction | None = None,
-    keys: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-) -> tuple[Path, "Imported"]:
-    """Write trials from one of the three sources to runs/<name>; return the table's path and what was read."""
-    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
-
-    given = {"optuna": optuna, "ray": ray, "csv": csv}
-    sources = [source for source, place in given.items() if place is not None]
-    if len(sources) != 1:
-        raise ConfigError(f"one of --optuna, --ray and --csv must be given, given {', '.join(sources) or 'none'}")
-    for option, value in {"study": study, "metric": metric, "direction": direction, "keys": keys}.items():
-        if value is not None and option not in _OPTIONS[sources[0]]:
-            raise ConfigError(f"--{option}: has no effect with --{sources[0]}; remove it")
-    path = import_folder(study_name(name, "NAME"))
-    if optuna:
-        from hpo.integrations.exchange.optuna_storage import read_optuna
-
-        imported = read_optuna(optuna, study)
-    elif ray:
-        from hpo.integrations.exchange.ray_folder import read_ray
-
-        if not metric:
-            raise ConfigError("--metric: must name the result that was searched for, such as --metric val_loss")
-        imported = read_ray(Path(ray).expanduser(), metric, direction)
-    else:
-        from hpo.integrations.exchange.csv_table import read_csv
-
-        imported = read_csv(Path(csv or "").expanduser(), metric or "score", keys, direction)
-    imported = renamed(imported, rename or {})
-    write_import(path, imported)
-    return path / "trials.csv", imported
 
 
 def _new_names(given: str) -> dict[str, str]:

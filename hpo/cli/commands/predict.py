@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.cli.arguments import add_model, make_parser
-from hpo.cli.predicting.given_texts import add_texts, texts_of
+from hpo.cli.given_texts import add_texts, texts_of
 
 _EXAMPLES = """\
   hpo predict reviews --text "not a good film"
@@ -36,7 +36,8 @@ def run(arguments: Sequence[str]) -> int:
         sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=letter, help=what)
     given = parser.parse_args(arguments)
 
-    from hpo.cli.predicting.trained_model import find_model, refuse_bad_output, write_output
+    from hpo.interface.output_file import refuse_bad_output, write_output
+    from hpo.interface.trained_model import find_model
 
     if given.output is not None:
         refuse_bad_output(given.output)

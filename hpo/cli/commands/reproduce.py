@@ -1,16 +1,12 @@
 """`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_trust, make_parser
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hpo.study.folder import StudyFolder
     from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
 
@@ -40,54 +36,12 @@ def run(arguments: Sequence[str]) -> int:
 
     if given.tolerance is not None and not 0 <= given.tolerance < 1:
         raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
+
+    from hpo.interface.reproduce import found, trusted
+
     with found(given.study, given.trial, given.uri) as (folder, trial):
         recorded = trusted(folder, given.trust, _elsewhere(given.data))
         return _reproduce(recorded, trial, _folds(given.folds), given.tolerance)
-
-
-@contextmanager
-def found(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str]]:
-    """Yield the folder of a study by its name, its folder, a report.json or an MLflow run, and the trial that is meant.
-
-    Args:
-        study: `runs:/ID` for a run in MLflow; a report.json is read with the files beside it, if there are any.
-        trial: `best` of a trial's own run in MLflow is that trial.
-        uri: MLflow's address.
-    """
-    from hpo.study.folder import StudyFolder, find_study
-
-    path = Path(study)
-    if study.startswith("runs:/"):
-        from hpo.track.mlflow.download import download_study
-
-        with TemporaryDirectory(prefix="hpo-mlflow-") as scratch:
-            number = download_study(study.removeprefix("runs:/"), uri, Path(scratch))
-            yield StudyFolder(Path(scratch)), trial if number is None or trial != "best" else str(number)
-    elif path.suffix != ".json" or not path.is_file():
-        yield find_study(study), trial
-    elif path.name == "report.json" and StudyFolder(path.parent).exists:
-        yield StudyFolder(path.parent), trial
-    else:
-        from hpo.study.reproduce.report_alone import unpack_report
-
-        with TemporaryDirectory(prefix="hpo-report-") as scratch:
-            yield unpack_report(path, Path(scratch)), trial
-
-
-def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
-    """Return what a study recorded; ask first, before any of its code is imported, where it was not made here.
-
-    Args:
-        folder: the study's.
-        is_trusted: whether another person's study is run without a question.
-        elsewhere: the present paths of the data, by key.
-    """
-    from hpo.cli.trust import ask_for_trust
-    from hpo.study.reproduce.recorded import read_files, read_recorded
-
-    files = read_files(folder)
-    ask_for_trust(files.config, files.changes, is_trusted, folder.kept_function(files.config))
-    return read_recorded(files, elsewhere)
 
 
 def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, tolerance: float | None) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpo.cli.arguments import add_overrides, add_study, make_parser, study_name
+from hpo.cli.arguments import add_overrides, add_study, make_parser
 
 if TYPE_CHECKING:
     from hpo.study.folder import StudyFolder
@@ -33,8 +33,8 @@ def run(arguments: Sequence[str]) -> int:
 
     folder = find_study(given.study)
 
-    from hpo.cli.config.compose import compose_config
     from hpo.cli.running import run_at_terminal
+    from hpo.config.composing.compose import compose_config
     from hpo.config.study_config import config_from_dict
     from hpo.study.preparation import load_study
 
@@ -42,8 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.name is not None:
         from hpo.study.copy import continued_as
 
-        name = study_name(given.name, "--as")
-        return run_at_terminal(continued_as(folder, name, changed, given.allow_changes))
+        return run_at_terminal(continued_as(folder, given.name, changed, given.allow_changes))
     _tell_copy(folder, changed.study.name)
     return run_at_terminal(load_study(str(folder), changed, given.allow_changes))
 

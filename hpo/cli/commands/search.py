@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
-from hpo.cli.replay import replay_of, show_comparison
+from hpo.cli.replay import show_comparison
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,4 +69,6 @@ def _replay(given: argparse.Namespace) -> "Replay":
             raise ConfigError(
                 f"--{option.replace('_', '-')}: has no effect with --replay, which has a configuration; remove it"
             )
+    from hpo.interface.replay import replay_of
+
     return replay_of(given.replay, given.overrides, given.trust)

@@ -1,16 +1,12 @@
 """`hpo sync`: send what MLflow does not have yet of a study; what it has is not changed."""
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_overrides, add_study, make_parser
-from hpo.study.opening import read_study
 
 if TYPE_CHECKING:
-    from hpo.engine.record.record import Record
-    from hpo.report.write import WrittenReport
-    from hpo.study.study import Study
+    from hpo.interface.exchange import Sent
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,6 +15,9 @@ def run(arguments: Sequence[str]) -> int:
     add_study(parser)
     add_overrides(parser, "track.uri=...")
     given = parser.parse_intermixed_args(arguments)
+
+    from hpo.interface.exchange import send
+
     sent = send(given.study, given.overrides)
     if not sent.is_all:
         print(f"{len(sent.record.history())} trials could not be sent to {sent.study.config.track.uri}")
@@ -26,42 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     return _tell(sent)
 
 
-class Sent(NamedTuple):
-    """What was sent of a study, and whether MLflow took all of it."""
-
-    study: "Study"
-    record: "Record"
-    report: "WrittenReport"
-    is_all: bool
-
-
-def send(name: str, overrides: Sequence[str] = ()) -> Sent:
-    """Send what MLflow does not have of a study, and wait for it."""
-    from hpo.cli.config.compose import compose_config
-    from hpo.config.study_config import config_from_dict
-    from hpo.report.write import write_report
-    from hpo.study.folder import find_study
-    from hpo.study.preparation import load_study
-    from hpo.study.winner.verdict import read_verdict
-    from hpo.track import make_tracker
-    from hpo.track.projection import close_in_tracker, open_in_tracker
-
-    path = str(find_study(name).config_path)
-    overrides = ["track.name=mlflow", *overrides]
-    study = load_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
-    with study.folder.lock():
-        record = read_study(study)
-        tracker = make_tracker(study.config, study.layout, study.folder.path)
-        assert tracker is not None
-        open_in_tracker(study, record, tracker)
-        verdict = read_verdict(study, record)
-        report = write_report(study, record, verdict)
-        close_in_tracker(study, record, tracker, verdict, report)
-        # The command waits without a limit while data still arrives.
-        return Sent(study, record, report, tracker.close(math.inf))
-
-
-def _tell(sent: Sent) -> int:
+def _tell(sent: "Sent") -> int:
     """Print what MLflow has; return 1 if that differs from the record."""
     from hpo.study.notes import Notes
     from hpo.track import tracking_uri

@@ -1,8 +1,6 @@
 """`hpo train`: train one configuration on the first fold of the split, no search."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from hpo.cli.arguments import add_config, make_parser, read_config, show_config
 
@@ -21,9 +19,10 @@ def run(arguments: Sequence[str]) -> int:
         show_config(tree)
         return 0
 
+    from hpo.session.curve import print_point
     from hpo.study.train_once import train_once
 
-    folder, outcome = train_once(tree, show)
+    folder, outcome = train_once(tree, print_point)
     if outcome.error:
         print(f"failed: {outcome.error}")
         return 1
@@ -31,15 +30,3 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{name} = {value:.6g}")
     print(f"{outcome.seconds:.1f} s; everything is in {folder}")
     return 0
-
-
-def show(message: Mapping[str, Any]) -> None:
-    """Print a point of the learning curve, or a warning."""
-    if "point" not in message:
-        print(f"warning: {message.get('warning')}", file=sys.stderr, flush=True)
-        return
-    point = message["point"]
-    values = [(name, value) for name, value in point.items() if name not in ("epoch", "epochs")]
-    numbers = [f"{name} {value:.4g}" for name, value in values]
-    epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
-    print(f"{epoch}{'/' + str(point['epochs']) if 'epochs' in point else ''}  {'  '.join(numbers)}", flush=True)

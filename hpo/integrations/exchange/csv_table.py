@@ -42,7 +42,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
     for column in (metric, *(keys or ())):
         if column not in columns:
             raise DataError(
-                f"--csv: {path} has no column '{column}'{nearest(column, columns)}; it has {', '.join(columns)}"
+                f"csv: {path} has no column '{column}'{nearest(column, columns)}; it has {', '.join(columns)}"
             )
     names = _names(columns, metric, keys)
     attempts = []
@@ -62,14 +62,14 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
             columns = reader.fieldnames or []
             rows = list(reader)
     except OSError as error:
-        raise DataError(f"--csv: {path}: {error.strerror}") from error
+        raise DataError(f"csv: {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"--csv: {path} cannot be read: {error}") from error
+        raise DataError(f"csv: {path} cannot be read: {error}") from error
     if not columns:
-        raise DataError(f"--csv: {path} is empty; its first line must name the columns")
+        raise DataError(f"csv: {path} is empty; its first line must name the columns")
     for line, row in enumerate(rows, start=2):
         if None in row.values() or ("" in row and "" not in columns):
-            raise DataError(f"--csv: {path}:{line}: must have {len(columns)} cells, as the header has")
+            raise DataError(f"csv: {path}:{line}: must have {len(columns)} cells, as the header has")
     return rows, columns
 
 
@@ -98,7 +98,7 @@ def _attempt(point: Mapping[str, str], row: Mapping[str, str], metric: str, stat
     try:
         score = float(text)
     except ValueError as error:
-        raise DataError(f"--csv: {where}: '{metric}' must be a number, given {text!r}") from error
+        raise DataError(f"csv: {where}: '{metric}' must be a number, given {text!r}") from error
     if not math.isfinite(score):
         return Attempt(point, None, f"'{metric}' was {text}", _seconds(row))
     return Attempt(point, score, None, _seconds(row))

@@ -80,13 +80,11 @@ def renamed(imported: Imported, names: Mapping[str, str]) -> Imported:
     for old in names:
         if old not in imported.keys:
             hint = nearest(old, imported.keys)
-            raise ConfigError(
-                f"--rename: there is no hyperparameter '{old}'; there are {', '.join(imported.keys)}{hint}"
-            )
+            raise ConfigError(f"rename: there is no hyperparameter '{old}'; there are {', '.join(imported.keys)}{hint}")
     new = [names.get(key, key) for key in imported.keys]
     twice = next((key for key in new if new.count(key) > 1), None)
     if twice is not None:
-        raise ConfigError(f"--rename: two hyperparameters would be called '{twice}'; give each its own name")
+        raise ConfigError(f"rename: two hyperparameters would be called '{twice}'; give each its own name")
     attempts = [
         replace(attempt, point={names.get(key, key): value for key, value in attempt.point.items()})
         for attempt in imported.attempts

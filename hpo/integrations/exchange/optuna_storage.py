@@ -26,12 +26,12 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
         StudyError: a storage cannot be opened, or the target has a study of that name.
     """
     source = _load(source_url, name)
-    storage = open_storage(target_url, "--optuna")
+    storage = open_storage(target_url, "optuna")
     try:
         target = optuna.create_study(storage=storage, study_name=target_name, directions=source.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(
-            f"export: {hidden(target_url, {})} already has a study '{target_name}'; give another --name"
+            f"export: {hidden(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
     trials = source.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state.is_finished()]
@@ -85,12 +85,12 @@ def _load(url: str, name: str | None) -> optuna.Study:
     if path is not None and not path.is_file():
         # Opening it would create it.
         raise StudyError(f"{hidden(url, {})}: there is no file {path}")
-    storage = open_storage(url, "--optuna")
+    storage = open_storage(url, "optuna")
     names = optuna.get_all_study_names(storage)
     there_are = f"there are {', '.join(names)}" if names else "there is none"
     if name is None:
         if len(names) != 1:
-            raise StudyError(f"--study: must name one of the {len(names)} studies in {hidden(url, {})}; {there_are}")
+            raise StudyError(f"study: must name one of the {len(names)} studies in {hidden(url, {})}; {there_are}")
         name = names[0]
     if name not in names:
         raise StudyError(f"{hidden(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")

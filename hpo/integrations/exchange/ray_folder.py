@@ -28,10 +28,10 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
         DataError: there are no trials there, a file cannot be read, or no trial has the metric.
     """
     if not folder.is_dir():
-        raise DataError(f"--ray: there is no folder {folder}")
+        raise DataError(f"ray: there is no folder {folder}")
     trial_folders = sorted(path.parent for path in folder.glob("*/params.json"))
     if not trial_folders:
-        raise DataError(f"--ray: {folder} holds no folder with a params.json; give the folder of the experiment")
+        raise DataError(f"ray: {folder} holds no folder with a params.json; give the folder of the experiment")
     states = dict(_states(folder))
     metric = metric.replace("/", ".")
     attempts: list[Attempt] = []
@@ -50,7 +50,7 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
             attempts.append(attempt_from(point, result.get(metric), f"'{metric}'", _seconds(result)))
     if attempts and metrics and metric not in metrics:
         numbers = sorted(key for key in metrics if not key.startswith("config."))
-        raise DataError(f"--metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")
+        raise DataError(f"metric: no result has '{metric}'{nearest(metric, numbers)}; they have {', '.join(numbers)}")
     unfinished = len(trial_folders) - len(attempts)
     return Imported(attempts, metric, direction, str(folder), unfinished, tuple(left_out))
 
@@ -73,7 +73,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
     for entry in _read_json(saved[-1]).get("trial_data", []):
         # Each entry is a pair of JSON texts: the trial, and its events.
         trial = (
-            parse_json(entry[0], f"--ray: {saved[-1]}") if isinstance(entry, list) and isinstance(entry[0], str) else {}
+            parse_json(entry[0], f"ray: {saved[-1]}") if isinstance(entry, list) and isinstance(entry[0], str) else {}
         )
         if isinstance(trial, dict) and "relative_logdir" in trial:
             yield str(trial["relative_logdir"]), str(trial.get("status"))
@@ -105,4 +105,4 @@ def _seconds(result: Mapping[str, Any]) -> float:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    return read_json(path, "--ray")
+    return read_json(path, "ray")

@@ -85,7 +85,7 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequenc
     study = replace(study, config=config_as_of(study.config, allowed, trial.number))
     tasks = study.task_builder().tasks_of(trial)
     if not set(folds or ()) <= set(range(study.layout.folds)):
-        raise StudyError(f"--folds: the study has folds 0 to {study.layout.folds - 1}, given {folds}")
+        raise StudyError(f"folds: the study has folds 0 to {study.layout.folds - 1}, given {folds}")
     return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
 
 

@@ -86,7 +86,7 @@ class Recorded:
         if not chosen:
             numbers = ", ".join(row["number"] for row in complete)
             raise StudyError(
-                f"--trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
+                f"trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
             )
         return chosen
 

@@ -21,7 +21,7 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not path.is_file():
         # MLflow would create it, which takes seconds.
-        raise TrackError(f"--uri: there is no file {path}, given {uri!r}; give the address that runs are in")
+        raise TrackError(f"uri: there is no file {path}, given {uri!r}; give the address that runs are in")
     # Before MLflow is imported, which reads it.
     os.environ.update(mlflow_environment())
     from mlflow import MlflowClient

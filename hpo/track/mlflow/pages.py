@@ -29,10 +29,10 @@ def table_page(experiment_id: str, study_id: str) -> str:
 
 def find_page(uri: str, study_id: str, name: str) -> str:
     """Return the address of a study's page; TrackError where MLflow does not have it, or cannot be read."""
-    _, run = find_run(uri, study_id, "--uri")
+    _, run = find_run(uri, study_id, "uri")
     if run is None:
         send = f"`hpo sync {name} track.uri={uri}`"
-        raise TrackError(hidden(f"--study: '{name}' is not in {uri}; send it with {send}", {}))
+        raise TrackError(hidden(f"study: '{name}' is not in {uri}; send it with {send}", {}))
     return run_page(run.info.experiment_id, run.info.run_id)
 
 

@@ -20,7 +20,7 @@ def whole(text, *words):
 def own(text, *words):
     """A group of the user's own, below the three lines that its file begins with."""
     content = HEAD + text if isinstance(text, str) else HEAD.encode() + text
-    return OWN, ("--config-dir", *words), {"my/study/own.yaml": content}
+    return OWN, ("config_dir", *words), {"my/study/own.yaml": content}
 
 
 def texts(content, *words, name="data.csv", options=()):
@@ -66,8 +66,8 @@ COMMAND_LINE = {
     "a group that is a number": (["strategy=3"], ("strategy", "must be the name of a configuration", "3")),
     "a group that is a list": (["space=[1]"], ("space", "must be the name of a configuration", "[1]")),
     "a group that is nothing": (["model=null"], ("model", "must be the name of a configuration", "None")),
-    "no such configuration file": (["--config", "missing.yaml"], ("--config", "missing.yaml")),
-    "no such folder": (["--config-dir", "missing"], ("--config-dir", "missing")),
+    "no such configuration file": (["--config", "missing.yaml"], ("config:", "missing.yaml")),
+    "no such folder": (["--config-dir", "missing"], ("config_dir:", "missing")),
     "a setting of Hydra": (["hydra.run.dir=/tmp"], ("hydra.run.dir", "no such key")),
     "a study to replay that is not there": (["--replay", "nothing"], ("no 'nothing'",)),
 }
@@ -86,7 +86,7 @@ YAML = {
     "a key that is no text": whole("a: {1: x}\n", "whole.yaml:1:5", "put it in quotes"),
     "deep nesting": whole("a: " + "[" * 10_000, "nested more than 60 levels"),
     "a number without end": whole("a: 1" + "0" * 10_000, "whole.yaml", "digits"),
-    "a folder": (["--config", "my"], ("--config", "directory"), {"my/x": ""}),
+    "a folder": (["--config", "my"], ("config:", "directory"), {"my/x": ""}),
     "a bracket in a group": own("a: [1, 2\nb: 3\n", "own.yaml:5:2"),
     "a key twice in a group": own("study:\n  trials: 1\n  trials: 2\n", "own.yaml:6:3", "twice"),
     "a path object in a group": own("a: !!python/object/apply:pathlib.Path [x]\n", "own.yaml:4:4", "pathlib.Path"),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hpo.cli.comparing.searches import show
 from hpo.cli.main import main
+from hpo.compare.terminal.run import show
 from hpo.errors import StudyError
 from hpo.report.publish import publish_comparison
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
@@ -192,12 +192,16 @@ def test_when_every_trial_fails_the_exit_code_is_1(capsys):
 REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
     "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=random"),
-    "no repeats": (["--repeats", "0"], "--repeats: must be 1 or more, given 0"),
+    "no repeats": (["--repeats", "0"], "repeats: must be 1 or more, given 0"),
     "a setting that is not there": (["--set", "random.size=3"], "strategy.size", "no such key"),
-    "a setting out of bounds": (["--set", "evolutionary.population=1"], "--set evolutionary.population", "given 1"),
+    "a setting out of bounds": (
+        ["--set", "evolutionary.population=1"],
+        "strategies.evolutionary.population",
+        "given 1",
+    ),
     "a setting of nobody": (["--set", "evolution.population=9"], "--set", "did you mean 'evolutionary'?"),
     "a strategy by override": (["strategy=grid"], "strategy: is chosen by --strategies"),
-    "a budget beyond the trials": (["--at", "5,13"], "--at: must be 1 to 12", "given 13"),
+    "a budget beyond the trials": (["--at", "5,13"], "at: must be 1 to 12", "given 13"),
     "an optimum that is no number": (["--optimum", "nan"], "--optimum: must be a finite number"),
     "finalists": (["study.finalists=2"], "study.finalists: has no effect in a comparison"),
     "a tracker": (["track=mlflow"], "track.name: has no effect in a comparison"),

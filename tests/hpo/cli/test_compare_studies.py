@@ -69,11 +69,11 @@ def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
 
 
 BAD_STUDIES = (
-    ([], "STUDY: must be two or more, given none"),
+    ([], "studies: must be two or more, given none"),
     (["random", "nothing"], "there is no 'nothing'"),
     (["random", "study.trials=3"], "overrides need --strategies"),
     (["random", "evolutionary", "--repeats", "3"], "--repeats: has no effect on studies that exist"),
-    (["random", "evolutionary", "--at", "13"], "--at: must be 1 to 12"),
+    (["random", "evolutionary", "--at", "13"], "at: must be 1 to 12"),
     (["random", "evolutionary", "--name", "random"], "holds something else"),
 )
 

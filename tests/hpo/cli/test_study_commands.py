@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.cli.config.compose import compose_config
 from hpo.cli.main import main
+from hpo.config.composing.compose import compose_config
 from hpo.engine.trials.table import TIMES
 from tests.hpo.cli.commands import QUICK, hpo, refused
 from tests.studies import rows

@@ -14,7 +14,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
-from tests.simulated_tasks import NOTHING, AnyOrder, Killed, World, run, told
+from hpo.testing.simulated_tasks import NOTHING, AnyOrder, Killed, World, run, told
 from tests.studies import STRATEGIES, shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})

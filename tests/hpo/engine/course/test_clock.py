@@ -15,7 +15,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Proposal, Trial
-from tests.simulated_tasks import NOTHING, AnyOrder, World, empty_record, run, told
+from hpo.testing.simulated_tasks import NOTHING, AnyOrder, World, empty_record, run, told
 from tests.studies import shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})

@@ -13,7 +13,7 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.limits import Limits
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from tests.simulated_tasks import World, run, told
+from hpo.testing.simulated_tasks import World, run, told
 from tests.studies import STRATEGIES
 
 SPACE = space_from_dict({"x": list(range(9)), "y": list(range(9))})

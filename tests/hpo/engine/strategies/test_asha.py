@@ -9,7 +9,7 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from tests.simulated_tasks import World, run
+from hpo.testing.simulated_tasks import World, run
 from tests.studies import shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})

@@ -14,8 +14,8 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from hpo.cli.config.config_folder import searchpath
-from hpo.cli.config.interpolation import resolved
+from hpo.config.composing.config_folder import searchpath
+from hpo.config.composing.interpolation import resolved
 from hpo.config.documents import read_yaml
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.sealing import hidden_argument
@@ -105,7 +105,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
     search_path = []
     if config_dir is not None:
         if not Path(config_dir).is_dir():
-            raise ConfigError(f"--config-dir: there is no folder {config_dir}")
+            raise ConfigError(f"config_dir: there is no folder {config_dir}")
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
@@ -169,7 +169,7 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
         overrides: those of the command line.
         anew: the groups that may be chosen, each with its keys that keep the file's value.
     """
-    tree = read_yaml(Path(path), "--config")
+    tree = read_yaml(Path(path), "config")
     section = tree.get("study")
     # One of an earlier version may be given what it lacks.
     known = tree | {"study": later_keys() | section} if isinstance(section, dict) else tree

@@ -10,13 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from hpo.cli.comparing.progress import ComparingProgress
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
 from hpo.compare.studies import compare_studies, read_studies
+from hpo.compare.terminal.progress import ComparingProgress
+from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError, StudyError
 from hpo.report.facts.schema.comparison import ComparisonJson
@@ -89,9 +90,9 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     """Compare studies that exist, write the files, print the result, and return the folder; arguments as above."""
     studies = read_studies(names)
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
-    folder = StudyFolder(RUNS / name)
+    folder = StudyFolder(RUNS / study_name(name, "name"))
     if folder.exists or (folder.path / "comparison.yaml").exists():
-        raise StudyError(f"--name: {folder} holds something else; choose another name")
+        raise StudyError(f"name: {folder} holds something else; choose another name")
     # A mean over unequal budgets would favour the larger: all are compared at the smallest.
     budgets = budgets_of(at, min(len(study.search.losses) for study in studies))
     result = compare_studies(name, studies, budgets, optimum)
@@ -104,7 +105,7 @@ def budgets_of(at: Sequence[int], full: int) -> list[Budget]:
     """Return the numbers of trials to compare at, the full budget first; ConfigError for one that is not within."""
     for amount in at:
         if not 1 <= amount <= full:
-            raise ConfigError(f"--at: must be 1 to {full}, the number of trials, given {amount}")
+            raise ConfigError(f"at: must be 1 to {full}, the number of trials, given {amount}")
     return [Budget(amount, "trials") for amount in sorted({*at, full}, reverse=True)]
 
 
@@ -173,7 +174,7 @@ def _costs(
     for amount in seconds:
         if not 0 < amount <= shortest:
             raise ConfigError(
-                f"--at-seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
+                f"at seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
                 f"{amount:g}"
             )
     amounts = {*seconds, *([shortest] if is_at_shortest or _has_partial(by_label) else [])}

@@ -1,4 +1,4 @@
-"""MODEL on the command line: the winner of a study, or any checkpoint."""
+"""A trained model: the winner of a study, or any checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_yaml
-from hpo.config.files import write_atomically
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
+from hpo.interface.output_file import refuse_bad_output, write_output
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study
@@ -60,9 +60,9 @@ def find_model(name: str) -> TrainedModel:
     trained = Path(name) / "checkpoint"
     if _is_folder(trained):
         # A folder of `hpo train`: one training, with the configuration that names its objective.
-        objective = read_yaml(Path(name) / "config.yaml", "MODEL").get("objective")
+        objective = read_yaml(Path(name) / "config.yaml", "model").get("objective")
         if not isinstance(objective, str):
-            raise StudyError(f"MODEL: {name}/config.yaml names no objective; restore what `hpo train` wrote")
+            raise StudyError(f"model: {name}/config.yaml names no objective; restore what `hpo train` wrote")
         return TrainedModel(resolve(objective, str(Path.cwd())), str(trained.absolute()))
     try:
         find_study(name)
@@ -70,18 +70,37 @@ def find_model(name: str) -> TrainedModel:
         if _is_folder(Path(name)):
             return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
         known = str(error).partition("; ")[2]
-        raise StudyError(f"MODEL: '{name}' is neither a study nor a checkpoint folder; {known}") from error
+        raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = load_study(name)
     record = read_study(study)
     model = read_verdict(study, record).model
     record.close()
     if not study.keeps_models:
-        raise StudyError(f"MODEL: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
+        raise StudyError(f"model: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
     if model is None:
         raise StudyError(
-            f"MODEL: study '{name}' has no final model, or another than its report knows; `hpo resume {name}` trains it"
+            f"model: study '{name}' has no final model, or another than its report knows; `hpo resume {name}` trains it"
         )
     return TrainedModel(study.objective, str(study.folder.inside(model.checkpoint_dir)))
+
+
+def draw_attention(model: str, text: str, target: str | None, output: Path | None) -> Sequence[Mapping[str, Any]]:
+    """Return the maps of attention, and write a picture of them; None = write nothing."""
+    from hpo.report.pages.attention import attention_html, write_attention_png
+
+    if output is not None:
+        if output.suffix.lower() not in (".png", ".html"):
+            raise DataError(f"output: must end in .png or .html, given '{output}'")
+        refuse_bad_output(output)
+    maps = find_model(model).attention(text, target)
+    if output is not None and output.suffix.lower() == ".html":
+        write_output(output, attention_html(maps, text))
+    elif output is not None:
+        try:
+            write_attention_png(output, maps)
+        except OSError as error:
+            raise DataError(f"output: {output}: {error.strerror}") from error
+    return maps
 
 
 def _is_folder(path: Path) -> bool:
@@ -89,25 +108,6 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:
         return False  # A name that no file can have.
-
-
-def refuse_bad_output(path: Path) -> None:
-    """Raise DataError if the file cannot be written, before anything is computed for it."""
-    if path.is_dir():
-        raise DataError(f"--output: '{path}' is a folder; give a file")
-    if path.exists() and not path.is_file():
-        # The atomic write would replace it by a regular file.
-        raise DataError(f"--output: '{path}' is a device or a pipe; give a file, or leave it out")
-    if not path.parent.is_dir():
-        raise DataError(f"--output: there is no folder '{path.parent}'; make it, or give another file")
-
-
-def write_output(path: Path, text: str) -> None:
-    """Write the file whole or not at all; raises DataError if it cannot be written."""
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise DataError(f"--output: {path}: {error.strerror}") from error
 
 
 def _asked(companion: Callable[..., Any], *arguments: Any) -> Any:

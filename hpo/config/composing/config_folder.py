@@ -25,7 +25,7 @@ class StrictFiles(ConfigSource):
         if not path.is_file():
             raise ConfigLoadError(f"{path} is not there")
         if path.stat().st_size > 0:
-            read_yaml(path, "--config-dir")
+            read_yaml(path, "config_dir")
         text = path.read_text(encoding="utf-8-sig")
         # The header names the part of the configuration that the file sets: `# @package _global_`.
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create(text), self._get_header_dict(text))

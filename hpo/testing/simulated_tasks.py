@@ -3,21 +3,34 @@
 import contextlib
 import random
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.loop import search
-from hpo.engine.record.record import memory_record
+from hpo.engine.record.record import Record, memory_record
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.payload import Payload, Task
-from hpo.engine.trials.trial import Outcome, TaskLayout
+from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 
 NOTHING = Payload("", {}, "score", "minimize")
+RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]], Rules]
 
 
 @dataclass(frozen=True)
 class World:
-    """What every training would come to, by its trial's point and its index; a function of the seed alone."""
+    """What every training would come to, by its trial's point and its index; a function of the seed alone.
+
+    Attributes:
+        seed: of all that is drawn.
+        folds: tasks of a trial.
+        longest: the most reports of a task.
+        failing: the share of tasks that fail.
+        tells_more: whether a report says that the training goes on.
+        even: whether all trials cost the same.
+    """
 
     seed: int
     folds: int = 1
@@ -26,33 +39,34 @@ class World:
     tells_more: bool = True
     even: bool = False
 
-    def _random(self, *key):
+    def _random(self, *key: Any) -> random.Random:
         return random.Random(f"{self.seed} {key}")
 
-    def cost_of(self, trial):
-        """Costs of few digits, so that events at the same time are frequent."""
+    def cost_of(self, trial: Trial) -> float:
+        """Return the cost of a unit; of few digits, so that events at the same time are frequent."""
         return 1.0 if self.even else self._random("cost", trial.key).choice([0.5, 1.0, 1.5, 2.0, 3.25])
 
-    def units(self, trial, index):
-        """The units after each report, and at the end."""
+    def units(self, trial: Trial, index: int) -> tuple[list[float], float]:
+        """Return the units after each report, and at the end."""
         rng = self._random("units", trial.key, trial.amount, index)
-        done, reports = 0, []
+        done, reports = 0.0, []
         for _ in range(rng.randint(0, self.longest)):
             done += rng.choice([1, 1, 1, 2.5])
             reports.append(done)
         return reports, max(done + rng.choice([0, 0, 1]), 1)
 
-    def outcome(self, trial, index):
+    def outcome(self, trial: Trial, index: int) -> Outcome:
+        """Return what a task comes to, if it is not stopped."""
         reports, total = self.units(trial, index)
         rng = self._random("outcome", trial.key, index)
-        curve = [{"units": units, "score": round(rng.random(), 1)} for units in reports]
+        curve: list[dict[str, Any]] = [{"units": units, "score": round(rng.random(), 1)} for units in reports]
         rng = self._random("outcome", trial.key, index)
         if rng.random() < self.failing:
             return Outcome(curve=curve, units=max(reports, default=0) + 1, error="failed")
         return Outcome({"score": round(rng.random(), 1)}, curve, units=total)
 
-    def messages(self, trial, task):
-        """Everything that a worker says of the task, in order."""
+    def messages(self, trial: Trial, task: Task) -> Iterator[Report]:
+        """Yield everything that a worker says of the task, in order."""
         outcome = self.outcome(trial, task.index)
         limits = Limits(task.payload.limits or (), "score", "minimize")
         for place, point in enumerate(outcome.curve, start=1):
@@ -67,28 +81,37 @@ class World:
 
 
 class AnyOrder:
-    """A dispatcher whose workers go on in turns that are drawn; some of what was said is said again."""
+    """A dispatcher whose workers go on in turns that are drawn; some of what was said is said again.
+
+    Args:
+        world: what tasks come to.
+        slots: how many run at once.
+        seed: of the turns.
+        dies_after: messages after which the driver is killed; None = it is not.
+    """
 
     runs_here = True
     now = 0.0
 
-    def __init__(self, world, slots, seed, dies_after=None):
+    def __init__(self, world: World, slots: int, seed: int, dies_after: int | None = None) -> None:
         self.slots = slots
         self._world = world
         self._rng = random.Random(seed)
-        self._running = {}
-        self._said = []
+        self._running: dict[tuple[int, int], deque[Report]] = {}
+        self._said: list[Report] = []
         self._left = dies_after
-        self.trials = {}
-        self.trained = []
+        self.trials: dict[int, Trial] = {}
+        self.trained: list[tuple[int, int]] = []
 
-    def submit(self, task):
+    def submit(self, task: Task) -> None:
+        """Begin a task; there must be a slot."""
         assert len(self._running) < self.slots
         self.trained.append((task.trial, task.index))
         trial = self.trials[task.trial]
         self._running[task.trial, task.index] = deque(self._world.messages(trial, task))
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> list[Report]:  # noqa: ARG002 -- the same call as its siblings
+        """Return one new message and up to two old ones; raises Killed after the last."""
         if self._left == 0:
             raise Killed
         self._left = None if self._left is None else self._left - 1
@@ -99,27 +122,43 @@ class AnyOrder:
         self._said.append(report)
         return [report, *self._rng.sample(self._said, min(2, len(self._said)))]
 
-    def close(self):
-        pass
+    def close(self) -> None:
+        """Do nothing."""
 
 
-class Killed(Exception):  # noqa: N818
+class Killed(Exception):  # noqa: N818 -- no fault
     """The driver is gone."""
 
 
-def empty_record(world):
+def empty_record(world: World) -> Record:
+    """Return a record, in memory, of no trial."""
     return memory_record("score", "minimize", TaskLayout(world.folds))
 
 
-def run(world, rules_of, num_trials, slots=1, seed=0, record=None, dies_after=None, dispatched_by=AnyOrder):
-    """Run a search in a world, and return its record.
+def run(
+    world: World,
+    rules_of: RulesOf,
+    num_trials: int,
+    slots: int = 1,
+    seed: int = 0,
+    record: Record | None = None,
+    dies_after: int | None = None,
+    dispatched_by: type[AnyOrder] = AnyOrder,
+) -> Record:
+    """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
-    `rules_of(tasks_of, cost_of)` returns the rules.
+    Args:
+        world: what trainings cost and come to.
+        rules_of: returns the rules, from what returns a trial's tasks and what returns its cost.
+        num_trials: the budget.
+        slots, seed, dies_after: as of `AnyOrder`.
+        record: of a search that is continued.
+        dispatched_by: another dispatcher.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after)
 
-    def tasks_of(trial):
+    def tasks_of(trial: Trial) -> list[Task]:
         dispatcher.trials[trial.number] = trial
         return [Task(trial.number, index, NOTHING) for index in range(world.folds)]
 
@@ -128,7 +167,7 @@ def run(world, rules_of, num_trials, slots=1, seed=0, record=None, dies_after=No
     return record
 
 
-def told(record):
+def told(record: Record) -> list[tuple[Any, ...]]:
     """Return what must be the same whatever the workers do."""
     return [
         (t.number, t.round, t.learned, t.key, t.amount, t.continues, t.cost, t.state, t.score) for t in record.trials()

@@ -52,7 +52,7 @@ def ask_for_trust(
 
 def _ask(what: str, changes: Sequence[str]) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError(f"study: was not made here: {what}; look at it, and give --trust to run it")
+        raise ConfigError(f"study: was not made here: {what}; look at it, and trust it (--trust, trust=True) to run it")
     print(f"this study was not made here: {what}")
     for change in changes:
         print(f"what changed: {change}")

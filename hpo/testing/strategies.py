@@ -1,6 +1,7 @@
-"""Checks for what others write for the toolkit: the promises that its own strategies keep."""
+"""What every strategy promises: `check_strategy` holds one to it, the toolkit's own as well as others."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from hpo.engine.course.proposer import propose
@@ -12,6 +13,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import HpoError, text_of
 from hpo.study.own_strategy import make_strategy, type_of
+from hpo.testing.law import check_free_order, check_law, drawn_cases
 
 SPACES: Mapping[str, Mapping[str, Any]] = {
     "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},
@@ -32,6 +34,7 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
 """Spaces of every kind, by name."""
 
 _MOST_PROPOSALS = 2_000
+_SEARCHES = 2  # with the law, on each space
 
 
 def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str, Mapping[str, Any]] = SPACES) -> None:
@@ -39,7 +42,8 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
 
     It proposes the same from the same trials, whatever was proposed before in this process; its points are new, also
     while others are pending, and in the space; it lives with failures and with nothing but failures; a finite space
-    comes to an end; and another seed gives other points.
+    comes to an end; and another seed gives other points. Whole searches with it have the same trials for any number of
+    workers, in any order of finishing, after a crash, and under a budget that is raised.
 
     Args:
         strategy: the class; or its name, such as `"my_module:MyStrategy"`; or `name` and settings, as in conf/strategy.
@@ -50,14 +54,15 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
     """
     for name, tree in spaces.items():
         try:
-            _check(lambda seed=0, tree=tree: _made(strategy, tree, seed), name)
+            _check(partial(_made, strategy, tree), name)
+            _check_searches(partial(_made, strategy, tree), name)
         except (AssertionError, HpoError):
             raise
         except Exception as error:
             raise AssertionError(f"{name}: propose raised {type(error).__name__}: {text_of(error)}") from error
 
 
-def _made(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int) -> Strategy:
+def _made(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int = 0) -> Strategy:
     space = space_from_dict(tree)
     if isinstance(strategy, type):
         return make_known({"name": strategy.__name__}, space, seed, type_of(strategy, strategy.__name__))
@@ -125,6 +130,15 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
     if space.size is None or space.size > 1:
         firsts = [[trial.point for trial in played(make(seed), 8)] for seed in range(4)]
         assert any(points != firsts[0] for points in firsts), f"{name}: its points do not depend on the seed"
+
+
+def _check_searches(make: Callable[[], Strategy], name: str) -> None:
+    for world, disturbed, lanes in drawn_cases(_SEARCHES):
+        try:
+            check_law(make, world, disturbed, lanes)
+            check_free_order(make, world, disturbed)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from None
 
 
 _FAILING: Mapping[str, Callable[[Point], float | None]] = {

@@ -1,1 +1,0 @@
-"""Trained models at a terminal: which model, and what it reads."""

@@ -1,0 +1,118 @@
+"""What other programs get of a study, and give to one: MLflow, Optuna storages, Ray Tune, tables."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from hpo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hpo.engine.record.record import Record
+    from hpo.integrations.exchange.imported import Imported
+    from hpo.report.write import WrittenReport
+    from hpo.study.study import Study
+
+Direction = Literal["maximize", "minimize"]
+
+# The options that have an effect for each source.
+_OPTIONS = {"optuna": ("study",), "ray": ("metric", "direction"), "csv": ("metric", "direction", "keys")}
+
+
+class Sent(NamedTuple):
+    """What was sent of a study, and whether MLflow took all of it."""
+
+    study: "Study"
+    record: "Record"
+    report: "WrittenReport"
+    is_all: bool
+
+
+def send(name: str, overrides: Sequence[str] = ()) -> Sent:
+    """Send what MLflow does not have of a study, and wait for it."""
+    from hpo.config.composing.compose import compose_config
+    from hpo.config.study_config import config_from_dict
+    from hpo.report.write import write_report
+    from hpo.study.folder import find_study
+    from hpo.study.opening import read_study
+    from hpo.study.preparation import load_study
+    from hpo.study.winner.verdict import read_verdict
+    from hpo.track import make_tracker
+    from hpo.track.projection import close_in_tracker, open_in_tracker
+
+    path = str(find_study(name).config_path)
+    overrides = ["track.name=mlflow", *overrides]
+    study = load_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
+    with study.folder.lock():
+        record = read_study(study)
+        tracker = make_tracker(study.config, study.layout, study.folder.path)
+        assert tracker is not None
+        open_in_tracker(study, record, tracker)
+        verdict = read_verdict(study, record)
+        report = write_report(study, record, verdict)
+        close_in_tracker(study, record, tracker, verdict, report)
+        # The command waits without a limit while data still arrives.
+        return Sent(study, record, report, tracker.close(math.inf))
+
+
+def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
+    """Copy a study; return its name there, and the numbers of trials copied and left out."""
+    from hpo.config.keys import flatten
+    from hpo.engine.record.recovery import refuse_broken_record
+    from hpo.engine.space.reader import space_from_dict
+    from hpo.engine.trials.trial import TaskLayout
+    from hpo.integrations.exchange.optuna_storage import export_study as copy_study
+    from hpo.study.folder import find_study
+    from hpo.study.opening import stored
+
+    folder = find_study(study)
+    config = folder.config()
+    name = name or config.study.name
+    space = space_from_dict(config.space, flatten(config.objective_config))
+    source = stored(config, folder, space, TaskLayout())
+    # A copy of a record that has lost trials would silently lack them.
+    refuse_broken_record(source)
+    return name, *copy_study(source.url, source.name, url, name)
+
+
+def take_over(
+    name: str,
+    *,
+    optuna: str | None = None,
+    ray: str | None = None,
+    csv: str | None = None,
+    study: str | None = None,
+    metric: str | None = None,
+    direction: Direction | None = None,
+    keys: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> tuple[Path, "Imported"]:
+    """Write trials from one of the three sources to runs/<name>; return the table's path and what was read."""
+    from hpo.config.study_config import study_name
+    from hpo.integrations.exchange.imported import import_folder, renamed, write_import
+
+    given = {"optuna": optuna, "ray": ray, "csv": csv}
+    sources = [source for source, place in given.items() if place is not None]
+    if len(sources) != 1:
+        raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(sources) or 'none'}")
+    for option, value in {"study": study, "metric": metric, "direction": direction, "keys": keys}.items():
+        if value is not None and option not in _OPTIONS[sources[0]]:
+            raise ConfigError(f"{option}: has no effect with {sources[0]}; remove it")
+    path = import_folder(study_name(name, "name"))
+    if optuna:
+        from hpo.integrations.exchange.optuna_storage import read_optuna
+
+        imported = read_optuna(optuna, study)
+    elif ray:
+        from hpo.integrations.exchange.ray_folder import read_ray
+
+        if not metric:
+            raise ConfigError("metric: must name the result that was searched for, such as val_loss")
+        imported = read_ray(Path(ray).expanduser(), metric, direction)
+    else:
+        from hpo.integrations.exchange.csv_table import read_csv
+
+        imported = read_csv(Path(csv or "").expanduser(), metric or "score", keys, direction)
+    imported = renamed(imported, rename or {})
+    write_import(path, imported)
+    return path / "trials.csv", imported

@@ -1,0 +1,96 @@
+"""`hpo.replay`: a whole search, also of others, run again."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpo.errors import StudyError
+from hpo.interface.running import run_shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpo.study.reproduce.replay import Replay
+
+# These sections belong to the place where the study was made: where it ran and where it was shown.
+_OWN = ("dispatch", "track", "report")
+
+
+def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bool = True) -> "pd.DataFrame":
+    """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
+
+    Args:
+        study: its name under runs/, or its folder.
+        overrides: where it runs and is shown, as on the command line: `"dispatch.workers=2"`, `"track=none"`.
+        trust: run a study that was not made here, after a look at it.
+        progress: whether it is shown.
+
+    Returns:
+        One row per trial that differs: its number, and in what. None differs: the search was replayed.
+    """
+    import pandas as pd
+
+    from hpo.config.study_config import config_from_dict
+    from hpo.study.folder import shown
+    from hpo.study.preparation import prepare_study
+    from hpo.study.reproduce.replay import compared
+
+    asked = replay_of(str(study), overrides, trust)
+    config = config_from_dict(asked.tree)
+    prepared = replace(prepare_study(config, asked.folder.kept_function(config)), script=asked.script)
+    run_shown(prepared, progress)
+    _, differing = compared(asked, shown(prepared.folder.trials_path))
+    rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
+    return pd.DataFrame(rows, columns=["trial", "differs in"])
+
+
+def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay":
+    """Return the search of a study, prepared to be run again.
+
+    The study gives only the settings that decide its trials. Where they run and are shown is set by the defaults of
+    `hpo search` and the overrides.
+
+    Args:
+        name: the study's name or folder.
+        overrides: those of the command line.
+        is_trusted: whether another person's study is run without a question.
+    """
+    from hpo.config.composing.compose import compose_config
+    from hpo.engine.trials.table import read_rows
+    from hpo.interface.trust import ask_for_trust
+    from hpo.study.folder import find_study, shown
+    from hpo.study.preparation import refuse_past_search
+    from hpo.study.reproduce.recorded import read_files, refuse_two_parts
+    from hpo.study.reproduce.replay import Replay, script_of
+
+    refuse_past_search(find_study(name))
+    files = read_files(find_study(name))
+    folder, study = files.folder, files.config.study
+    refuse_two_parts(files)
+    ask_for_trust(files.config, files.changes, is_trusted, folder.kept_function(files.config))
+    rows = read_rows(shown(folder.trials_path), ("number", "state"))
+    trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
+    if trials == 0:
+        raise StudyError(f"replay: {shown(folder.trials_path)} has no finished trial; there is nothing to compare with")
+    decisive = [f"study.name={study.name}-replay", "study.storage=null"]
+    decisive += ["study.minutes=null"] if study.minutes is not None else []
+    # The first trials of a search do not depend on its budget.
+    decisive += [f"study.trials={trials}"] if trials < study.trials else []
+    if folder.imports_path.exists():
+        # In quotes, because some characters have a meaning for Hydra.
+        decisive.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
+    own = [text for text in overrides if _is_own(text)]
+    others = [text for text in overrides if not _is_own(text)]
+    mine = compose_config("search", own)
+    tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
+    # Kept, because the number of threads changes last digits.
+    threads = {} if any("dispatch.threads" in text for text in own) else {"threads": tree["dispatch"]["threads"]}
+    tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | threads}
+    script = script_of(files.config, rows[:trials])
+    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script)
+
+
+def _is_own(override: str) -> bool:
+    return override.lstrip("+~").partition("=")[0].partition(".")[0] in _OWN

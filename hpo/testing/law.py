@@ -1,0 +1,89 @@
+"""The law: the same trials for any number of workers, in any order of finishing, and after any crash."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hpo.engine.course.rules import Order, Rules
+from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.strategies import Strategy
+from hpo.testing.simulated_tasks import RulesOf, World, run, told
+
+_TRIALS = 16
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What may not change a trial.
+
+    Attributes:
+        slots: trainings that run at once.
+        orders: seeds of the order in which they report, before and after the crash.
+        dies_after: messages after which the driver is killed; it may have ended before.
+        budget: trials of the first search; the second raises it.
+    """
+
+    slots: int
+    orders: tuple[int, int]
+    dies_after: int
+    budget: int = _TRIALS
+
+
+def check_law(
+    make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
+) -> None:
+    """Check that neither workers, orders, crashes nor a raised budget change the trials.
+
+    Args:
+        make: returns the strategy, new each time.
+        world: what trainings cost and come to.
+        disturbed: what may not change a trial.
+        lanes: of the virtual clock.
+        stop_rule: stops trainings that fall behind; None = all are trained to their end.
+
+    Raises:
+        AssertionError: they do.
+    """
+    course = _rules(make, lanes, "clock", stop_rule=stop_rule)
+    expected = told(run(world, course, _TRIALS))
+    assert len({row[:4] for row in expected}) == len(expected), "a trial was made twice"
+    slots, budget = disturbed.slots, disturbed.budget
+    record = run(world, course, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after)
+    resumed = told(run(world, course, budget, slots, disturbed.orders[0], record))
+    assert resumed == expected[:budget], f"after a crash, {slots} workers make other trials"
+    raised = told(run(world, course, _TRIALS, slots, disturbed.orders[1], record))
+    assert raised == expected, f"with a budget raised from {budget}, {slots} workers make other trials"
+
+
+def check_free_order(
+    make: Callable[[], Strategy], world: World, disturbed: Disturbance, stop_rule: StopRule | None = None
+) -> None:
+    """Check that in free order the knowledge on record gives the same trials again; arguments as above."""
+    free, slots = _rules(make, 1, "free", stop_rule=stop_rule), disturbed.slots
+    first = run(world, free, _TRIALS, slots, disturbed.orders[0], dies_after=disturbed.dies_after)
+    first = run(world, free, _TRIALS, slots, disturbed.orders[0], first)
+    script = [trial.learned for trial in first.trials()]
+    again = run(world, _rules(make, 1, "free", script, stop_rule), _TRIALS, slots + 1, disturbed.orders[1])
+    assert told(again) == told(first), "in free order, other trials come from the same knowledge"
+
+
+def drawn_cases(number: int) -> list[tuple[World, Disturbance, int]]:
+    """Return some worlds, with what disturbs a search there and its lanes; the same ones each time."""
+    rng = random.Random(0)
+    cases = []
+    for seed in range(number):
+        world = World(seed, rng.randint(1, 2), failing=rng.choice([0.0, 0.4]), tells_more=rng.random() < 0.5)
+        orders = (rng.randrange(1000), rng.randrange(1000))
+        disturbed = Disturbance(rng.randint(2, 6), orders, rng.randint(1, 40), rng.randint(1, _TRIALS))
+        cases.append((world, disturbed, rng.randint(1, 5)))
+    return cases
+
+
+def _rules(
+    make: Callable[[], Strategy],
+    lanes: int,
+    order: Order,
+    script: Sequence[Sequence[int]] = (),
+    stop_rule: StopRule | None = None,
+) -> RulesOf:
+    return lambda tasks_of, cost_of: Rules(make(), tasks_of, cost_of, lanes, order, script=script, stop_rule=stop_rule)
