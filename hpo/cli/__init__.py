@@ -1,1 +1,1 @@
-"""The command `hpo`: one small file per sub-command. Hydra is imported only here."""
+"""The command `hpo`: one small file per sub-command."""

@@ -1,1 +1,1 @@
-"""The toolkit from Python: what `import hpo` offers, over the same code as the commands."""
+"""The toolkit from Python: what `import hpo` offers, which the commands call."""

@@ -52,6 +52,8 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
+            num_before = len(record.history())
+            stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
             has_work = _has_work(study, record)
             dispatcher = make_dispatcher(config.dispatch, config.secrets) if has_work else LocalDispatcher()

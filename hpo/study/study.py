@@ -100,6 +100,7 @@ class Study:
             self.script,
             study.stop_without_gain,
             self.stop_rule,
+            self.space if self.config.has_own_strategy else None,
         )
 
     def cost_of(self, trial: Trial) -> float:

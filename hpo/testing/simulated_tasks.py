@@ -75,6 +75,7 @@ class World:
             goes_on = self.tells_more and units < outcome.units and not stopped
             yield Report(task, point=point, units=units, goes_on=goes_on)
             if stopped:
+                assert limits.best is not None
                 outcome = Outcome({"score": limits.best}, outcome.curve[:place], units=units, stopped=stopped)
                 break
         yield Report(task, outcome=outcome)

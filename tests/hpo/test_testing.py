@@ -130,6 +130,14 @@ def test_it_is_searched_with_reported_and_continued():
         study.resume(6, progress=False)
 
 
+def test_a_point_outside_of_the_space_is_told_in_one_line(capsys):
+    write(OWN.replace("return draw", 'return [{"y": 1}] if len(known) > 1 else draw'))
+    given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
+    with pytest.raises(hpo.HpoError, match=r"proposed \{'y': 1\}, which is not in the space"):
+        hpo.search(lambda config: config["x"], {"x": (0, 100)}, trials=9, name="own", strategy=settings(), **given)
+    assert 2 <= len(hpo.load("own").trials) < 9
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -1,1 +1,1 @@
-"""The display and the run of `hpo compare` at a terminal."""
+"""A comparison while somebody watches: its run, its progress, its tables."""

@@ -1,1 +1,1 @@
-"""From the command line to a configuration. Hydra and omegaconf are imported only here."""
+"""From overrides to a whole configuration. Hydra and omegaconf are imported only here."""

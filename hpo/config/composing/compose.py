@@ -1,4 +1,4 @@
-"""From the command line to a plain tree: Hydra composes once, here; no later step uses Hydra."""
+"""From overrides to a plain tree: Hydra composes once, here; no later step uses Hydra."""
 
 import os
 import signal

@@ -88,10 +88,20 @@ class Proposer:
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:
             return False
-        self._proposals.extend(propose(self._strategy, self.known, self._open_trials))
+        self._proposals.extend(self._proposed(self.known, self._open_trials))
         self._waits_with = -1 if self._proposals else len(self.known)
         self._round += bool(self._proposals)
         return bool(self._proposals)
+
+    def _proposed(self, known: History, pending: Sequence[Trial]) -> list[Proposal]:
+        proposals, space = propose(self._strategy, known, pending), self._rules.space
+        for proposal in proposals:
+            if space is not None and not space.contains(proposal.point):
+                raise StudyError(
+                    f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
+                    f"mend the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
+                )
+        return proposals
 
     @property
     def _open_trials(self) -> tuple[Trial, ...]:
@@ -124,7 +134,7 @@ class Proposer:
         Raises:
             StudyError: the strategy no longer proposes these.
         """
-        begun, proposals = self._recorded[first:], propose(self._strategy, known, pending)
+        begun, proposals = self._recorded[first:], self._proposed(known, pending)
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
                 raise StudyError(

@@ -6,6 +6,7 @@ from typing import Literal
 
 from hpo.engine.course.race import Race
 from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.space.space import Space
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
@@ -29,6 +30,7 @@ class Rules:
         stop_without_gain: nothing more is proposed once so many trials in a row, as they became known, were not better
             than the best before them; None = no such limit.
         stop_rule: stops trainings that fall behind; None = all are trained to their end.
+        space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
     """
 
     strategy: Strategy
@@ -41,6 +43,7 @@ class Rules:
     script: Sequence[Sequence[int]] = ()
     stop_without_gain: int | None = None
     stop_rule: StopRule | None = None
+    space: Space | None = None
 
     @property
     def is_ordered(self) -> bool:

@@ -1,45 +1,17 @@
 """`hpo.search` from Python: any function is searched, goes on, is reproduced, and refused in one line."""
 
 import functools
-import importlib
-import json
 import os
-import shlex
 import signal
-import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import hpo
-from hpo.cli.main import main
-from hpo.engine.training.payload import Payload
 from hpo.interface.study import Study
-
-SPACE = {"lr": hpo.log(1e-4, 1.0), "net": {"layers": [1, 2, 3], "act": ["relu", "tanh"]}, "dropout": (0.0, 0.5)}
-HERE = {"dispatch": "local", "track": "none"}
-
-
-def note(value):
-    """Keep what a function saw, which is a copy of what is written here."""
-    with Path("noted").open("a") as file:
-        file.write(json.dumps(value) + "\n")
-
-
-def noted():
-    return [json.loads(line) for line in Path("noted").read_text().splitlines()]
-
-
-def score(config):
-    return -abs(config["lr"] - 0.01) - config["net"]["layers"] - config["dropout"]
-
-
-def found(objective, **arguments):
-    settings = HERE | arguments.pop("settings", {})
-    arguments = {"space": SPACE, "trials": 4, "direction": "maximize", "progress": False} | arguments
-    return hpo.search(objective, **arguments, settings=settings)
+from hpo.session.stopping import Stopped
+from tests.hpo.interface.searched import found, note, noted, score
 
 
 def test_a_function_of_a_configuration_is_searched():
@@ -49,110 +21,6 @@ def test_a_function_of_a_configuration_is_searched():
     assert study.best.score == max(study.trials["score"]) == score(study.best.config)
     assert set(study.best.point) == {"lr", "net.layers", "net.act", "dropout"}
     assert all(isinstance(layers, int) for layers in study.trials["net.layers"])
-
-
-def test_what_a_function_reports_is_its_curve_and_what_it_returns_its_result():
-    def train(config, trial):
-        for epoch in (1, 2, 3):
-            trial.report(epoch=epoch, loss=1 / epoch)
-        trial.report({"loss": 0.1, "epoch": 4}, more=False)
-        return {"accuracy": config["lr"], "loss": 0.1}
-
-    study = found(train, metric="accuracy", trials=1)
-    with study._read() as (_, record, _):
-        (trial,) = record.history()
-    assert [dict(point) for point in trial.outcomes[0].curve] == [
-        *({"epoch": epoch, "loss": 1 / epoch} for epoch in (1, 2, 3)),
-        {"epoch": 4, "loss": 0.1},
-    ]
-    assert study.best.score == study.best.config["lr"]
-    assert study.trials["cost"].tolist() == [4.0]
-
-
-def test_points_without_an_epoch_are_counted_and_report_may_be_the_second_argument():
-    def train(config, report):
-        report(loss=2.0)
-        report(loss=1.0)
-        return config["lr"]
-
-    with found(train, trials=1)._read() as (_, record, _):
-        (trial,) = record.history()
-    assert [point["epoch"] for point in trial.outcomes[0].curve] == [1, 2]
-
-
-def test_a_function_knows_its_training():
-    def train(config, trial):
-        note([trial.number, trial.fold, trial.repeat, trial.seed, trial.threads, trial.amount])
-        return config["lr"]
-
-    found(train, trials=2, settings={"study.repeats": 2})
-    assert [place[:3] for place in noted()] == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]
-    assert len({seed for *_, seed, _, _ in noted()}) == 4
-
-
-def test_a_training_that_falls_behind_is_stopped_at_its_report():
-    def train(config, trial):
-        try:
-            for epoch in range(1, 6):
-                trial.report(epoch=epoch, score=-config["lr"])
-        except ValueError:
-            raise AssertionError("a stopped training is no error of its own") from None
-        finally:
-            note(trial.number)
-        return -config["lr"]
-
-    study = found(train, trials=12, settings={"study.stop_rule": "median", "study.lanes": 1})
-    assert "stopped" in set(study.trials["state"])
-    assert sorted(noted()) == list(range(12))
-
-
-def test_a_stopped_training_that_reports_again_is_stopped_again():
-    def train(config, trial):
-        for epoch in range(1, 6):
-            try:
-                trial.report(epoch=epoch, score=-config["lr"])
-            except hpo.TrainingStopped:
-                with pytest.raises(hpo.TrainingStopped):
-                    trial.report(epoch=epoch + 1, score=0.0)
-                return None
-        return -config["lr"]
-
-    states = found(train, trials=12, settings={"study.stop_rule": "median", "study.lanes": 1}).trials["state"]
-    assert set(states) == {"complete", "stopped"}
-
-
-def test_an_error_of_a_function_is_the_failure_of_its_trial():
-    def train(config, trial):
-        trial.report(loss=1.0)
-        raise ZeroDivisionError(f"at {config['net']['act']}")
-
-    study = found(train, trials=2)
-    assert all("ZeroDivisionError: at " in error for error in study.trials["error"])
-    with pytest.raises(hpo.HpoError, match="no trial is complete; the first failed with: fold 0: ZeroDivisionError"):
-        _ = study.best
-
-
-def test_a_report_from_another_thread_or_after_the_end_is_an_error():
-    def train(config, trial):
-        raised = []
-
-        def report():
-            try:
-                trial.report(loss=1.0)
-            except RuntimeError as error:
-                raised.append(str(error))
-
-        thread = threading.Thread(target=report)
-        thread.start()
-        thread.join()
-        raise ValueError(raised[0])
-
-    study = found(train, trials=1)
-    assert "in the thread in which the function was called" in study.trials["error"][0]
-    trial = hpo.RunningTrial(Payload("a:b", {}, "score").task({}))
-    assert list(trial.run(lambda: trial.report(loss=1.0))) == [{"epoch": 1, "loss": 1.0}]
-    with pytest.raises(RuntimeError, match="after the end"):
-        trial.report(loss=1.0)
 
 
 def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
@@ -184,90 +52,6 @@ def test_another_function_or_space_is_another_study():
     assert names == ["train", "train-2", "train-3", "train"]
     with pytest.raises(hpo.HpoError, match=r"code: objective.pkl"):
         found(makes(1), name="train")
-
-
-@pytest.mark.parametrize("kind", ["array", "path", "set", "method", "partial", "module", "module inside"])
-def test_what_a_function_uses_makes_it_another(kind):
-    """A change of it is another study, or is refused; a function that uses the same is the same."""
-
-    def uses(value):
-        Path("own_scale.py").write_text(f"SCALE = {value}\n")
-
-        class Scale:
-            def by(self):
-                return value
-
-        def module_inside(config):
-            import own_scale
-
-            return own_scale.SCALE
-
-        wraps = {
-            "array": lambda held: lambda config: float(held[0]),
-            "path": lambda held: lambda config: float(held.name),
-            "set": lambda held: lambda config: float(max(held)),
-            "method": lambda held: held.by,
-            "partial": lambda held: held,
-        }
-        held = {
-            "array": np.array([value]), "path": Path(str(value)), "set": {value, 0}, "method": Scale(),
-            "partial": functools.partial(lambda factor, config: factor, value),
-        }  # fmt: skip
-        if kind == "module inside":
-            return module_inside
-        if kind == "module":
-            monkeypatched = importlib.import_module("own_scale")
-            importlib.reload(monkeypatched)
-            return lambda config: monkeypatched.SCALE
-        if kind == "method":
-            return lambda config: held["method"].by()
-        return wraps[kind](held[kind])
-
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        study = found(uses(1), trials=2)
-        assert found(uses(1), trials=2).name == study.name
-        with pytest.raises(hpo.HpoError, match=r"code: (objective\.pkl|own_scale\.py)"):
-            found(uses(2), trials=4, name=study.name)
-    finally:
-        sys.path.remove(str(Path.cwd()))
-        sys.modules.pop("own_scale", None)
-
-
-def test_a_kept_function_is_read_again_by_its_study_alone():
-    def train(config, trial):
-        return config["lr"] + trial.seed % 7
-
-    study = found(train, trials=3)
-    again = study.reproduce("all")
-    assert (again["recorded"] == again["reproduced"]).all()
-    (study.folder / "objective.pkl").unlink()
-    with pytest.raises(hpo.HpoError, match="was given from Python and is kept in the folder of its study"):
-        hpo.load(study.name).resume(5, progress=False)
-
-
-def test_the_report_says_that_a_kept_function_is_needed():
-    study = found(lambda config: config["lr"])
-    study.report(title="why?")
-    report = json.loads((study.folder / "report.json").read_text())
-    assert any("was given from Python and lies in objective.pkl" in caution for caution in report["cautions"])
-    assert report["study"]["title"] == "why?"
-    assert main([*shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none"]) == 0
-    assert main(["reproduce", study.name]) == 0
-    with pytest.raises(hpo.HpoError, match="start a study of it from Python"):
-        hpo.search(study._folder.config().to_dict(), name="other")
-
-
-def test_a_strangers_function_is_not_read():
-    def train(config):
-        return config["lr"]
-
-    study = found(train, trials=2)
-    path = study.folder / "objective.pkl"
-    path.write_bytes(path.read_bytes().replace(b"lr", b"lx"))
-    for use in (lambda: hpo.load(study.name).best, lambda: hpo.load(study.name).reproduce()):
-        with pytest.raises(hpo.HpoError, match="was not made here"):
-            use()
 
 
 def test_values_of_the_configuration_are_tried_first():
@@ -375,6 +159,18 @@ def test_an_interrupt_saves_and_leaves_the_process_alive():
         found(train)
     assert len(found(train).trials) == 4
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_while_a_study_is_continued_says_what_is_saved(monkeypatch):
+    """Workers take seconds to start; what was finished before is saved all along."""
+    study = found(score, trials=2)
+
+    def interrupted(*_):
+        raise Stopped(signal.SIGINT)
+
+    monkeypatch.setattr("hpo.session.run.make_dispatcher", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="stopped: 2 of 5 trials are saved"):
+        study.resume(5, progress=False)
 
 
 def test_a_whole_configuration_is_composed_as_on_the_command_line():
