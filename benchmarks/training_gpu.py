@@ -10,19 +10,28 @@ One step is what `model.training.train` does for an update: gathering the batch,
 the loss, in bfloat16 (autocast), compiled. Its floating-point operations are those of its matrix products and
 attentions, counted by torch's FlopCounterMode on an uncompiled step; the card's rate is measured in the same run, on
 products of 8192 x 8192 matrices of random bfloat16 numbers. Times are wall time, after waiting for the device.
+
+A second table has the default study's network, the small encoder of digits, in float32: its step as the trainer takes
+it, and the same step captured once as a CUDA graph and replayed, each with a new batch.
 """
 
 import argparse
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 
 import torch
-from steps import DATA, Size, Step, configure, learn, make_items, new_update
+import yaml
+from steps import CONF, DATA, Size, Step, configure, learn, make_items, new_update
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.training.update import Losses
+from model.config.whole import parse
+from model.tasks.classification import Classification
+from model.training.numerics import autocast
+from model.training.optimise import clip_gradients
+from model.training.update import Losses, Update
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,14 @@ def main() -> None:
             f"{done / rate:.1%} |",
             flush=True,
         )
+    print("\n| a step of the digits encoder | steps/s |\n|---|---|")
+    update, indices = digits_update(device)
+    losses = Losses(0, device)
+    eager = seconds_of(lambda: losses.add(*update([indices], lr=1e-4)), 10 * options.steps, device)
+    print(f"| eager | {1 / eager:.0f} |")
+    if has_gpu:
+        replayed = seconds_of(graphed(digits_update(device)[0], indices), 10 * options.steps, device)
+        print(f"| replayed as a CUDA graph | {1 / replayed:.0f} |\n| ratio | {eager / replayed:.2f} |")
 
 
 def matrix_rate(side: int, device: torch.device, repeats: int = 20) -> float:
@@ -90,6 +107,59 @@ def measure(shape: str, size: Size, device: torch.device, steps: int) -> Speed:
     # An encoder-decoder reads both sides.
     tokens = int(data.lengths[indices].sum()) * (2 if shape == "encoder_decoder" else 1)
     return Speed(seconds, counter.get_total_flops(), tokens)
+
+
+def digits_update(device: torch.device) -> tuple[Update, Tensor]:
+    """Return the trainer's step of the published configuration on images of random numbers, and a batch's indices."""
+    groups = {"model": "encoder", "data": "digits", "training": "default"}
+    values = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
+    values["training"]["device"] = device.type
+    config, rows = parse(values), torch.randint(17, (1000, 8, 8), generator=torch.Generator().manual_seed(0)).tolist()
+    items = [{"rows": image, "label": str(number % 10)} for number, image in enumerate(rows)]
+    task = Classification.learn(config, items, range(len(items)))
+    return new_update(task, config, task.encode(items), device), torch.arange(config.training.batch_size)
+
+
+def graphed(update: Update, indices: Tensor, warm_up: int = 3) -> Step:
+    """Return the update as a CUDA graph, captured after a warm-up on another stream, as torch's notes on CUDA ask.
+
+    Each call copies its batch into the captured one's memory, and replays forward, backward, clipping and optimizer.
+    """
+    task, config, (optimizer,) = update.task, update.config, update.optimizers
+    batch, count = task.batch(update.data, indices, update.device), task.count(update.data, indices)
+    for group in optimizer.param_groups:
+        group["capturable"], group["lr"] = True, torch.tensor(1e-4, device=update.device)
+
+    def step() -> Tensor:
+        with autocast(config, update.device):
+            loss = task.loss(update.network, batch, config.label_smoothing, config.z_loss)
+        (loss / count).backward()
+        if config.clip_norm is not None:
+            clip_gradients(update.network, config.clip_norm)
+        optimizer.step()
+        return loss.detach()
+
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(warm_up):
+            optimizer.zero_grad(set_to_none=True)
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    # Without gradients, so that the captured backward makes them in the graph's own memory.
+    optimizer.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        loss = step()
+
+    def replay() -> Tensor:
+        fresh = task.batch(update.data, indices, update.device)
+        for field in fields(batch):
+            if isinstance(held := getattr(batch, field.name), Tensor):
+                held.copy_(getattr(fresh, field.name))
+        graph.replay()
+        return loss
+
+    return replay
 
 
 def seconds_of(step: Step, repeats: int, device: torch.device, warm_up: int = 5) -> float:
