@@ -5,7 +5,8 @@
 MODEL and DATA are files of conf/model and conf/data, and `training` is conf/training/default.yaml; each
 `group.key=value` overrides a value. The checkpoint that is best by METRIC on the validation part is scored. Data
 without predefined parts are divided at random, seed 0, 80/10/10. Prints the learning curve and every metric; for
-taggers also the accuracy of each word's most frequent tag. It made the tables of results.md beside this file.
+taggers also the accuracy of each word's most frequent tag, for generated sequences the exact match of each length. It
+made the tables of results.md beside this file.
 """
 
 import random
@@ -47,6 +48,9 @@ def main() -> None:
             print(point, flush=True)
         if parts["test"]:
             print(objective.run_test(task | {"test": parts["test"]}))
+            if data == "generated":
+                items = read_examples(parse(config).data).items
+                print({"exact match by length": by_length(task["checkpoint_dir"], [items[i] for i in parts["test"]])})
     if config["model"]["shape"] == "encoder_decoder":
         print(signatures())
     if data == "tagging":
@@ -79,6 +83,15 @@ def divide(described: dict[str, Any]) -> dict[str, list[int]]:
         parts[part] = order[start : start + sizes.get(part, 0)]
         start += sizes.get(part, 0)
     return parts
+
+
+def by_length(checkpoint_dir: str, items: list[dict[str, Any]]) -> dict[int, float]:
+    """Return the share of sources of each length, in tokens, whose whole target is predicted."""
+    predicted = objective.predict(checkpoint_dir, [item["source"] for item in items], {})
+    right = defaultdict(list)
+    for item, text in zip(items, predicted, strict=True):
+        right[len(item["source"].split())].append(text == item["target"])
+    return {length: round(sum(hits) / len(hits), 3) for length, hits in sorted(right.items())}
 
 
 def most_frequent_tag(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> float:
