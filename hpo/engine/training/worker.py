@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Never
 
 from hpo.config.sealing import opened, told, values_of
+from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.own_place import OwnPlace
@@ -20,8 +21,8 @@ from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
-from hpo.errors import MachineError, is_interruption, text_of
-from hpo.machine import figures, held, machine_fault
+from hpo.errors import MachineError, is_interruption
+from hpo.machine import machine_fault
 
 Message = dict[str, Any]
 
@@ -59,8 +60,7 @@ class Progress:
 
 # The last message of a task has one of these keys.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
-# Characters of an error, and of its traceback, that are kept.
-_LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000
+_LONGEST_DETAILS = 20_000  # characters of a traceback that are kept
 
 
 def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
@@ -90,7 +90,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
 
     @functools.cache
     def shown(name: str) -> str:
-        return told(name, values, _LONGEST_LINE)
+        return told(name, values, LONGEST_LINE)
 
     while True:
         try:
@@ -109,7 +109,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
             if fault is not None:
                 yield {"machine_fault": told(fault, values)}
                 return
-            error = _one_line(caught, values)
+            error = one_line(caught, values)
             details = told(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
             metrics, stopped = {}, None
             # It failed in the unit that follows the last report.
@@ -130,7 +130,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
                 stopped = told(stopped, values)
                 continue
         elif kind == "warning":
-            yield {"warning": told(content, values, _LONGEST_LINE)}
+            yield {"warning": told(content, values, LONGEST_LINE)}
         else:
             seconds = content.pop("seconds", None)
             metrics = {shown(name): number for name, number in content.items()}
@@ -238,12 +238,3 @@ def _points(
                 continue
             progress.step(step.get("units") if counts else None, step.get("more"))
             yield "point", reported.numbers({name: value for name, value in step.items() if name != "more"})
-
-
-def _one_line(error: BaseException, values: Mapping[str, str]) -> str:
-    text = text_of(error).strip()
-    if isinstance(error, MemoryError) and "were free" not in text:
-        # Usually its own text is empty; an objective may have given a better one.
-        text = f"{text or 'out of memory'}; {figures(held())}"
-    name = type(error).__name__
-    return told(f"{name}: {text}" if text else name, values, _LONGEST_LINE)

@@ -76,6 +76,9 @@ def raises_any(task):
     raise ERRORS[task["config"]["error"]]("out")
 
 
+RAISES = raises_any.__code__.co_firstlineno + 1
+
+
 def interrupted(task):
     raise Interruption(15)
 
@@ -143,7 +146,7 @@ def test_whatever_an_objective_raises_is_a_failure(error, line):
         (last,) = run_task(payload("raises_any", error=error))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert last["outcome"]["error"] == line
+    assert last["outcome"]["error"] == f"{line.partition(':')[0]} at test_worker.py:{RAISES}:{line.partition(':')[2]}"
 
 
 def test_only_who_stops_this_process_interrupts_it(monkeypatch):
@@ -158,7 +161,7 @@ def test_only_who_stops_this_process_interrupts_it(monkeypatch):
         (last,) = run_task(own)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert last["outcome"]["error"] == "KeyboardInterrupt: out"
+    assert last["outcome"]["error"] == f"KeyboardInterrupt at test_worker.py:{RAISES}: out"
 
 
 def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):

@@ -1,0 +1,40 @@
+"""The line that tells what failed, and where."""
+
+import json
+
+import pytest
+
+from hpo.engine.training.failure import one_line
+
+
+def line_of(run, secrets=()):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 -- whatever it is
+        run()
+    return one_line(caught.value, dict(secrets))
+
+
+def raises(error):
+    raise error
+
+
+def test_the_last_line_of_the_users_own_code_is_named():
+    """Not the line of a library that the code called."""
+    line = line_of(lambda: json.loads("{"))
+    assert line.startswith("JSONDecodeError at test_failure.py:22: Expecting")
+
+
+def test_a_cell_of_a_notebook_is_told_by_its_line():
+    line = line_of(lambda: exec(compile("\n\n1 / 0", "/tmp/ipykernel_12/345.py", "exec")))
+    assert line == "ZeroDivisionError at line 3 of a cell: division by zero"
+
+
+def test_an_error_of_our_own_code_has_no_place():
+    assert one_line(ValueError("no luck"), {}) == "ValueError: no luck"
+
+
+def test_a_secret_in_the_text_is_hidden():
+    assert "abc123" not in line_of(lambda: raises(ValueError("with abc123")), {"TOKEN": "abc123"})
+
+
+def test_no_memory_comes_with_its_figures():
+    assert ": out of memory; " in line_of(lambda: raises(MemoryError()))
