@@ -52,7 +52,7 @@ def run_study(
     is_tracked, report = True, None
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
-        history = search(rules, record, dispatcher, section.trials, watching, section.minutes)
+        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, gives_up=True)
         recent = _continued_later(study, history)
         study.folder.remove_states(study.task_builder().state_names(recent))
         verdict = _finish(study, record, dispatcher)

@@ -8,6 +8,7 @@ from hpo.engine.course.clock import Key
 from hpo.engine.course.course import Course, EndedBy
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher
+from hpo.engine.first_failures import FirstFailures
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
@@ -27,6 +28,7 @@ def search(
     num_trials: int,
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
+    gives_up: bool = False,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -41,13 +43,15 @@ def search(
         observers: are notified of events.
         minutes: no trial is begun after so many, earlier runs of this search included; those that have begun are
             finished. It cuts the sequence of trials, and changes none.
+        gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
 
     Raises:
-        StudyError: the strategy no longer proposes what the record holds.
+        StudyError: the strategy no longer proposes what the record holds, or the search gives up.
     """
     if _stays_ended(rules, record):
         return record.history()
-    course = Course(rules, record, num_trials, dispatcher.slots, observers)
+    first = FirstFailures(rules.lanes)
+    course = Course(rules, record, num_trials, dispatcher.slots, [*observers, first])
     began, before = dispatcher.now, seconds_spent(record)
     noted = before
     if record.noted(ENDED):
@@ -62,6 +66,8 @@ def search(
             record.note(ENDED, _note(None, seconds, rules))
             noted = seconds
         waiting.extend(course.advance())
+        if gives_up and (waiting or in_flight):
+            first.refuse_more()
         while waiting and len(in_flight) < dispatcher.slots:
             key = waiting.popleft()
             dispatcher.submit(course.task(key))

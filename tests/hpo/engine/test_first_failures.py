@@ -1,0 +1,64 @@
+"""A search whose first trials all fail alike ends with their error, and keeps its budget."""
+
+from pathlib import Path
+
+import pytest
+
+import hpo
+from tests.hpo.interface.searched import found
+
+
+def states(name):
+    return hpo.load(name).trials["state"].tolist()
+
+
+def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_mended():
+    def train(config):
+        if not Path("mended").exists():
+            raise ZeroDivisionError("by nothing")
+        return config["lr"]
+
+    says = (
+        r"the first 3 trials all failed with the same error: fold 0: ZeroDivisionError at test_first_failures\.py:\d+"
+    )
+    for _ in range(2):
+        with pytest.raises(hpo.HpoError, match=says):
+            found(train, trials=20, settings={"study.lanes": 2})
+    assert states("train").count("failed") == 6
+    Path("mended").touch()
+    assert states_after(train)[6:] == ["complete"] * 14
+
+
+def states_after(train):
+    return found(train, trials=20, settings={"study.lanes": 2}).trials["state"].tolist()
+
+
+def test_other_errors_and_one_success_let_it_go_on():
+    def differently(config):
+        raise ValueError(f"with {config['lr']}")
+
+    def mostly(config, trial):
+        if trial.number != 1:
+            raise ValueError("no luck")
+        return 1.0
+
+    for function in (differently, mostly):
+        assert found(function, trials=8).trials["state"].tolist().count("failed") >= 7
+
+
+def test_as_many_as_lanes_must_fail():
+    def train(config, trial):
+        if trial.number < 5:
+            raise ValueError("no luck")
+        return 1.0
+
+    assert found(train, trials=8, settings={"study.lanes": 6}).trials["state"].tolist().count("failed") == 5
+    with pytest.raises(hpo.HpoError, match="the first 4 trials all failed"):
+        found(train, trials=8, settings={"study.lanes": 4})
+
+
+def test_a_budget_that_is_used_up_is_no_reason_to_stop():
+    def train(config):
+        raise ValueError("no luck")
+
+    assert found(train, trials=3).trials["state"].tolist() == ["failed"] * 3
