@@ -237,6 +237,12 @@ class Study:
 
         return export_study(str(self.folder), url, name)[1]
 
+    def logs(self, trial: int) -> str:
+        """Return what the trainings of a trial printed on Ray workers; StudyError where they printed nothing."""
+        from hpo.study.logs import logs_of
+
+        return "".join(path.read_text(encoding="utf-8") for path in logs_of(self._folder, trial))
+
     def sync(self, uri: str | None = None) -> None:
         """Send what MLflow does not have of it; TrackError where that cannot be reached."""
         from hpo.interface.exchange import send

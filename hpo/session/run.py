@@ -11,6 +11,7 @@ from hpo.errors import MachineError
 from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.session.display import Display
+from hpo.session.logs import LogKeeping
 from hpo.session.stopping import StoppableDispatcher, Stopping
 from hpo.study.opening import open_study
 from hpo.study.preparation import refuse_missing_lanes
@@ -75,7 +76,8 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         tracker = make_tracker(config, study.layout, study.folder.path)
         with display.progress(study, record) as progress:
             observers = [finished, progress]
-            return run_study(study, record, StoppableDispatcher(dispatcher, stopping), tracker, observers)
+            logged = LogKeeping(dispatcher, study.folder.logs_dir, study.layout)
+            return run_study(study, record, StoppableDispatcher(logged, stopping), tracker, observers)
 
 
 def _has_work(study: Study, record: Record) -> bool:

@@ -36,6 +36,7 @@ class StudyFolder:
         self.data_dir = path / "data"
         self.checkpoints_dir = path / "checkpoints"
         self.states_dir = path / "states"
+        self.logs_dir = path / "logs"
         self.trials_path = path / "trials.csv"
         self.imports_path = path / "imports.csv"
         self.best_path = path / "best.yaml"

@@ -3,6 +3,8 @@
 import errno
 import math
 import os
+import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -223,3 +225,14 @@ def napping(task):
         yield {"epoch": epoch}
         time.sleep(0.5)
     return {"score": 1.0}
+
+
+def prints(task):
+    """Print, also from a program that it starts, and end as it is told."""
+    print(task["config"]["text"])  # noqa: T201 -- what it is for
+    subprocess.run(["sh", "-c", "echo from a program >&2"], check=True)
+    if task["config"].get("dies"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task["config"].get("raises"):
+        raise ValueError("no luck")
+    return 1.0

@@ -125,3 +125,24 @@ def test_a_process_that_is_not_the_largest_is_spared(monkeypatch):
     assert guard._thread.is_alive()
     guard.stop()
     assert guard.verdict is None
+
+
+@pytest.mark.parametrize("ends", [{}, {"raises": True}, {"dies": True}])
+def test_what_a_task_prints_comes_with_its_end_however_it_ends(child, ends):
+    (last,) = messages(child, "prints", text="hello", **ends)
+    assert last["printed"] == "hello\nfrom a program\n"
+    *_, other = child.run(task(0, "constant").payload, "another call")
+    assert other["printed"] == ""
+
+
+def test_of_a_long_output_the_end_is_kept(child):
+    (last,) = messages(child, "prints", text="x" * 300_000)
+    assert last["printed"].startswith("[37,8")
+    assert last["printed"].endswith("xxx\nfrom a program\n")
+
+
+def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
+    payload = replace(task(0, "constant", text="my ${oc.env:WORD}").payload, objective="tests.faults.objectives:prints")
+    (last,) = child.run(replace(payload, secrets={"WORD": "abracadabra"}), "a call")
+    assert "my " in last["printed"]
+    assert "abracadabra" not in last["printed"]

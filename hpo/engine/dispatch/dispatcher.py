@@ -1,13 +1,16 @@
 """The protocol of every dispatcher: it takes tasks and returns what their workers report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Message
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import MachineError
+
+# Of what a task printed, that go into the details of its failure.
+_LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Report:
         outcome: its result.
         machine_fault: why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
         is_lost: whether the dispatcher made the outcome, because the worker died or stopped reporting.
+        printed: with an outcome, what the task printed, where it ran in a process of its own.
     """
 
     task: Task
@@ -33,6 +37,7 @@ class Report:
     is_lost: bool = False
     units: float | None = None
     goes_on: bool = False
+    printed: str | None = None
 
     def settled(self) -> Outcome | None:
         """Return the outcome; None while the task runs.
@@ -52,11 +57,20 @@ def report_of(task: Task, message: Message) -> Report:
         task,
         message.get("point"),
         message.get("warning"),
-        outcome,
+        outcome and with_last_lines(outcome, message.get("printed")),
         message.get("machine_fault"),
         units=message.get("units"),
         goes_on=message.get("goes_on", False),
+        printed=message.get("printed"),
     )
+
+
+def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
+    """Return the outcome; that of a failure with the last lines that its task printed in the details."""
+    if outcome.error is None or not printed or not printed.strip():
+        return outcome
+    last = "\n".join(printed.strip().splitlines()[-_LAST_LINES:])[-_LAST_CHARACTERS:]
+    return replace(outcome, details=f"{outcome.details or outcome.error}\n\nprinted last:\n{last}")
 
 
 class Dispatcher(Protocol):

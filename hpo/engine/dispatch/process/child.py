@@ -7,13 +7,16 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hpo.config.sealing import told, values_of
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
+from hpo.engine.dispatch.process.printed import Printed
 from hpo.engine.training.objective.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
+from hpo.errors import ConfigError
 
 # A core dump of a large process takes a while.
 _SECONDS_TO_DIE = 10.0
@@ -39,6 +42,7 @@ class Child:
         self._pidfd: int | None = None
         self._received = b""
         self._guard: MemoryGuard
+        self._printed = Printed()
 
     def start(self) -> None:
         """Start the process unless it runs."""
@@ -55,6 +59,8 @@ class Child:
         self._process = subprocess.Popen(
             python(TASK_PROCESS, *arguments),
             stdin=subprocess.DEVNULL,
+            stdout=self._printed.fileno(),
+            stderr=subprocess.STDOUT,
             pass_fds=theirs,
             env=environment,
             start_new_session=True,  # A separate process group, which `_end` kills as a whole.
@@ -70,12 +76,21 @@ class Child:
 
         It holds `signal` (its number, or None), `exit_code` (or None), `memory` (the figures if it was killed because
         memory ran out; else None) and `out_of_step` (whether it was ended because it answered another call).
+        With the last message comes `printed`, what the task printed, with its secrets hidden.
 
         Args:
             payload: the task.
             call: the unique name of this call; every message carries it.
         """
         self.start()
+        self._printed.empty()
+        for message in self._answers(payload, call):
+            if "died" in message or not LAST_MESSAGES.isdisjoint(message):
+                yield {**message, "printed": told(self._printed.text(), _secrets(payload), has_lines=True)}
+            else:
+                yield message
+
+    def _answers(self, payload: Payload, call: str) -> Iterator[Message]:
         try:
             self._write(json.dumps({"call": call, "payload": payload.to_dict()}) + "\n")
         except BrokenPipeError:
@@ -95,6 +110,7 @@ class Child:
         """End the process, if it runs, and its group."""
         if self._process is not None:
             self._end()
+        self._printed.close()
 
     def _write(self, line: str) -> None:
         left = memoryview(line.encode())
@@ -155,6 +171,13 @@ class Child:
             if descriptor is not None:
                 os.close(descriptor)
         return code
+
+
+def _secrets(payload: Payload) -> Mapping[str, str]:
+    try:
+        return values_of(payload.config, payload.secrets)
+    except ConfigError:
+        return payload.secrets  # One of them is not set, which is the task's failure.
 
 
 def _message(line: bytes) -> Message:

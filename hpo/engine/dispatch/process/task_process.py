@@ -1,5 +1,6 @@
 """The process that trains: reads one task per line, writes one message per line, and ends with its parent."""
 
+import io
 import json
 import os
 import signal
@@ -21,6 +22,10 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     # Ctrl-C is for the driver, and an objective's own KeyboardInterrupt is a failure like others. Not SIG_IGN, which
     # programs that the objective starts would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
+    # What is printed is seen even if the process dies.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
     _start_keeper(life_fd, (tasks_fd, messages_fd))
     _keep_from_children(tasks_fd, messages_fd)
     with os.fdopen(tasks_fd, encoding="utf-8") as tasks, os.fdopen(messages_fd, "w", encoding="utf-8") as messages:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.dispatcher import Report, report_of
+from hpo.engine.dispatch.dispatcher import Report, report_of, with_last_lines
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.training.objective.modules import is_root
@@ -181,7 +181,7 @@ class RayDispatcher:
         del self._runs[run.stream]
         self._idle.append(run.actor)
         if "died" in message:
-            return self._died(run, _how(message["died"]), message["died"]["memory"])
+            return self._died(run, _how(message["died"]), message["died"]["memory"], message["printed"])
         report = report_of(run.task, message)
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 
@@ -196,14 +196,15 @@ class RayDispatcher:
             return []
         return [self._failure(run, f"lost with its worker's node {run.losses} times ({_reason(error)})")]
 
-    def _died(self, run: _Run, reason: str, memory: str | None = None) -> list[Report]:
+    def _died(self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None) -> list[Report]:
         """Queue the task again; after its last try return a failure."""
         run.deaths += 1
         tries = self._settings.retries + 1
         if run.deaths < tries:
             self._waiting.appendleft(run)
             return []
-        return [self._failure(run, f"{reason}, attempt {run.deaths} of {tries}{f'; {memory}' if memory else ''}")]
+        error = f"{reason}, attempt {run.deaths} of {tries}{f'; {memory}' if memory else ''}"
+        return [self._failure(run, error, printed)]
 
     def _end_silent_runs(self) -> list[Report]:
         limit = self._settings.timeout_seconds
@@ -220,9 +221,9 @@ class RayDispatcher:
         self._ray.kill(run.actor)
         self._start_worker()
 
-    def _failure(self, run: _Run, error: str) -> Report:
-        seconds = time.monotonic() - run.started
-        return Report(run.task, outcome=Outcome(seconds=seconds, error=error, attempt=run.attempt), is_lost=True)
+    def _failure(self, run: _Run, error: str, printed: str | None = None) -> Report:
+        outcome = Outcome(seconds=time.monotonic() - run.started, error=error, attempt=run.attempt)
+        return Report(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
 
     def _refuse_to_wait_for_ever(self) -> None:
         if self._runs or self._idle or not self._waiting:

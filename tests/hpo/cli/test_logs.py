@@ -1,0 +1,54 @@
+"""`hpo logs`: what trainings printed is in the study's folder, and shown."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import hpo as toolkit
+from hpo.engine.dispatch.dispatcher import report_of
+from hpo.engine.training.payload import Task
+from hpo.engine.training.task_builder import FINAL_FOLD
+from hpo.engine.trials.trial import Outcome, TaskLayout
+from hpo.session.logs import LogKeeping
+from hpo.study.folder import StudyFolder, find_study
+from tests.hpo.cli.commands import hpo, refused, searched
+from tests.studies import toy_config
+
+
+@pytest.fixture
+def study(capsys):
+    searched(capsys, toy_config("random", {"toy": {"layers": [1, 2]}}, 2))
+    folder = StudyFolder(find_study("toy").path)
+    ends = [(0, 0, "one\ntwo\n"), (1, 0, ""), (1, 1, "three\n"), (1, FINAL_FOLD, "last\n")]
+    outcome = Outcome({"score": 1.0}).to_dict()
+    reports = [report_of(Task(t, i, None), {"outcome": outcome, "printed": text}) for t, i, text in ends]
+    said = SimpleNamespace(runs_here=False, slots=1, wait=lambda _timeout: reports)
+    assert LogKeeping(said, folder.logs_dir, TaskLayout(folds=2)).wait() == reports
+    return folder
+
+
+def test_logs_are_listed_and_shown(capsys, study):
+    code, out, _ = hpo(capsys, "logs", "toy")
+    assert code == 0
+    assert out.splitlines() == [
+        "runs/toy/logs/trial_0000_fold_0.log  2 lines  two",
+        "runs/toy/logs/trial_0001_final.log  1 lines  last",
+        "runs/toy/logs/trial_0001_fold_1.log  1 lines  three",
+    ]
+    assert hpo(capsys, "logs", "toy", "0", "--tail", "1")[1] == "== runs/toy/logs/trial_0000_fold_0.log\ntwo\n"
+    assert toolkit.load("toy").logs(1) == "last\nthree\n"
+    assert study.logs_dir.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_not_there_is_told(capsys, study):
+    assert "trial 7 of study 'runs/toy' has none" in refused(capsys, "logs", "toy", "7", is_silent=True)
+    assert "must be 1 or more" in refused(capsys, "logs", "toy", "--tail", "0", is_silent=True)
+
+
+def test_a_failure_ends_with_what_was_printed_last():
+    failed = Outcome(error="ValueError: no luck", details="Traceback").to_dict()
+    printed = "\n".join(map(str, range(50)))
+    report = report_of(Task(0, 0, None), {"outcome": failed, "printed": printed})
+    head, _, last = report.outcome.details.partition("printed last:\n")
+    assert head.startswith("Traceback")
+    assert last.splitlines() == [str(number) for number in range(30, 50)]
