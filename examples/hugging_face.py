@@ -66,4 +66,4 @@ if __name__ == "__main__":
     goal = {"metric": "accuracy", "direction": "maximize"}
     study = hpo.search(digits, space, strategy=halving, trials=7, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
-    print(study.test())
+    print(study.test(again=True))  # the examples share their data, which another may have opened

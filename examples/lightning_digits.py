@@ -73,4 +73,4 @@ if __name__ == "__main__":
     asha, goal = {"name": "asha", "max_amount": 9}, {"metric": "accuracy", "direction": "maximize"}
     study = hpo.search(digits, space, strategy=asha, trials=15, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
-    print(study.test())
+    print(study.test(again=True))  # the examples share their data, which another may have opened

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from hpo.engine.training.objective.plain_function import RunningTrial, TrainingStopped
     from hpo.errors import HpoError
     from hpo.interface.comparison import compare_strategies, compare_studies
+    from hpo.interface.exchange import import_trials
     from hpo.interface.replay import replay
     from hpo.interface.reproduce import reproduce
-    from hpo.interface.search import compose, import_trials, load, search, train
+    from hpo.interface.search import compose, load, search, train
     from hpo.interface.server import open_ui
     from hpo.interface.starter import new
     from hpo.interface.study import Study
@@ -32,7 +33,7 @@ _PLACES = {
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
     "compose": "hpo.interface.search",
-    "import_trials": "hpo.interface.search",
+    "import_trials": "hpo.interface.exchange",
     "load": "hpo.interface.search",
     "log": "hpo.engine.space.shorthand",
     "new": "hpo.interface.starter",

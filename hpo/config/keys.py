@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hpo.errors import ConfigError, nearest
+
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the leaves of the tree by dotted key, in their order; `{}` is a leaf."""
@@ -26,6 +28,16 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             node = node.setdefault(name, {})
         node[last] = value
     return copy
+
+
+def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:
+    """Raise ConfigError for a dotted key that the tree does not have; `what` names the argument that it is in."""
+    if not isinstance(changes, Mapping):
+        raise ConfigError(f"{what}: must be a dict of values by dotted key, given {changes!r}")
+    known = list(flatten(tree))
+    for key in changes:
+        if key not in known:
+            raise ConfigError(f"{what}: there is no '{key}'{nearest(key, known) or '; see `hpo search --cfg job`'}")
 
 
 def without(tree: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def explain(error: ValidationError, prefix: str = "") -> str:
     names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "constrained-"))]
     key = f"{prefix}{'.'.join(names)}" or "config"
     if first["type"] == "extra_forbidden":
-        return f"{key}: there is no such key; remove it, or list the keys with --cfg job"
+        return f"{key}: there is no such key; remove it, or list the keys with `hpo search --cfg job`"
     if first["type"] == "missing":
         return f"{key}: is missing; give it a value"
     return f"{key}: {_rule(first)}, given {first['input']!r}{_hint(first)}"

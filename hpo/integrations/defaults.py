@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.config.shipped import shipped
+from hpo.config.shipped import strategy_settings
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.strategies import STRATEGIES, Strategy
+from hpo.engine.strategies import Strategy
 from hpo.study.own_strategy import make_strategy
 
 
@@ -15,7 +15,7 @@ def default_strategy(
     """Return a strategy over a space that is written as in the configuration.
 
     Args:
-        name: one of `hpo.engine.strategies.STRATEGIES`, of an installed package, or `package.module:Class`.
+        name: one of conf/strategy, of an installed package, or `package.module:Class`.
         space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names join
             with dots.
         seed: decides every point.
@@ -24,7 +24,4 @@ def default_strategy(
     Raises:
         HpoError: naming the setting or the dimension at fault.
     """
-    defaults: dict[str, Any] = {"name": name}
-    if name in STRATEGIES:
-        defaults = shipped("strategy", name)
-    return make_strategy({**defaults, **(settings or {})}, space_from_dict(space), seed)
+    return make_strategy(strategy_settings({**(settings or {}), "name": name}), space_from_dict(space), seed)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.keys import replaced
-from hpo.config.shipped import shipped
-from hpo.engine.strategies import STRATEGIES
+from hpo.config.shipped import strategy_settings
 from hpo.errors import ConfigError
 from hpo.session.stopping import Stopped
 
@@ -83,13 +82,13 @@ def compare_studies(
     """Compare studies that exist: their curves, and their winners fold by fold; arguments as above."""
     from hpo.compare.terminal.run import run_studies
 
+    if isinstance(names, str):
+        raise ConfigError(f"names: must be a list of studies, given {names!r}")
     return _comparison(run_studies(names, at, optimum, name), publish)
 
 
 def _settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    chosen = {"name": given} if isinstance(given, str) else dict(given)
-    name = str(chosen.get("name"))
-    return {**(shipped("strategy", name) if name in STRATEGIES else {}), **chosen}
+    return strategy_settings({"name": given} if isinstance(given, str) else given)
 
 
 def _comparison(folder: Path, publish: bool) -> Comparison:

@@ -75,6 +75,36 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     return name, *copy_study(source.url, source.name, url, name)
 
 
+def import_trials(
+    name: str,
+    *,
+    csv: Path | str | None = None,
+    optuna: str | None = None,
+    ray: Path | str | None = None,
+    study: str | None = None,
+    metric: str | None = None,
+    direction: Direction | None = None,
+    keys: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> Path:
+    """Take over finished trials made elsewhere, as `hpo import` does, for `settings={"study.imports": name}`.
+
+    Args:
+        name: a folder under runs/ that is made.
+        csv: a table with a header and one row per trial; with the columns of `metric` and, if not all others, `keys`.
+        optuna: an Optuna storage, such as `"sqlite:///old.db"`; with the name of its `study` if it has several.
+        ray: the folder of a Ray Tune experiment; with the result `metric` that was searched for.
+        study, metric, direction, keys: as said; `direction` where the source does not tell which way is better.
+        rename: from old names of hyperparameters to new.
+
+    Returns:
+        The table of the trials.
+    """
+    sources = {"optuna": optuna, "ray": None if ray is None else str(ray), "csv": None if csv is None else str(csv)}
+    given = {"study": study, "metric": metric, "direction": direction, "keys": keys, "rename": rename}
+    return take_over(name, **sources, **given)[0]  # type: ignore[arg-type]  # of the types above
+
+
 def take_over(
     name: str,
     *,
@@ -98,6 +128,10 @@ def take_over(
     for option, value in {"study": study, "metric": metric, "direction": direction, "keys": keys}.items():
         if value is not None and option not in _OPTIONS[sources[0]]:
             raise ConfigError(f"{option}: has no effect with {sources[0]}; remove it")
+    if isinstance(keys, str):
+        raise ConfigError(f"keys: must be a list of columns, given {keys!r}")
+    if direction not in (None, "maximize", "minimize"):
+        raise ConfigError(f"direction: must be maximize or minimize, given {direction!r}")
     path = import_folder(study_name(name, "name"))
     if optuna:
         from hpo.integrations.exchange.optuna_storage import read_optuna

@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from hpo.errors import ConfigError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -44,11 +46,18 @@ def reproduce(
 
     from hpo.study.reproduce.again import reproduce as train_again
 
+    refuse_bad_tolerance(tolerance)
     with found(str(study), str(trial), uri) as (folder, which):
         recorded = trusted(folder, trust, data or {})
         allowed = recorded.tolerance if tolerance is None else tolerance
         repetitions = train_again(recorded, which, folds, lambda _: None)
     return pd.DataFrame([vars(one) | {"holds": one.holds(allowed)} for one in repetitions])
+
+
+def refuse_bad_tolerance(tolerance: float | None) -> None:
+    """Raise ConfigError for what is no share of a score."""
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
 
 
 @contextmanager
@@ -88,9 +97,16 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
         is_trusted: whether another person's study is run without a question.
         elsewhere: the present paths of the data, by key.
     """
+    from hpo.engine.training.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
     from hpo.study.reproduce.recorded import read_files, read_recorded
 
     files = read_files(folder)
-    ask_for_trust(files.config, files.changes, is_trusted, folder.kept_function(files.config))
+    kept = folder.kept_function(files.config)
+    if kept is None and ObjectivePath.of(files.config.objective).is_kept:
+        raise ConfigError(
+            f"objective: '{files.config.objective}' is kept in the folder of its study alone, so the report alone is "
+            f"not enough; give that folder"
+        )
+    ask_for_trust(files.config, files.changes, is_trusted, kept)
     return read_recorded(files, elsewhere)

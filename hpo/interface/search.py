@@ -84,9 +84,9 @@ def search(
     return run(prepare_study(_with_its_trials(made), given.kept), progress)
 
 
-def load(name: str) -> Study:
+def load(name: str | Path) -> Study:
     """Return an existing study, by its name under runs/ or its folder; StudyError where there is none."""
-    return Study(find_study(name))
+    return Study(find_study(str(name)))
 
 
 def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
@@ -123,23 +123,6 @@ def train(
     if outcome.error:
         raise StudyError(f"train: failed: {outcome.error}")
     return dict(outcome.metrics)
-
-
-def import_trials(name: str, **source: Any) -> Path:
-    """Take over finished trials made elsewhere, as `hpo import` does, for `settings={"study.imports": name}`.
-
-    Args:
-        name: a folder under runs/ that is made.
-        source: `csv="old.csv", metric="loss", keys=["lr", "layers"]`, or `optuna="sqlite:///old.db", study="old"`, or
-            `ray="folder", metric="val_loss"`; with `direction` where the source does not say it, and `rename` from old
-            names to new.
-
-    Returns:
-        The table of the trials.
-    """
-    from hpo.interface.exchange import take_over
-
-    return take_over(name, **source)[0]
 
 
 def _with_its_trials(config: StudyConfig) -> StudyConfig:

@@ -1,13 +1,18 @@
 """`hpo.open_ui`: the MLflow UI beside a script or a notebook."""
 
 import atexit
+import contextlib
 import os
+import socket
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 
 from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
+
+_SECONDS_TO_START = 90.0  # it takes 10 to 20 on a busy machine
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,16 @@ class Server:
         self._process.terminate()
         self._process.wait()
 
+    def wait_until_it_answers(self, host: str, port: int) -> None:
+        """Return when it listens; TrackError if it ends before, or takes a minute and a half."""
+        deadline = time.monotonic() + _SECONDS_TO_START
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection((host, port), 1.0):
+                return
+            time.sleep(0.1)
+        self.close()
+        raise TrackError(f"the server of {self.address} does not answer; `hpo ui` in a terminal shows what it says")
+
     def _repr_html_(self) -> str:
         return f'<a href="{self.address}" target="_blank">{self.address}</a>'
 
@@ -40,7 +55,7 @@ def open_ui(
     expose: bool = False,
     password: str | None = None,
 ) -> Server:
-    """Start the MLflow UI on the loopback address, as `hpo ui` does, and return without waiting for it.
+    """Start the MLflow UI on the loopback address, as `hpo ui` does, and return when it answers.
 
     Args:
         study: whose page is opened; None = all runs.
@@ -74,4 +89,5 @@ def open_ui(
             errors.seek(0)
             raise TrackError(errors.read().strip().removeprefix("error: ").removeprefix("--"))
     atexit.register(server.close)
+    server.wait_until_it_answers(host or "127.0.0.1", port)
     return server

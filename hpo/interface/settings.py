@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.config.keys import flatten, replaced
-from hpo.config.shipped import shipped, shipped_dir
+from hpo.config.keys import flatten, refuse_unknown, replaced
+from hpo.config.shipped import names_of, shipped, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.shorthand import written_out
-from hpo.engine.strategies import STRATEGIES
 from hpo.errors import ConfigError, nearest
 
 # Names at the top of a space that are no dimensions.
@@ -57,14 +56,11 @@ def search_tree(
     if not isinstance(strategy, str | Mapping):
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
-    name = str(given.get("name"))
-    # One of the user's own has its defaults in its class.
-    defaults = shipped("strategy", name) if name in STRATEGIES else {}
     return {
         **own,
         "objective": objective,
         "space": dict(space),
-        "strategy": {**defaults, **given},
+        "strategy": strategy_settings(given),
         "study": shipped("study", "default"),
         "split": shipped("split", "default"),
         "dispatch": shipped("dispatch", "ray"),
@@ -86,7 +82,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
         raise ConfigError(f"objective: is no whole configuration, such as of hpo.compose: '{missing[0]}' is missing")
     for group in ("dispatch", "track"):
         if isinstance(settings.get(group), str):
-            known = sorted(path.stem for path in (shipped_dir() / group).glob("*.yaml"))
+            known = names_of(group)
             if settings[group] not in known:
                 given = settings[group]
                 raise ConfigError(
@@ -94,10 +90,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
                 )
             tree[group] = shipped(group, settings[group])
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
-    known = list(flatten({name: tree[name] for name in _SETTABLE}))
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"settings: there is no '{key}'{nearest(key, known) or '; see `hpo search --cfg job`'}")
+    refuse_unknown(values, {name: tree[name] for name in _SETTABLE}, "settings")
     return replaced(tree, values)
 
 

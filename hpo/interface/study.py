@@ -191,10 +191,11 @@ class Study:
             name: the new study's; None = the old one's with `-extended`.
             progress: whether it is shown.
         """
-        from hpo.config.keys import replaced
+        from hpo.config.keys import refuse_unknown, replaced
         from hpo.study.extension import chosen, extension_of
 
         with self._read() as (study, record, _):
+            refuse_unknown(changes, study.config.to_dict(), "changes")
             picked = chosen(study, record.history(), best, trials)
             tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
             config = extension_of(study, picked, config_from_dict(tree))

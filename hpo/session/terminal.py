@@ -102,7 +102,8 @@ class Terminal:
             print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
         if not self._next_step:
             return
-        if winner is not None and study.plan is not None and "test" in study.plan.parts:
+        is_opened = study.folder.test_path.exists()
+        if winner is not None and study.plan is not None and "test" in study.plan.parts and not is_opened:
             print(f"next:   hpo test {name}      (opens the test part, once)")
         if study.config.track.name == "mlflow":
             print("        hpo ui")

@@ -62,6 +62,8 @@ def chosen(study: Study, history: History, best: int, numbers: Sequence[int]) ->
     Raises:
         StudyError: there is none, or one of these has no score.
     """
+    if best < 1:
+        raise StudyError(f"best: must be 1 or more, given {best}")
     known = {trial.number: trial for trial in history}
     for number in numbers:
         if number not in known or known[number].score is None:

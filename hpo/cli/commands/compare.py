@@ -81,7 +81,7 @@ def _compose(
 ) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
     """Return the configuration of the searches, and by label the settings of each strategy."""
     from hpo.config.composing.compose import compose_config
-    from hpo.engine.strategies import STRATEGIES
+    from hpo.config.shipped import names_of
 
     for override in given.what:
         key = override.lstrip("+~").partition("=")[0]
@@ -91,8 +91,9 @@ def _compose(
             raise ConfigError(
                 f"STUDY: '{override}' has no place beside --strategies; give key=value, or no --strategies"
             )
+    shipped = names_of("strategy")
     settings = {
-        label: [f"strategy={name}"] if name in STRATEGIES else ["strategy=own", f"strategy.name={name}"]
+        label: [f"strategy={name}"] if name in shipped else ["strategy=own", f"strategy.name={name}"]
         for label, name in names.items()
     }
     for text in given.set:
@@ -103,7 +104,7 @@ def _compose(
                 f"'{text}'{nearest(label, settings)}"
             )
         # What a strategy of the user's own may be given is in its class.
-        settings[label].append(f"{'' if names[label] in STRATEGIES else '++'}strategy.{setting}")
+        settings[label].append(f"{'' if names[label] in shipped else '++'}strategy.{setting}")
     # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
     silent = [] if any(text.startswith("track") for text in given.what) else ["track.name=none"]
     overrides = [*silent, *given.what]

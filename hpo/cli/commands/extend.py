@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from hpo.cli.arguments import add_overrides, add_study, make_parser
-from hpo.errors import ConfigError
 
 _EXAMPLES = """  hpo extend digits training.epochs=60
   hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
@@ -25,8 +24,6 @@ def run(arguments: Sequence[str]) -> int:
         parser, "what is trained differently, such as training.epochs=60; study.name=..., dispatch.workers=..."
     )
     given = parser.parse_intermixed_args(arguments)
-    if given.best < 1:
-        raise ConfigError(f"--best: must be 1 or more, given {given.best}")
 
     from hpo.cli.running import run_at_terminal
     from hpo.config.composing.compose import compose_config

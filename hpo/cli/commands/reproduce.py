@@ -34,11 +34,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
     given = parser.parse_intermixed_args(arguments)
 
-    if given.tolerance is not None and not 0 <= given.tolerance < 1:
-        raise ConfigError(f"--tolerance: must be at least 0 and below 1, given {given.tolerance}")
+    from hpo.interface.reproduce import found, refuse_bad_tolerance, trusted
 
-    from hpo.interface.reproduce import found, trusted
-
+    refuse_bad_tolerance(given.tolerance)
     with found(given.study, given.trial, given.uri) as (folder, trial):
         recorded = trusted(folder, given.trust, _elsewhere(given.data))
         return _reproduce(recorded, trial, _folds(given.folds), given.tolerance)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_overrides, add_study, make_parser
+from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
     from hpo.interface.exchange import Sent
@@ -15,6 +16,11 @@ def run(arguments: Sequence[str]) -> int:
     add_study(parser)
     add_overrides(parser, "track.uri=...")
     given = parser.parse_intermixed_args(arguments)
+    for override in given.overrides:
+        if not override.startswith("track."):
+            raise ConfigError(
+                f"{override.partition('=')[0]}: has no effect on what is sent; give track.uri=... or nothing"
+            )
 
     from hpo.interface.exchange import send
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import socket
 import threading
@@ -42,6 +43,33 @@ def test_strategies_are_compared(table):
         hpo.compare_strategies(table, strategies, repeats=3, at=[9], name="other")
     with pytest.raises(hpo.HpoError, match="did you mean 'random'"):
         hpo.compare_strategies(table, ["random", "randon"], repeats=2, name="other")
+
+
+def test_every_configuration_of_a_strategy_has_its_name(table):
+    here = {"direction": "maximize", "settings": QUIET | {"dispatch": "local"}, "progress": False, "trials": 2}
+    study = hpo.search(lambda config: config["x"], {"x": [1, 2, 3]}, strategy="evolutionary_plain", name="p", **here)
+    settings = study.config["strategy"]
+    assert (settings["name"], settings["candidates"]) == ("evolutionary", 1)
+    compared = hpo.compare_strategies(table, ["random", "evolutionary_plain"], repeats=2, name="plain")
+    assert set(compared.pairs.b) == {"evolutionary_plain"}
+
+
+def test_what_the_commands_refuse_is_refused_from_python(table):
+    study = hpo.search(table, settings=QUIET, progress=False)
+    Path("old.csv").write_text("score,lr\n1.0,0.1\n")
+    for refused, says in (
+        (lambda: study.extend({"data.pth": "x"}), "changes: there is no 'data.pth'; did you mean 'data.path'"),
+        (lambda: study.extend({"study.seed": 1}, best=0), "best: must be 1 or more, given 0"),
+        (lambda: study.reproduce(tolerance=-1), "tolerance: must be at least 0 and below 1, given -1"),
+        (lambda: hpo.import_trials("old", csv="old.csv", direction="up"), "direction: must be maximize or minimize"),
+        (lambda: hpo.import_trials("old", csv="old.csv", keys="lr"), "keys: must be a list of columns, given 'lr'"),
+        (lambda: hpo.import_trials("old"), "one of optuna, ray and csv must be given, given none"),
+        (lambda: hpo.compare_studies("looked_up"), "names: must be a list of studies, given 'looked_up'"),
+        (lambda: hpo.load(3), "there is no '3'"),
+    ):
+        with pytest.raises(hpo.HpoError, match=re.escape(says)):
+            refused()
+    assert not Path("runs/old").exists()
 
 
 def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):

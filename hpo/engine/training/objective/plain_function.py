@@ -64,6 +64,8 @@ class RunningTrial:
             raise TrainingStopped
         if self._reader is None:
             raise RuntimeError("report() was called after the end of the training; call it while the function runs")
+        if not isinstance(point, Mapping | None):
+            raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
         self._num_reported += 1
         self._send({"epoch": self._num_reported} | {**(point or {}), **numbers})
 
