@@ -100,6 +100,20 @@ def test_a_strategy_of_ones_own_keeps_the_promises():
     check_strategy(sys.modules["mine"].Nearest)
 
 
+def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
+    installed = tmp_path / "installed"
+    (installed / "nearby-1.0.dist-info").mkdir(parents=True)
+    (installed / "nearby-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: nearby\nVersion: 1.0\n")
+    (installed / "nearby-1.0.dist-info/entry_points.txt").write_text("[hpo.strategies]\nnearest = nearby:Nearest\n")
+    (installed / "nearby.py").write_text(OWN)
+    monkeypatch.syspath_prepend(installed)
+    check_strategy("nearest", {"ordered": SPACES["ordered"]})
+    given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
+    study = hpo.search(lambda config: config["x"], {"x": (0, 100)}, trials=3, name="own", strategy="nearest", **given)
+    assert len(study.resume(5, progress=False).trials) == 5
+    sys.modules.pop("nearby", None)
+
+
 def test_it_is_compared_and_tunes_an_estimator():
     write()
     path = REPOSITORY / "tests/tables/svm_digits.csv"
