@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpo.engine.course.rules import Order, Rules
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.space.space import Point
@@ -70,6 +70,7 @@ class Workers:
     """
 
     runs_here = True
+    gpus = Gpus()
 
     def __init__(
         self,

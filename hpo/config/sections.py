@@ -130,13 +130,14 @@ class DispatchSection(Section):
     workers: int | None = Field(ge=1, le=MOST)
     threads: int = Field(ge=1, le=_MOST_THREADS)
     cpus_per_worker: float = Field(gt=0)
-    gpus_per_worker: float = Field(ge=0)
+    gpus_per_worker: float | None = Field(ge=0)
     gpus: int | None = Field(ge=0, le=MOST)
     retries: int = Field(ge=0, le=MOST)
     timeout_seconds: float | None = Field(gt=0)
     address: str | None
-    # Has a default, unlike all others, because configurations frozen before the key existed lack it.
+    # Have defaults, unlike all others, because configurations frozen before the keys existed lack them.
     allow_open_cluster: bool = False
+    fresh_process: bool = False
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -145,8 +146,9 @@ class DispatchSection(Section):
                 f"must be 1 with dispatch=local, which runs one task at a time, given {self.workers}; use dispatch=ray",
                 "dispatch.workers",
             )
-        if self.gpus_per_worker > 1 and self.gpus_per_worker != math.floor(self.gpus_per_worker):
-            text = f"must be a whole number above 1, given {self.gpus_per_worker}; use 0.5, 1 or 2"
+        gpus = self.gpus_per_worker or 0
+        if gpus > 1 and gpus != math.floor(gpus):
+            text = f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2"
             raise _conflict(text, "dispatch.gpus_per_worker")
         return self
 

@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Self
 
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.trial import Trial
 from hpo.run import Result
 from hpo.session.display import Progress
+from hpo.session.gpus import gpus_in_words
 from hpo.study.folder import shown
 from hpo.study.study import Study
 
@@ -47,6 +49,11 @@ class Notebook:
         section = study.config.study
         text = f"<b>{html.escape(section.name)}</b>: {section.trials} trials, {html.escape(section.metric)}; starting"
         self._output = display(HTML(text), display_id=True)
+
+    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
+        """Say what the workers have of the GPUs, where there are some."""
+        if (says := gpus_in_words(gpus, dispatch)) is not None:
+            print(says)
 
     def tell_lanes(self, study: Study, workers: int) -> None:  # noqa: ARG002 -- the same call as its siblings
         """Keep how many workers there are, for the progress."""

@@ -3,6 +3,8 @@
 from types import TracebackType
 from typing import Protocol, Self
 
+from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
 from hpo.run import Result
@@ -27,6 +29,9 @@ class Display(Protocol):
     def announce(self, study: Study) -> None:
         """Show what is searched."""
 
+    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
+        """Show what the workers have of the machine's GPUs."""
+
     def tell_lanes(self, study: Study, workers: int) -> None:
         """Show how many trainings are planned to be under way at once."""
 
@@ -41,6 +46,9 @@ class Nowhere:
     """Shows nothing."""
 
     def announce(self, study: Study) -> None:
+        """Show nothing."""
+
+    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
         """Show nothing."""
 
     def tell_lanes(self, study: Study, workers: int) -> None:

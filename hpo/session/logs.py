@@ -25,6 +25,7 @@ class LogKeeping:
         self._layout = layout
         self.runs_here = dispatcher.runs_here
         self.slots = dispatcher.slots
+        self.gpus = dispatcher.gpus
 
     @property
     def now(self) -> float:

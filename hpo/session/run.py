@@ -13,6 +13,7 @@ from hpo.run import Result, run_study
 from hpo.session.display import Display
 from hpo.session.logs import LogKeeping
 from hpo.session.stopping import StoppableDispatcher, Stopping
+from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.preparation import refuse_missing_lanes
 from hpo.study.study import Study
@@ -60,16 +61,19 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             dispatcher = make_dispatcher(config.dispatch, config.secrets) if has_work else LocalDispatcher()
             stack.callback(dispatcher.close)
             if has_work:
+                display.tell_gpus(dispatcher.gpus, config.dispatch)
                 display.tell_lanes(study, dispatcher.slots)
         else:
             display.announce(study)
             dispatcher = make_dispatcher(config.dispatch, config.secrets)
             stack.callback(dispatcher.close)
             stopping.check()
+            display.tell_gpus(dispatcher.gpus, config.dispatch)
             display.tell_lanes(study, dispatcher.slots)
             stack.enter_context(study.folder.lock())
             record = open_study(study)
         stack.callback(record.close)
+        Notes(record).write_gpu_share(dispatcher.gpus.share)
         stopping.take_signals()
         finished = _Count(len(record.history()))
         stopping.begin(lambda: _last_words(study, finished.number))

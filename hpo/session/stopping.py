@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Self
 
 from hpo.engine.dispatch import Dispatcher, Report
+from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
 from hpo.session.program import is_ours
@@ -136,6 +137,11 @@ class StoppableDispatcher:
     def slots(self) -> int:
         """As the dispatcher's own."""
         return self._dispatcher.slots
+
+    @property
+    def gpus(self) -> Gpus:
+        """As the dispatcher's own."""
+        return self._dispatcher.gpus
 
     @property
     def runs_here(self) -> bool:

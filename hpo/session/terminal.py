@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from hpo.config.keys import flatten
+from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
@@ -13,6 +15,7 @@ from hpo.errors import SpaceError
 from hpo.report.facts.schema.missing import known
 from hpo.report.facts.words import ended
 from hpo.run import Result
+from hpo.session.gpus import gpus_in_words
 from hpo.session.progress import TerminalProgress
 from hpo.study.folder import shown
 from hpo.study.study import Study
@@ -51,6 +54,11 @@ class Terminal:
             kind = study.plan.kind.replace("_", " ")
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             print(f"data: {', '.join(parts)}; validation: {kind}{folds}", flush=True)
+
+    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
+        """Print what the workers have of the GPUs, where there are some."""
+        if (says := gpus_in_words(gpus, dispatch)) is not None:
+            print(says, flush=True)
 
     def tell_lanes(self, study: Study, workers: int) -> None:
         """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""

@@ -87,6 +87,17 @@ class Notes:
         self._record.note("final", vars(model))
 
     @property
+    def gpu_share(self) -> float | None:
+        """The GPUs that each worker had when the search last went on; None for a study of before version 0.2.0."""
+        share: float | None = self._record.noted("gpu_share")
+        return share
+
+    def write_gpu_share(self, share: float) -> None:
+        """Write the GPUs of each worker, where they are others than on record."""
+        if share != self.gpu_share:
+            self._record.note("gpu_share", share)
+
+    @property
     def ended_by(self) -> EndedBy | None:
         """The budget that ended the search; None before its end, and for studies of before version 0.2.0."""
         ended = self._record.noted(ENDED)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.course.rules import Rules
-from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
 from hpo.engine.training.limits import Limits
@@ -92,6 +92,7 @@ class AnyOrder:
     """
 
     runs_here = True
+    gpus = Gpus()
     now = 0.0
 
     def __init__(self, world: World, slots: int, seed: int, dies_after: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """What a task can do to its process: its worker tells how it ended, and goes on with another. No Ray is needed."""
 
 import functools
+import gc
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,6 +18,7 @@ from hpo.engine.dispatch.process import child as child_module
 from hpo.engine.dispatch.process import memory_guard
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.memory_guard import MemoryGuard
+from hpo.engine.dispatch.process.task_process import release_gpu_memory
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
 from tests.studies import REPOSITORY, environment
@@ -146,3 +149,35 @@ def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
     (last,) = child.run(replace(payload, secrets={"WORD": "abracadabra"}), "a call")
     assert "my " in last["printed"]
     assert "abracadabra" not in last["printed"]
+
+
+def test_each_task_has_a_process_of_its_own_where_that_is_asked():
+    for is_fresh in (False, True):
+        child = Child(str(REPOSITORY), is_fresh)
+        processes = {messages(child, "process_id")[-1]["outcome"]["metrics"]["score"] for _ in range(3)}
+        child.close()
+        assert len(processes) == (3 if is_fresh else 1)
+
+
+def test_a_gpu_is_free_before_the_next_task(monkeypatch):
+    """Torch's allocator is replaced by one that counts, since there may be no GPU."""
+    held, freed = [], []
+
+    class Network:
+        def __init__(self):
+            self.itself = self
+            held.append(1)
+
+        def __del__(self):
+            held.pop()
+
+    cuda = SimpleNamespace(is_initialized=lambda: True, empty_cache=lambda: freed.append(len(held)))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    gc.disable()
+    try:
+        Network()
+        assert held
+        release_gpu_memory()
+    finally:
+        gc.enable()
+    assert freed == [0]

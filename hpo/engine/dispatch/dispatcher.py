@@ -14,6 +14,14 @@ _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 
 
 @dataclass(frozen=True)
+class Gpus:
+    """The GPUs of the machines that a dispatcher uses: how many there are, and the share that each worker has."""
+
+    there: float = 0.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True)
 class Report:
     """One message from a worker: a point of a task's learning curve, a warning, or how the task ended.
 
@@ -79,6 +87,11 @@ class Dispatcher(Protocol):
     @property
     def slots(self) -> int:
         """How many tasks run at once."""
+        ...
+
+    @property
+    def gpus(self) -> Gpus:
+        """The GPUs that it shares out among its workers; none where it does not choose."""
         ...
 
     @property

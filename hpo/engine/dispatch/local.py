@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from hpo.engine.dispatch.dispatcher import Report, report_of
+from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
 
@@ -14,6 +14,7 @@ class LocalDispatcher:
 
     slots = 1
     runs_here = True
+    gpus = Gpus()
 
     def __init__(self, import_from: str | None = None) -> None:
         self._import_from = import_from

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpo.engine.dispatch.dispatcher import Report, report_of
+from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import run_task
 
@@ -20,6 +20,7 @@ class SimulatedDispatcher:
     """
 
     runs_here = True
+    gpus = Gpus()
 
     def __init__(self, workers: int, import_from: str | None = None) -> None:
         self.slots = workers

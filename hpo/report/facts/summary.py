@@ -77,7 +77,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
         "importance": part(lambda: _importance(Subject.of(study, trials, winner)), missing),
-        "cost": part(lambda: _cost(study, trials), missing),
+        "cost": part(lambda: _cost(study, trials, notes.gpu_share), missing),
         "cautions": [],
         "files": files,
         "fields": [],
@@ -102,8 +102,9 @@ def _short(trial: Trial) -> Short:
     return {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
 
 
-def _cost(study: Study, trials: Sequence[Trial]) -> Cost:
+def _cost(study: Study, trials: Sequence[Trial], gpu_share: float | None) -> Cost:
     dispatch, section = study.config.dispatch, study.config.study
     order = section.order if study.has_clock else None
     lanes = section.lanes if study.waits or order == "free" else None
-    return describe_cost(trials, dispatch.workers, dispatch.gpus_per_worker, lanes, order)
+    gpus = (dispatch.gpus_per_worker or 0.0) if gpu_share is None else gpu_share
+    return describe_cost(trials, dispatch.workers, gpus, lanes, order)

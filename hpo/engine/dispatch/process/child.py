@@ -33,10 +33,13 @@ class Child:
 
     Args:
         import_from: a folder to import the objective from besides the installed packages.
+        is_fresh: whether each task has a process of its own.
     """
 
-    def __init__(self, import_from: str | None) -> None:
+    def __init__(self, import_from: str | None, is_fresh: bool = False) -> None:
         self._import_from = import_from
+        self._is_fresh = is_fresh
+        self._has_run = False
         self._process: subprocess.Popen[bytes] | None = None
         self._tasks = self._messages = self._life = -1
         self._pidfd: int | None = None
@@ -82,7 +85,10 @@ class Child:
             payload: the task.
             call: the unique name of this call; every message carries it.
         """
+        if self._is_fresh and self._has_run and self._process is not None:
+            self._end()
         self.start()
+        self._has_run = True
         self._printed.empty()
         for message in self._answers(payload, call):
             if "died" in message or not LAST_MESSAGES.isdisjoint(message):

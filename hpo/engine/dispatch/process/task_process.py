@@ -1,5 +1,6 @@
 """The process that trains: reads one task per line, writes one message per line, and ends with its parent."""
 
+import gc
 import io
 import json
 import os
@@ -34,7 +35,17 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             for message in run_task(Payload.from_dict(given["payload"]), import_from):
                 messages.write(json.dumps({"call": given["call"], **message}) + "\n")
                 messages.flush()
+            release_gpu_memory()
     return 0
+
+
+def release_gpu_memory() -> None:
+    """Give back what the last task held of a GPU, so that the next, of this worker or another, finds it free."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        # Cycles of objects, such as a network with hooks, hold their memory until they are collected.
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:

@@ -20,6 +20,7 @@ import psutil
 from hpo.engine.dispatch.ray import private as ray_private
 from hpo.engine.dispatch.ray import watchdog as ray_watchdog
 from hpo.engine.dispatch.ray.address import refuse_dead_address, refuse_open_cluster
+from hpo.engine.dispatch.ray.shares import Node
 from hpo.errors import DispatchError, first_line
 
 # Training arrays stay inside the workers; the object store only carries messages.
@@ -32,7 +33,7 @@ _SWEEP_SECONDS = 15.0
 
 
 class RayCluster:
-    """A connection to Ray, which offers `cpus` and `gpus`. `close` leaves nothing behind.
+    """A connection to Ray, which offers what its `nodes` have. `close` leaves nothing behind.
 
     A Ray that is started here is always a new cluster, whatever RAY_ADDRESS says. It listens on the loopback address
     only, has no dashboard, asks for a token that is new for every start, and keeps token and session where only this
@@ -58,9 +59,8 @@ class RayCluster:
             raise
         import ray  # Here, since it takes a second and 100 MB.
 
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray has no types there.
-        self.cpus = float(resources.get("CPU", 0))
-        self.gpus = float(resources.get("GPU", 0))
+        offered = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
+        self.nodes = [Node(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
 
     def _start(self, gpus: int | None, threads: int) -> None:
         ray_private.refuse_stale()

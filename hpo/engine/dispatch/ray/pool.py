@@ -1,7 +1,6 @@
 """Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
 
 import itertools
-import math
 import re
 import shutil
 import tempfile
@@ -12,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.dispatcher import Report, report_of, with_last_lines
+from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of, with_last_lines
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
+from hpo.engine.dispatch.ray.shares import refuse_too_many, shares_on
 from hpo.engine.training.objective.modules import is_root
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
@@ -62,13 +62,15 @@ class RayDispatcher:
         self._import_from = import_from
         if settings.address is None and settings.gpus is not None:
             # Refuse before Ray is started what can be refused then.
-            _refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker, settings.gpus)
+            refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
         self._cluster = RayCluster(settings.address, settings.gpus, settings.threads, settings.allow_open_cluster)
         try:
-            self.slots = _count_workers(settings, self._cluster)
+            shares = shares_on(self._cluster.nodes, settings)
         except DispatchError:
             self._cluster.close()
             raise
+        self.slots = shares.workers
+        self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus)
         import ray
 
         self._ray = ray
@@ -76,7 +78,7 @@ class RayDispatcher:
         environment = {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}} if settings.address else {}
         self._actor_type: Any = ray.remote(
             num_cpus=settings.cpus_per_worker,
-            num_gpus=settings.gpus_per_worker,
+            num_gpus=shares.gpus,
             max_restarts=0,
             runtime_env=environment,
         )(ray_worker.RayWorker)
@@ -128,7 +130,10 @@ class RayDispatcher:
         self._cluster.close()
 
     def _start_worker(self) -> None:
-        actor = self._actor_type.remote(self._import_from, is_root(self._import_from or "."))
+        sees_gpus = self.gpus.share > 0
+        actor = self._actor_type.remote(
+            self._import_from, is_root(self._import_from or "."), sees_gpus, self._settings.fresh_process
+        )
         self._starting[actor.start.remote()] = actor
 
     def _take_on(self, answer: Any) -> None:
@@ -231,7 +236,7 @@ class RayDispatcher:
         elif not self._cluster.is_alive:
             raise MachineError("dispatch: the Ray that was started here has died: its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
-            needs = f"{self._settings.cpus_per_worker:g} CPU and {self._settings.gpus_per_worker:g} GPU"
+            needs = f"{self._settings.cpus_per_worker:g} CPU and {self.gpus.share:g} GPU"
             raise DispatchError(
                 f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {needs}, and Ray has "
                 f"none free: were nodes lost? Go on with `hpo resume` when they are back"
@@ -245,25 +250,6 @@ def _start_hint() -> str:
     if free < _LEAST_BYTES:
         return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
     return "is hpo installed where they run?"
-
-
-def _count_workers(settings: DispatchSection, cluster: RayCluster) -> int:
-    """Return how many workers to start: as configured, or as many as fit; raise DispatchError for more than fit."""
-    needs = {"CPU": (settings.cpus_per_worker, cluster.cpus), "GPU": (settings.gpus_per_worker, cluster.gpus)}
-    fits = min(math.floor(there / each + 1e-9) for each, there in needs.values() if each > 0)
-    workers = settings.workers or max(fits, 1)
-    for kind, (each, there) in needs.items():
-        _refuse_too_many(kind, workers, each, there)
-    return workers
-
-
-def _refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:
-    if workers * each > there + 1e-9:
-        key = f"dispatch.{kind.lower()}s_per_worker"
-        raise DispatchError(
-            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g}, there are {there:g}; "
-            f"lower {key} or dispatch.workers"
-        )
 
 
 def _how(death: Mapping[str, Any]) -> str:

@@ -16,15 +16,21 @@ class RayWorker:
     Args:
         import_from: the folder to import the objective from besides the installed packages.
         is_toolkits: whether the toolkit itself is imported from that folder.
+        sees_gpus: whether it has a share of the machine's GPUs; else it sees none of them.
+        fresh_process: whether each task has a child of its own.
     """
 
-    def __init__(self, import_from: str | None, is_toolkits: bool = False) -> None:
+    def __init__(
+        self, import_from: str | None, is_toolkits: bool = False, sees_gpus: bool = True, fresh_process: bool = False
+    ) -> None:
+        if not sees_gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
         if not is_toolkits:
             in_the_way = os.path.realpath(import_from or "")
             sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != in_the_way]
         from hpo.engine.dispatch.process.child import Child
 
-        self._child = Child(import_from)
+        self._child = Child(import_from, fresh_process)
 
     def start(self) -> None:
         """Start the child; when the call returns, the worker is ready."""

@@ -1,0 +1,72 @@
+"""How many workers fit, and which share of a GPU each has."""
+
+import pytest
+
+from hpo.engine.dispatch.dispatcher import Gpus
+from hpo.engine.dispatch.ray.shares import Node, Shares, shares_on
+from hpo.errors import DispatchError
+from hpo.session.gpus import gpus_in_words
+from tests.studies import dispatch_section
+
+EIGHT = [Node(64, 8)]
+
+
+def shares(nodes, **settings):
+    return shares_on(nodes, dispatch_section(**{"workers": None, "gpus_per_worker": None} | settings))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings", "expected"),
+    [
+        ([Node(4, 0)], {}, Shares(4, 0)),
+        (EIGHT, {}, Shares(8, 1)),
+        (EIGHT, {"workers": 3}, Shares(3, 1)),
+        (EIGHT, {"workers": 16}, Shares(16, 0.5)),
+        (EIGHT, {"workers": 20}, Shares(20, 0.3333)),
+        (EIGHT, {"gpus_per_worker": 0}, Shares(64, 0)),
+        (EIGHT, {"gpus_per_worker": 0.25}, Shares(32, 0.25)),
+        (EIGHT, {"gpus_per_worker": 2, "workers": 4}, Shares(4, 2)),
+        ([Node(2, 8)], {}, Shares(2, 1)),
+        ([Node(8, 4), Node(8, 0), Node(8, 2)], {}, Shares(6, 1)),
+        # 0.6 of a GPU: two do not share one.
+        ([Node(8, 2)], {"gpus_per_worker": 0.6}, Shares(2, 0.6)),
+        # Half a CPU is left on each node.
+        ([Node(2.5, 0), Node(2.5, 0)], {}, Shares(4, 0)),
+    ],
+)
+def test_what_is_left_open_is_what_fits(nodes, settings, expected):
+    assert shares(nodes, **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "settings", "says"),
+    [
+        (
+            [Node(64, 8)] * 2,
+            {"gpus_per_worker": 9, "workers": 1},
+            "1 worker.* of 1 CPU and 9 GPU each do not fit, 0",
+        ),
+        ([Node(64, 8)] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17, there are 16"),
+        ([Node(4, 0)], {"gpus_per_worker": 1}, "need 1, there are 0"),
+        ([Node(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* do not fit, 2 do"),
+        ([Node(2, 0)], {"workers": 3}, "need 3, there are 2"),
+    ],
+)
+def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
+    with pytest.raises(DispatchError, match=says):
+        shares(nodes, **settings)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "given", "says"),
+    [
+        (Gpus(0, 0), None, None),
+        (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
+        (Gpus(8, 1), 1, "8 GPUs: 1 for each worker"),
+        (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker"),
+        (Gpus(1, 0), 0, "1 GPU, and the workers see none: dispatch.gpus_per_worker=null gives each a share"),
+    ],
+)
+def test_it_is_told_in_one_line(gpus, given, says):
+    told = gpus_in_words(gpus, dispatch_section(gpus_per_worker=given))
+    assert told == says if says is None else told.startswith(says)
