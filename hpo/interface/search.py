@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, StudyError
-from hpo.interface.given_objective import GivenObjective
-from hpo.interface.settings import own_tree, plain_space, search_tree, with_settings
+from hpo.interface.given.objective import GivenObjective
+from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.study import Study, run
 from hpo.study.basis.changes import refuse_other_config
 from hpo.study.folder import RUNS, StudyFolder, find_study

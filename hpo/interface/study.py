@@ -3,15 +3,16 @@
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.study_config import config_from_dict
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
+from hpo.interface.given.settings import with_settings
+from hpo.interface.results import score_on_test, write_reports
 from hpo.interface.running import run_shown
-from hpo.interface.settings import with_settings
 from hpo.study.folder import StudyFolder
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study, prepare_study
@@ -86,19 +87,8 @@ class Study:
             checklist, latex: whether to write checklist.md, and tables.tex, too.
             said: what only you know, by the keys of conf/report, such as `title="..."`.
         """
-        from hpo.report.publish import publish as publish_study
-        from hpo.report.write import write_checklist, write_latex, write_report
-
-        with self._read() as (study, record, verdict):
-            if said:
-                with study.folder.lock():
-                    study = replace(study, config=study.config.with_report(said))
-                    study.folder.freeze(study.config)
-            paths = write_report(study, record, verdict).paths
-            for is_asked, write in ((checklist, write_checklist), (latex, write_latex), (publish, publish_study)):
-                if is_asked:
-                    write(study)
-            return next(path for path in paths if path.suffix == ".html")
+        paths = write_reports(str(self.folder), said, publish=publish, checklist=checklist, latex=latex)
+        return next(path for path in paths if path.suffix == ".html")
 
     @staticmethod
     def report_schema() -> dict[str, Any]:
@@ -135,12 +125,7 @@ class Study:
             again: open a test part that was opened before.
             with_default: whether the default configuration is trained and scored beside it.
         """
-        from hpo.report.write import write_report
-        from hpo.study.winner.scoring import open_test
-
-        with self._read() as (study, record, verdict), study.folder.lock():
-            result = open_test(study, record, again, with_default=with_default)
-            write_report(study, record, verdict)
+        _, result, _ = score_on_test(str(self.folder), again, with_default)
         metrics: Mapping[str, float] = result["metrics"]
         return metrics
 
@@ -215,7 +200,7 @@ class Study:
 
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
         """Return one text per input from the winner's model; options as of `hpo predict`."""
-        from hpo.interface.trained_model import find_model
+        from hpo.interface.trained.model import find_model
 
         return find_model(str(self.folder)).predict(inputs, options)
 
@@ -227,7 +212,7 @@ class Study:
             target: what a decoder reads; None = what it predicts.
             output: a picture to write, .png or .html.
         """
-        from hpo.interface.trained_model import draw_attention
+        from hpo.interface.trained.model import draw_attention
 
         path = None if output is None else Path(output)
         return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]

@@ -1,14 +1,10 @@
 """`hpo report`: write report.html, report.md, report.json, trials.csv and best.yaml of a study, finished or not."""
 
-import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 
 from hpo.cli.arguments import make_parser
 from hpo.errors import ConfigError
-from hpo.study.opening import read_study
 
 _EXAMPLES = """\
   hpo report digits
@@ -35,27 +31,12 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if given.study is None:
         parser.error("the following arguments are required: STUDY")
-    return _write(given)
 
-
-def _write(given: argparse.Namespace) -> int:
-    from hpo.report.publish import publish
-    from hpo.report.write import write_checklist, write_latex, write_report
+    from hpo.interface.results import write_reports
     from hpo.study.folder import shown
-    from hpo.study.preparation import load_study
-    from hpo.study.winner.verdict import read_verdict
 
-    study = load_study(given.study)
-    if given.said:
-        with study.folder.lock():
-            study = replace(study, config=study.config.with_report(_said(given.said)))
-            study.folder.freeze(study.config)
-    record = read_study(study)
-    report = write_report(study, record, read_verdict(study, record))
-    paths: list[Path] = list(report.paths)
-    paths += [write_checklist(study)] if given.checklist else []
-    paths += [write_latex(study)] if given.latex else []
-    for path in [*paths, *(publish(study) if given.publish else ())]:
+    asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}
+    for path in write_reports(given.study, _said(given.said), **asked):
         print(shown(path))
     return 0
 

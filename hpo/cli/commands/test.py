@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.cli.arguments import add_study, make_parser
-from hpo.study.opening import read_study
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,17 +18,10 @@ def run(arguments: Sequence[str]) -> int:
     )
     given = parser.parse_args(arguments)
 
-    from hpo.report.write import write_report
+    from hpo.interface.results import score_on_test
     from hpo.study.folder import shown
-    from hpo.study.preparation import load_study
-    from hpo.study.winner.scoring import open_test
-    from hpo.study.winner.verdict import read_verdict
 
-    study = load_study(given.study)
-    with study.folder.lock():
-        record = read_study(study)
-        result = open_test(study, record, given.again, with_default=not given.no_default)
-        report = write_report(study, record, read_verdict(study, record))
+    study, result, report = score_on_test(given.study, given.again, not given.no_default)
     times = result["openings_of_these_data"]
     print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data")
     for name, value in result["metrics"].items():

@@ -9,7 +9,7 @@ from hpo.config.documents import read_yaml
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
-from hpo.interface.output_file import refuse_bad_output, write_output
+from hpo.interface.trained.output_file import refuse_bad_output, write_output
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study

@@ -1,0 +1,1 @@
+"""What is given from Python, as a configuration: functions, spaces, settings."""

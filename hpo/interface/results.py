@@ -1,0 +1,55 @@
+"""What a study is judged by: its report, and its test."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpo.study.opening import read_study
+from hpo.study.preparation import load_study
+from hpo.study.winner.verdict import read_verdict
+
+if TYPE_CHECKING:
+    from hpo.report.write import WrittenReport
+    from hpo.study.study import Study
+
+
+def write_reports(
+    name: str, said: Mapping[str, str | None], *, publish: bool = False, checklist: bool = False, latex: bool = False
+) -> list[Path]:
+    """Write the report of a study, and what else is asked, and return the paths.
+
+    Args:
+        name: the study's name under runs/, or its folder.
+        said: what only a person knows, by the keys of conf/report; kept with the study.
+        publish: whether to copy what others need into studies/<name>/.
+        checklist, latex: whether to write checklist.md, and tables.tex, too.
+    """
+    from hpo.report.publish import publish as publish_study
+    from hpo.report.write import write_checklist, write_latex, write_report
+
+    study = load_study(name)
+    if said:
+        with study.folder.lock():
+            study = replace(study, config=study.config.with_report(said))
+            study.folder.freeze(study.config)
+    record = read_study(study)
+    paths = list(write_report(study, record, read_verdict(study, record)).paths)
+    record.close()
+    paths += [write_checklist(study)] if checklist else []
+    paths += [write_latex(study)] if latex else []
+    return [*paths, *(publish_study(study) if publish else ())]
+
+
+def score_on_test(name: str, again: bool, with_default: bool) -> "tuple[Study, Mapping[str, Any], WrittenReport]":
+    """Open the test part of a study with its winner; return the study, what was found, and the report that has it."""
+    from hpo.report.write import write_report
+    from hpo.study.winner.scoring import open_test
+
+    study = load_study(name)
+    with study.folder.lock():
+        record = read_study(study)
+        result = open_test(study, record, again, with_default=with_default)
+        report = write_report(study, record, read_verdict(study, record))
+        record.close()
+    return study, result, report

@@ -1,0 +1,1 @@
+"""Trained models in use: which model, and where its results go."""
