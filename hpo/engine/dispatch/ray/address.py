@@ -59,8 +59,10 @@ def refuse_open_cluster(address: str) -> None:
         return  # It does not answer without a token, as wanted.
     if "answered" in asked.stdout:
         raise DispatchError(
-            f"dispatch.address: the Ray cluster at {address!r} asks for no token, so whoever reaches it runs code "
-            f"there; start it with RAY_AUTH_MODE=token, or join it anyway: dispatch.allow_open_cluster=true"
+            f"dispatch.address: the Ray cluster at {address!r} asks for no token, so whoever reaches it can run code "
+            f"there. Make one with `ray get-auth-token --generate`, copy it to each machine's ~/.ray/auth_token, and "
+            f"start Ray there, and this command here, with RAY_AUTH_MODE=token in the environment. "
+            f"dispatch.allow_open_cluster=true joins the cluster as it is."
         )
 
 
