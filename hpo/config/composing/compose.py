@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,9 @@ def compose_config(
 def interruption_later() -> Iterator[None]:
     """Delay signals until the end of the block: OmegaConf reports an interruption as a fault of the configuration."""
     came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # Python takes signals in the main thread alone.
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if is_main else ()
     deferred = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda which, _frame: came.append(which)) for number in deferred}
     try:

@@ -86,7 +86,12 @@ def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):
 
 def test_a_search_runs_in_another_thread_too(table):
     made = []
-    thread = threading.Thread(target=lambda: made.append(hpo.search(table, settings=QUIET, progress=False)))
+
+    def search():
+        assert hpo.compose("study.trials=3")["study"]["trials"] == 3
+        made.append(hpo.search(table, settings=QUIET, progress=False))
+
+    thread = threading.Thread(target=search)
     thread.start()
     thread.join()
     assert len(made[0].trials) == 8
