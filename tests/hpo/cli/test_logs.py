@@ -22,7 +22,7 @@ def study(capsys):
     ends = [(0, 0, "one\ntwo\n"), (1, 0, ""), (1, 1, "three\n"), (1, FINAL_FOLD, "last\n")]
     outcome = Outcome({"score": 1.0}).to_dict()
     reports = [report_of(Task(t, i, None), {"outcome": outcome, "printed": text}) for t, i, text in ends]
-    said = SimpleNamespace(runs_here=False, slots=1, wait=lambda _timeout: reports)
+    said = SimpleNamespace(runs_here=False, slots=1, gpus=None, wait=lambda _timeout: reports)
     assert LogKeeping(said, folder.logs_dir, TaskLayout(folds=2)).wait() == reports
     return folder
 
