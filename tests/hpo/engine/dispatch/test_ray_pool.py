@@ -74,7 +74,7 @@ def test_it_starts_behind_its_lock_where_ray_was_imported_before():
         "from hpo.engine.dispatch.ray.cluster import RayCluster\n"
         "for _ in range(2):\n"
         "    cluster = RayCluster(None, 0, 1)\n"
-        "    assert cluster.cpus >= 1\n"
+        "    assert cluster.nodes[0].cpus >= 1\n"
         "    cluster.close()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=REPOSITORY)
