@@ -100,9 +100,18 @@ def import_trials(
     Returns:
         The table of the trials.
     """
-    sources = {"optuna": optuna, "ray": None if ray is None else str(ray), "csv": None if csv is None else str(csv)}
-    given = {"study": study, "metric": metric, "direction": direction, "keys": keys, "rename": rename}
-    return take_over(name, **sources, **given)[0]  # type: ignore[arg-type]  # of the types above
+    path, _ = take_over(
+        name,
+        optuna=optuna,
+        ray=None if ray is None else str(ray),
+        csv=None if csv is None else str(csv),
+        study=study,
+        metric=metric,
+        direction=direction,
+        keys=keys,
+        rename=rename,
+    )
+    return path
 
 
 def take_over(
