@@ -12,6 +12,7 @@ from hpo.machine import figures, held
 LONGEST_LINE = 500  # characters of an error that are kept
 _OURS = Path(__file__).parents[2]
 _OF_PYTHON = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
+_SENT = "<dynamic-code>"  # the file of a function of a script or a cell, as cloudpickle 3.1.3 and later names it
 # Whoever reads the line looks for it in code of their own.
 _OF_OTHERS = ("<", *(f"{folder}/" for folder in (_OURS, _OURS.with_name("model"), *_OF_PYTHON)))
 
@@ -32,10 +33,15 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return ` at file:line`, the last line of the user's own code that the error passed; empty if there is none."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OF_OTHERS)]
+    """Return ` at file:line` or ` at line 3 of train`, the last of the user's own code that the error passed."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == _SENT or not frame.filename.startswith(_OF_OTHERS)
+    ]
     if not frames:
         return ""
-    file, line = frames[-1].filename, frames[-1].lineno
+    last = frames[-1]
     # A cell of a notebook is in a file whose name is a number.
-    return f" at line {line} of a cell" if "ipykernel_" in file else f" at {Path(file).name}:{line}"
+    unnamed = last.filename == _SENT or "ipykernel_" in last.filename
+    return f" at line {last.lineno} of {last.name}" if unnamed else f" at {Path(last.filename).name}:{last.lineno}"

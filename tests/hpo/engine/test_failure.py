@@ -23,9 +23,11 @@ def test_the_last_line_of_the_users_own_code_is_named():
     assert line.startswith("JSONDecodeError at test_failure.py:22: Expecting")
 
 
-def test_a_cell_of_a_notebook_is_told_by_its_line():
-    line = line_of(lambda: exec(compile("\n\n1 / 0", "/tmp/ipykernel_12/345.py", "exec")))
-    assert line == "ZeroDivisionError at line 3 of a cell: division by zero"
+@pytest.mark.parametrize("file", ["/tmp/ipykernel_12/345.py", "<dynamic-code>"])
+def test_a_function_of_a_cell_and_one_that_was_sent_are_told_by_their_line(file):
+    cell = {}
+    exec(compile("\ndef train(config):\n    return 1 / 0", file, "exec"), cell)
+    assert line_of(lambda: cell["train"]({})) == "ZeroDivisionError at line 3 of train: division by zero"
 
 
 def test_an_error_of_our_own_code_has_no_place():

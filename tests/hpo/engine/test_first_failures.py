@@ -18,9 +18,7 @@ def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_mende
             raise ZeroDivisionError("by nothing")
         return config["lr"]
 
-    says = (
-        r"the first 3 trials all failed with the same error: fold 0: ZeroDivisionError at test_first_failures\.py:\d+"
-    )
+    says = r"the first 3 trials all failed with the same error: fold 0: ZeroDivisionError at .+\d+"
     for _ in range(2):
         with pytest.raises(hpo.HpoError, match=says):
             found(train, trials=20, settings={"study.lanes": 2})
