@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -123,6 +124,10 @@ class SplitSection(Section):
         return self
 
 
+# What of Ray's runtime environments a study may set; the code is sent by itself.
+_OF_RUNTIME_ENVIRONMENTS = ("pip", "uv", "conda", "env_vars")
+
+
 class DispatchSection(Section):
     """Where tasks run. See conf/dispatch."""
 
@@ -138,6 +143,8 @@ class DispatchSection(Section):
     # Have defaults, unlike all others, because configurations frozen before the keys existed lack them.
     allow_open_cluster: bool = False
     fresh_process: bool = False
+    largest_message: int = Field(default=2048, ge=1, le=MOST)
+    environment: Mapping[str, Any] = {}
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -150,6 +157,12 @@ class DispatchSection(Section):
         if gpus > 1 and gpus != math.floor(gpus):
             text = f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2"
             raise _conflict(text, "dispatch.gpus_per_worker")
+        if self.environment and self.address is None:
+            raise _conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
+        for name in self.environment:
+            if name not in _OF_RUNTIME_ENVIRONMENTS:
+                allowed = ", ".join(_OF_RUNTIME_ENVIRONMENTS)
+                raise _conflict(f"has no '{name}'; allowed are {allowed}", "dispatch.environment")
         return self
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from hpo.engine.dispatch import make_dispatcher
+from hpo.engine.dispatch import Dispatcher, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
@@ -58,14 +58,16 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
             has_work = _has_work(study, record)
-            dispatcher = make_dispatcher(config.dispatch, config.secrets) if has_work else LocalDispatcher()
+            dispatcher = (
+                make_dispatcher(config.dispatch, config.secrets, study.objective) if has_work else LocalDispatcher()
+            )
             stack.callback(dispatcher.close)
             if has_work:
                 display.tell_gpus(dispatcher.gpus, config.dispatch)
                 display.tell_lanes(study, dispatcher.slots)
         else:
             display.announce(study)
-            dispatcher = make_dispatcher(config.dispatch, config.secrets)
+            dispatcher = _dispatcher(study)
             stack.callback(dispatcher.close)
             stopping.check()
             display.tell_gpus(dispatcher.gpus, config.dispatch)
@@ -82,6 +84,10 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             observers = [finished, progress]
             logged = LogKeeping(dispatcher, study.folder.logs_dir, study.layout)
             return run_study(study, record, StoppableDispatcher(logged, stopping), tracker, observers)
+
+
+def _dispatcher(study: Study) -> Dispatcher:
+    return make_dispatcher(study.config.dispatch, study.config.secrets, study.objective)
 
 
 def _has_work(study: Study, record: Record) -> bool:

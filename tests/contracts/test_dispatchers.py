@@ -73,12 +73,20 @@ def test_a_failure_is_an_outcome_of_one_line(dispatcher):
         ("not_a_number", "is nan"),
         ("exits", "SystemExit"),
         ("leaves_by_force", ": of my own"),
-        ("missing", "no function 'missing'"),
     ],
 )
 def test_an_objective_without_a_score_fails_with_the_reason(dispatcher, objective, words):
     outcomes, _ = run(dispatcher, [task(0, objective)])
     assert words in outcomes[0].error
+
+
+def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispatcher):
+    """The driver has found it before the search, or there would be no task."""
+    dispatcher.submit(task(0, "missing"))
+    reports = []
+    while not reports:
+        reports = dispatcher.wait()
+    assert "no function 'missing'" in reports[0].machine_fault
 
 
 def test_waiting_for_nothing_returns_nothing(dispatcher):

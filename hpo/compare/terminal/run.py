@@ -144,7 +144,7 @@ def _print_by_budget(console: Console, cells: Cells) -> None:
 
 def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
     config = comparison.study.config
-    dispatcher = make_dispatcher(config.dispatch, config.secrets)
+    dispatcher = make_dispatcher(config.dispatch, config.secrets, comparison.study.objective)
     stack.callback(dispatcher.close)
     return dispatcher
 

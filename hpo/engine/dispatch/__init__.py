@@ -4,14 +4,18 @@ from pathlib import Path
 
 from hpo.config.sealing import Secrets, opened, values_of
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.away.code import code_of
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.training.objective.objective import Objective
 
 __all__ = ["Dispatcher", "Report", "make_dispatcher"]
 
 
-def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -> Dispatcher:
+def make_dispatcher(
+    settings: DispatchSection, secrets: Secrets | None = None, objective: Objective | None = None
+) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started.
 
     A user's objective is imported from the working directory besides the installed packages.
@@ -19,6 +23,7 @@ def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -
     Args:
         settings: the section `dispatch`.
         secrets: values for the address, besides the environment.
+        objective: what is trained, whose code is sent to a cluster at an address; None = every node has it.
 
     Raises:
         DispatchError: the workers cannot be started as configured.
@@ -28,9 +33,11 @@ def make_dispatcher(settings: DispatchSection, secrets: Secrets | None = None) -
         return LocalDispatcher(import_from)
     if settings.name == "simulated":
         return SimulatedDispatcher(settings.workers or 1, import_from)
+    code = None
     if settings.address is not None:
         address = opened(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
+        code = None if objective is None else code_of(objective, import_from)
     from hpo.engine.dispatch.ray.pool import RayDispatcher  # Ray is imported only where it is used.
 
-    return RayDispatcher(settings, import_from)
+    return RayDispatcher(settings, import_from, code)

@@ -21,7 +21,7 @@ from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
-from hpo.errors import MachineError, is_interruption
+from hpo.errors import ConfigError, MachineError, is_interruption, text_of
 from hpo.machine import machine_fault
 
 Message = dict[str, Any]
@@ -105,7 +105,9 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
             if is_interruption(caught):
                 raise
             # The objective's fault, sys.exit() included: it must not end the worker.
-            fault = machine_fault(caught, _study_folder(payload))
+            fault = (
+                text_of(caught) if isinstance(caught, MachineError) else machine_fault(caught, _study_folder(payload))
+            )
             if fault is not None:
                 yield {"machine_fault": told(fault, values)}
                 return
@@ -189,7 +191,11 @@ def _steps(
     """
     task = payload.task(opened(payload.config, values))
     kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
-    objective = resolve(payload.objective, import_from, kept=kept)
+    try:
+        objective = resolve(payload.objective, import_from, kept=kept)
+    except ConfigError as error:
+        # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
+        raise MachineError(str(error)) from error
     counts = objective.describe_cost is not None
     if payload.before is not None:
         _train_before(payload, objective.run_fold, opened(payload.before["config"], values))

@@ -13,6 +13,7 @@ from typing import Any
 import hpo
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_files import files_of, sources, tree_of
 from hpo.engine.training.objective.path import ObjectivePath
 
 # Libraries that compute points, trainings and scores.
@@ -65,14 +66,14 @@ def describe_code(objective: Objective, strategy: type) -> Code:
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
         for module in objective.kept.modules:
-            pieces |= {name: _digest(_program(path)) for name, path in sorted(_objective_files(module).items())}
+            pieces |= {name: _digest(_program(path)) for name, path in sorted(files_of(module).items())}
         return Code(pieces, _versions())
     module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
-        pieces["objective"] = _hash(_sources(ours))
+        pieces["objective"] = _hash(sources(ours))
     else:
-        pieces |= {name: _digest(_program(path)) for name, path in sorted(_objective_files(module).items())}
+        pieces |= {name: _digest(_program(path)) for name, path in sorted(files_of(module).items())}
     return Code(pieces, _versions())
 
 
@@ -100,7 +101,7 @@ def _program(path: Path) -> str:
 
     A file that cannot be parsed gives its hash.
     """
-    tree = _tree(path)
+    tree = tree_of(path)
     if tree is None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     for node in _bodies(tree):
@@ -122,13 +123,6 @@ def _definitions(path: Path) -> list[str]:
     return [ast.unparse(node) for node in tree.body]
 
 
-def _tree(path: Path) -> ast.Module | None:
-    try:
-        return ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-
-
 def _file_of(module: str) -> Path:
     """Return an imported module's file; a path that does not exist for a package without an __init__.py."""
     return Path(getattr(sys.modules.get(module), "__file__", None) or module)
@@ -140,62 +134,8 @@ def _with_its_parts(path: Path, seen: set[Path]) -> Iterator[Path]:
         return
     seen.add(path)
     yield path
-    for node in ast.walk(_tree(path) or ast.Module([], [])):
+    for node in ast.walk(tree_of(path) or ast.Module([], [])):
         if isinstance(node, ast.ImportFrom) and node.module:
             place = _TOOLKIT.parent / f"{node.module.replace('.', '/')}.py"
             if _STRATEGIES in place.parents:
                 yield from _with_its_parts(place, seen)
-
-
-def _objective_files(module: str) -> dict[str, Path]:
-    top, file = _place_of(module.partition(".")[0]), _place_of(module)
-    if top.name == "__init__.py":
-        return _named(set(_sources(top.parent)), top.parent.parent)
-    # A single module, or one in a package without an __init__.py, which imports from the same root.
-    root = file.parents[module.count(".")]
-    return _named(set(_with_imports(file, root, set())), root)
-
-
-def _place_of(module: str) -> Path:
-    """Return the file of a module: where it was imported from, or where the working directory has it."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is not None:
-        return Path(file)
-    place = Path.cwd() / module.replace(".", "/")
-    package = place / "__init__.py"
-    return package if package.is_file() else place.with_suffix(".py")
-
-
-def _named(paths: set[Path], root: Path) -> dict[str, Path]:
-    return {path.relative_to(root).as_posix(): path for path in paths}
-
-
-def _sources(place: Path) -> Iterator[Path]:
-    """Yield all source files below a folder, without the dangling links that editors leave."""
-    return (path for path in place.rglob("*.py") if path.is_file())
-
-
-def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a module's file, and those that it imports from the folder `root`, recursively."""
-    if path in seen or not path.is_file():
-        return
-    seen.add(path)
-    yield path
-    for place in _imported(path, root):
-        yield from _with_imports(place.with_name(f"{place.name}.py"), root, seen)
-        if "site-packages" not in root.parts:
-            for inner in _sources(place) if place.is_dir() else ():
-                yield from _with_imports(inner, root, seen)
-
-
-def _imported(path: Path, root: Path) -> set[Path]:
-    """Return the paths of a file's imports below `root`; none where it cannot be parsed."""
-    places: set[Path] = set()
-    for node in ast.walk(_tree(path) or ast.Module([], [])):
-        if isinstance(node, ast.Import):
-            places |= {root / alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = path.parents[node.level - 1] if 0 < node.level <= len(path.parents) else root
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            places |= {base / name.partition(".")[0] for name in names}
-    return {place for place in places if place.is_relative_to(root)}

@@ -74,7 +74,7 @@ class Child:
         for pipe in theirs:
             os.close(pipe)
 
-    def run(self, payload: Payload, call: str) -> Iterator[Message]:
+    def run(self, payload: Payload, call: str, snapshots: Path | None = None) -> Iterator[Message]:
         """Yield the messages of `run_task`; if the process dies, the last is `{"died": {...}}`.
 
         It holds `signal` (its number, or None), `exit_code` (or None), `memory` (the figures if it was killed because
@@ -84,21 +84,23 @@ class Child:
         Args:
             payload: the task.
             call: the unique name of this call; every message carries it.
+            snapshots: a folder for copies of the training's state, of which messages then tell; see `Snapshots`.
         """
         if self._is_fresh and self._has_run and self._process is not None:
             self._end()
         self.start()
         self._has_run = True
         self._printed.empty()
-        for message in self._answers(payload, call):
+        for message in self._answers(payload, call, snapshots):
             if "died" in message or not LAST_MESSAGES.isdisjoint(message):
                 yield {**message, "printed": told(self._printed.text(), _secrets(payload), has_lines=True)}
             else:
                 yield message
 
-    def _answers(self, payload: Payload, call: str) -> Iterator[Message]:
+    def _answers(self, payload: Payload, call: str, snapshots: Path | None) -> Iterator[Message]:
+        given = {"call": call, "payload": payload.to_dict(), "snapshots": snapshots and str(snapshots)}
         try:
-            self._write(json.dumps({"call": call, "payload": payload.to_dict()}) + "\n")
+            self._write(json.dumps(given) + "\n")
         except BrokenPipeError:
             yield self._died(call)
             return

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 
+from hpo.engine.dispatch.process.snapshots import Snapshots
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 
@@ -15,7 +16,7 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     """Run every task from one pipe, and send its messages through another.
 
     Args:
-        tasks_fd: delivers one line per task: `call`, its name, and `payload`.
+        tasks_fd: delivers one line per task: `call`, its name, `payload`, and `snapshots`, a folder or None.
         messages_fd: takes one line per message: that of `run_task`, with the `call` added.
         life_fd: a pipe whose other end closes when this process shall end.
         import_from: a folder to import the objective from besides the installed packages.
@@ -32,8 +33,11 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     with os.fdopen(tasks_fd, encoding="utf-8") as tasks, os.fdopen(messages_fd, "w", encoding="utf-8") as messages:
         for line in tasks:
             given = json.loads(line)
-            for message in run_task(Payload.from_dict(given["payload"]), import_from):
-                messages.write(json.dumps({"call": given["call"], **message}) + "\n")
+            payload = Payload.from_dict(given["payload"])
+            snapshots = Snapshots(payload.resume_dir, given["snapshots"])
+            for message in run_task(payload, import_from):
+                told = message if "outcome" in message else message | snapshots.take()
+                messages.write(json.dumps({"call": given["call"], **told}) + "\n")
                 messages.flush()
             release_gpu_memory()
     return 0

@@ -11,9 +11,9 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
@@ -26,6 +26,7 @@ from hpo.errors import DispatchError, first_line
 # Training arrays stay inside the workers; the object store only carries messages.
 _OBJECT_STORE_BYTES = 128 * 2**20
 _PREFIX = "hpo-ray-"
+_T = TypeVar("_T")
 # Ray itself tries for two minutes. A start takes 4 to 6 s on two cores, and 20 s if they are busy.
 _START_SECONDS = 45.0
 # The watchdog kills agents that outlived their cluster in its first pass over the processes.
@@ -38,9 +39,21 @@ class RayCluster:
     A Ray that is started here is always a new cluster, whatever RAY_ADDRESS says. It listens on the loopback address
     only, has no dashboard, asks for a token that is new for every start, and keeps token and session where only this
     user can read them. A cluster that asks for no token is not joined: anyone who reaches it runs code as this user.
+
+    Attributes:
+        nodes: what the machines offer.
+        driver: Ray's name of the node that this process is on.
+        others: those of the other nodes.
     """
 
-    def __init__(self, address: str | None, gpus: int | None, threads: int, allow_open: bool = False) -> None:
+    def __init__(
+        self,
+        address: str | None,
+        gpus: int | None,
+        threads: int,
+        allow_open: bool = False,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
         self._folder: Path | None = None
         self._before: dict[str, str | None] = {}
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -52,15 +65,18 @@ class RayCluster:
             if address is None:
                 self._start(gpus, threads)
             else:
-                self._join(address, allow_open)
+                self._join(address, allow_open, environment or {})
         except BaseException:
             # After an interruption, too, nothing that was started may stay.
             self.close()
             raise
         import ray  # Here, since it takes a second and 100 MB.
 
-        offered = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
+        offered = [node["Resources"] for node in alive]
         self.nodes = [Node(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
+        self.driver = ray.get_runtime_context().get_node_id()
+        self.others = [node["NodeID"] for node in alive if node["NodeID"] != self.driver]
 
     def _start(self, gpus: int | None, threads: int) -> None:
         ray_private.refuse_stale()
@@ -114,6 +130,24 @@ class RayCluster:
         """Whether the server that starts workers runs; always True for a cluster that was joined."""
         return all(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in self._raylets)
 
+    def on_others(self, function: Callable[..., _T], *arguments: Any) -> list[_T]:
+        """Return what the function returns on each node but the driver's."""
+        if not self.others:
+            return []
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        remote = ray.remote(num_cpus=0)(function)
+        there = (NodeAffinitySchedulingStrategy(node, soft=False) for node in self.others)
+        calls = [remote.options(scheduling_strategy=place).remote(*arguments) for place in there]
+        try:
+            answers: list[_T] = ray.get(calls)
+        except ray.exceptions.RayError as error:
+            raise DispatchError(
+                f"dispatch.address: a node of the cluster does not answer: {first_line(error)}; see `ray status` there"
+            ) from error
+        return answers
+
     def _start_watchdog(self) -> None:
         theirs, self._pipe = os.pipe()
         # Started by its path and isolated, so that it imports nothing of this package and takes a few megabytes.
@@ -135,12 +169,12 @@ class RayCluster:
             shutil.copytree(self._folder / "ray" / "session_latest" / "logs", kept / "logs", dirs_exist_ok=True)
         return kept
 
-    def _join(self, address: str, allow_open: bool) -> None:
+    def _join(self, address: str, allow_open: bool, environment: Mapping[str, Any]) -> None:
         refuse_dead_address(address)
         if not allow_open:
             refuse_open_cluster(address)
         try:
-            self._init(address=address)
+            self._init(address=address, runtime_env=dict(environment))
         except Exception as error:
             # As above: every exception means that the cluster could not be joined.
             raise DispatchError(

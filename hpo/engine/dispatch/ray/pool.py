@@ -1,9 +1,6 @@
 """Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
 
 import itertools
-import re
-import shutil
-import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,9 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.away.code import Code, staged
+from hpo.engine.dispatch.away.freight import Freight, Shipment
+from hpo.engine.dispatch.away.likeness import describe, refuse_unlike
 from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of, with_last_lines
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
+from hpo.engine.dispatch.ray.reasons import how, is_at_fault, reason, start_hint
 from hpo.engine.dispatch.ray.shares import refuse_too_many, shares_on
 from hpo.engine.training.objective.modules import is_root
 from hpo.engine.training.payload import Task
@@ -25,8 +26,6 @@ from hpo.errors import DispatchError, MachineError
 _NO_WORKER_SECONDS = 300.0
 # A task is not at fault if its workers are lost with their nodes, but it is not restarted without limit.
 _MOST_LOSSES = 10
-# With less free disk space, Ray and its workers cannot write their logs.
-_LEAST_BYTES = 16 * 2**20
 
 
 @dataclass
@@ -34,6 +33,7 @@ class _Run:
     """A task in progress: how often it was started, how often its worker died or was lost, and where it runs.
 
     `call` is the unique name of this start, by which a late answer of a worker that was given up is recognised.
+    `shipment` is what was sent with it to another node.
     """
 
     task: Task
@@ -43,6 +43,7 @@ class _Run:
     losses: int = 0
     actor: Any = None
     stream: Any = None
+    shipment: Shipment | None = None
     started: float = 0.0
     last_report: float = 0.0
 
@@ -52,37 +53,63 @@ class RayDispatcher:
 
     A task whose process died runs again, at most `retries` times; then the outcome is a failure. A worker that is
     lost, alone or with its node, is replaced, and its task runs on another. With `timeout_seconds`, a worker that
-    reports nothing for that long is killed and replaced.
+    reports nothing for that long is killed and replaced. Workers on other nodes than the driver's get their files from
+    it, and give it theirs.
+
+    Args:
+        settings: the section `dispatch`.
+        import_from: the folder to import the objective from besides the installed packages.
+        code: of the objective, to be sent to a cluster that is joined.
     """
 
     runs_here = False
 
-    def __init__(self, settings: DispatchSection, import_from: str | None = None) -> None:
+    def __init__(self, settings: DispatchSection, import_from: str | None = None, code: Code | None = None) -> None:
         self._settings = settings
-        self._import_from = import_from
         if settings.address is None and settings.gpus is not None:
             # Refuse before Ray is started what can be refused then.
             refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
-        self._cluster = RayCluster(settings.address, settings.gpus, settings.threads, settings.allow_open_cluster)
+        code = code or Code()
+        with staged(code) as folder:
+            # Workers of a joined cluster do not inherit this environment, so they are sent the number of threads.
+            own = settings.environment
+            environment = {**own, "env_vars": {"OMP_NUM_THREADS": str(settings.threads), **own.get("env_vars", {})}}
+            if folder is not None:
+                environment["working_dir"] = str(folder)
+            self._cluster = RayCluster(
+                settings.address, settings.gpus, settings.threads, settings.allow_open_cluster, environment
+            )
+        import ray
+
+        self._ray = ray
+        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
         try:
             shares = shares_on(self._cluster.nodes, settings)
+            came_with_code = settings.address is not None and bool(code.files)
+            self._equipment = ray_worker.Equipment(
+                None if came_with_code else import_from,
+                not came_with_code and is_root(import_from or "."),
+                code.package,
+                self._cluster.driver,
+                shares.gpus > 0,
+                settings.fresh_process,
+                settings.largest_message * 2**20,
+            )
+            self._here = describe(code.package) if self._cluster.others else {}
+            for found in self._cluster.on_others(ray_worker.look, self._equipment):
+                self._refuse_unlike(found)
         except DispatchError:
             self._cluster.close()
             raise
         self.slots = shares.workers
         self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus)
-        import ray
-
-        self._ray = ray
-        # Workers of a joined cluster do not inherit this environment, so they are sent the number of threads.
-        environment = {"env_vars": {"OMP_NUM_THREADS": str(settings.threads)}} if settings.address else {}
+        self._freight = Freight(ray.put, self._equipment.most_bytes)
+        self._away: set[Any] = set()
         self._actor_type: Any = ray.remote(
             num_cpus=settings.cpus_per_worker,
             num_gpus=shares.gpus,
             max_restarts=0,
-            runtime_env=environment,
         )(ray_worker.RayWorker)
-        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
         self._waiting: deque[_Run] = deque()
         self._idle: deque[Any] = deque()
         self._runs: dict[Any, _Run] = {}
@@ -101,6 +128,8 @@ class RayDispatcher:
 
     def submit(self, task: Task) -> None:
         """Start the task on an idle worker, or queue it."""
+        if self._cluster.others:
+            self._freight.pack_common(task.payload)
         self._waiting.append(_Run(task))
         self._start_waiting()
 
@@ -130,25 +159,34 @@ class RayDispatcher:
         self._cluster.close()
 
     def _start_worker(self) -> None:
-        sees_gpus = self.gpus.share > 0
-        actor = self._actor_type.remote(
-            self._import_from, is_root(self._import_from or "."), sees_gpus, self._settings.fresh_process
-        )
+        actor = self._actor_type.remote(self._equipment)
         self._starting[actor.start.remote()] = actor
 
     def _take_on(self, answer: Any) -> None:
         """Add a worker that has started to the pool; start another if it has not."""
         actor = self._starting.pop(answer)
         try:
-            self._ray.get(answer)
+            found = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self._num_failed_starts += 1
             if self._num_failed_starts > 2 * self.slots:
-                raise DispatchError(f"dispatch: the workers cannot start: {_reason(error)}; {_start_hint()}") from error
+                raise DispatchError(f"dispatch: the workers cannot start: {reason(error)}; {start_hint()}") from error
             self._start_worker()
         else:
             self._num_failed_starts = 0
+            if found is not None:
+                # A node that has joined since.
+                self._refuse_unlike(found)
+                self._away.add(actor)
             self._idle.append(actor)
+
+    def _refuse_unlike(self, found: Mapping[str, str]) -> None:
+        if "error" in found:
+            raise DispatchError(
+                f"dispatch.address: node {found['node']} cannot import hpo: {found['error']}; install it"
+            )
+        self._here = self._here or describe(self._equipment.package)
+        refuse_unlike(self._here, found, found["node"])
 
     def _start_waiting(self) -> None:
         while self._waiting and self._idle:
@@ -156,7 +194,10 @@ class RayDispatcher:
             run.attempt += 1
             run.actor = self._idle.popleft()
             run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
-            run.stream = run.actor.run.options(num_returns="streaming").remote(run.task.payload.to_dict(), run.call)
+            payload = run.task.payload
+            run.shipment = self._freight.pack(payload) if run.actor in self._away else None
+            call = run.actor.run.options(num_returns="streaming")
+            run.stream = call.remote(payload.to_dict(), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
             self._runs[run.stream] = run
 
@@ -181,25 +222,28 @@ class RayDispatcher:
         if message["call"] != run.call:
             return []
         run.last_report = time.monotonic()
+        if "piece" in message:
+            self._freight.take(run.task.payload, message)
+            return []
         if "died" not in message and LAST_MESSAGES.isdisjoint(message):
             return [report_of(run.task, message)]
         del self._runs[run.stream]
         self._idle.append(run.actor)
         if "died" in message:
-            return self._died(run, _how(message["died"]), message["died"]["memory"], message["printed"])
+            return self._died(run, how(message["died"]), message["died"]["memory"], message["printed"])
         report = report_of(run.task, message)
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 
     def _worker_lost(self, run: _Run, error: BaseException) -> list[Report]:
         """Replace the worker; the task is not at fault if its node was lost or cannot be reached."""
         self._give_up(run)
-        if _is_at_fault(error):
-            return self._died(run, _reason(error))
+        if is_at_fault(error):
+            return self._died(run, reason(error))
         run.losses += 1
         if run.losses < _MOST_LOSSES:
             self._waiting.appendleft(run)
             return []
-        return [self._failure(run, f"lost with its worker's node {run.losses} times ({_reason(error)})")]
+        return [self._failure(run, f"lost with its worker's node {run.losses} times ({reason(error)})")]
 
     def _died(self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None) -> list[Report]:
         """Queue the task again; after its last try return a failure."""
@@ -223,6 +267,8 @@ class RayDispatcher:
     def _give_up(self, run: _Run) -> None:
         """Kill the run's worker and start another; later messages of the old one are ignored."""
         del self._runs[run.stream]
+        self._freight.drop(run.call)
+        self._away.discard(run.actor)
         self._ray.kill(run.actor)
         self._start_worker()
 
@@ -241,35 +287,3 @@ class RayDispatcher:
                 f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {needs}, and Ray has "
                 f"none free: were nodes lost? Go on with `hpo resume` when they are back"
             )
-
-
-def _start_hint() -> str:
-    """Return the likeliest cause of workers that do not start, such as a full disk."""
-    folder = tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    if free < _LEAST_BYTES:
-        return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
-    return "is hpo installed where they run?"
-
-
-def _how(death: Mapping[str, Any]) -> str:
-    if death["out_of_step"]:
-        return "worker ended: its message did not belong to its task"
-    if death["signal"] is not None:
-        return f"worker died (signal {death['signal']})"
-    return f"worker died (exit code {death['exit_code']})"
-
-
-def _is_at_fault(error: BaseException) -> bool:
-    """Return whether the task may have ended its worker; False if the node is lost or does not answer."""
-    return type(error).__name__ != "ActorUnavailableError" and "its node has died" not in str(error)
-
-
-def _reason(error: BaseException) -> str:
-    name = type(error).__name__
-    if name == "OutOfMemoryError":
-        figures = re.search(r"was (\S+ used / \S+) limit", str(error))
-        return f"worker killed by Ray: out of memory{f' ({figures[1]})' if figures else ''}"
-    if name in ("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError"):
-        return "worker died"
-    return f"worker failed ({name}: {' '.join(str(error).split())[:200]})"

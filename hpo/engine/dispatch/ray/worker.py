@@ -5,44 +5,96 @@ sends the class itself, and this file imports the toolkit only after that entry 
 """
 
 import os
+import socket
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
-class RayWorker:
-    """Lets a child process train, so that it survives faults of tasks and can report how the child died.
+@dataclass(frozen=True)
+class Equipment:
+    """What every worker of a study is told.
 
-    Args:
-        import_from: the folder to import the objective from besides the installed packages.
+    Attributes:
+        import_from: the folder to import the objective from besides the installed packages; None = the one that
+            came with the code.
         is_toolkits: whether the toolkit itself is imported from that folder.
-        sees_gpus: whether it has a share of the machine's GPUs; else it sees none of them.
-        fresh_process: whether each task has a child of its own.
+        package: the installed package that has the objective, if another than the toolkit.
+        driver: Ray's name of the node that the driver is on, whose workers see its disk.
+        sees_gpus: whether a worker has a share of the machine's GPUs; else it sees none of them.
+        fresh_process: whether each task has a process of its own.
+        most_bytes: of a state or a model that is sent back to the driver.
     """
 
-    def __init__(
-        self, import_from: str | None, is_toolkits: bool = False, sees_gpus: bool = True, fresh_process: bool = False
-    ) -> None:
-        if not sees_gpus:
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""
-        if not is_toolkits:
-            in_the_way = os.path.realpath(import_from or "")
+    import_from: str | None = None
+    is_toolkits: bool = False
+    package: str | None = None
+    driver: str = ""
+    sees_gpus: bool = True
+    fresh_process: bool = False
+    most_bytes: int = 0
+
+    def folder(self) -> str:
+        """Return the folder to import from here, after it was taken out of the toolkit's way."""
+        folder = self.import_from or str(os.getcwd())  # noqa: PTH109 -- see the top of the file
+        if not self.is_toolkits:
+            in_the_way = os.path.realpath(folder)
             sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != in_the_way]
+        return folder
+
+
+class RayWorker:
+    """Lets a child process train, so that it survives faults of tasks and can report how the child died."""
+
+    def __init__(self, equipment: Equipment) -> None:
+        if not equipment.sees_gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        folder = equipment.folder()
         from hpo.engine.dispatch.process.child import Child
 
-        self._child = Child(import_from, fresh_process)
+        self._equipment = equipment
+        self._child = Child(folder, equipment.fresh_process)
+        self._node: Any = None
 
-    def start(self) -> None:
-        """Start the child; when the call returns, the worker is ready."""
+    def start(self) -> Mapping[str, str] | None:
+        """Start the child; when the call returns, the worker is ready.
+
+        Returns:
+            What the node has, where the driver is on another one; see `look`.
+        """
         self._child.start()
+        import ray
 
-    def run(self, payload: Mapping[str, Any], call: str) -> Iterator[dict[str, Any]]:
-        """Yield the messages of `Child.run`.
+        if not self._equipment.driver or ray.get_runtime_context().get_node_id() == self._equipment.driver:
+            return None
+        from hpo.engine.dispatch.away.cache import NodeCache
+        from hpo.engine.dispatch.away.node import Node
+
+        found = look(self._equipment)
+        self._node = Node(self._child, NodeCache(), ray.get, found["node"], self._equipment.most_bytes)
+        return found
+
+    def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
+        """Yield the messages of `Child.run`, on another node than the driver's those of `Node.run`.
 
         Args:
             payload: what `Payload.to_dict` returned.
             call: the unique name of this call.
+            shipment: what was sent with it.
         """
         from hpo.engine.training.payload import Payload
 
-        yield from self._child.run(Payload.from_dict(payload), call)
+        task = Payload.from_dict(payload)
+        yield from self._child.run(task, call) if self._node is None else self._node.run(task, call, shipment)
+
+
+def look(equipment: Equipment) -> dict[str, str]:
+    """Return the name of this `node`, and the versions that it has; `error` where the toolkit is not there."""
+    node = {"node": f"{socket.gethostname()}"}
+    equipment.folder()
+    try:
+        from hpo.engine.dispatch.away.likeness import describe
+    except ImportError as error:
+        return node | {"error": str(error)}
+    return node | describe(equipment.package)

@@ -1,0 +1,92 @@
+"""The node's side: trains in a folder of its own, with what was sent, and sends back what is left there."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpo.engine.dispatch.away.cache import NodeCache
+from hpo.engine.dispatch.away.freight import Kind, Sent, Shipment, refuse_large
+from hpo.engine.dispatch.away.parcel import packed, unpack
+from hpo.engine.dispatch.process.child import Child
+from hpo.engine.training.payload import Payload
+from hpo.engine.training.worker import LAST_MESSAGES, Message
+from hpo.errors import DispatchError
+
+
+class Node:
+    """Runs tasks of a driver whose disk it does not see.
+
+    Args:
+        child: trains.
+        cache: what was sent before.
+        get: returns the bytes of a reference.
+        name: of the machine, in messages.
+        most_bytes: of a state or a model that is sent back.
+    """
+
+    def __init__(self, child: Child, cache: NodeCache, get: Callable[[Any], bytes], name: str, most_bytes: int) -> None:
+        self._child = child
+        self._cache = cache
+        self._get = get
+        self._name = name
+        self._most_bytes = most_bytes
+
+    def run(self, payload: Payload, call: str, shipment: Shipment) -> Iterator[Message]:
+        """Yield the messages of `Child.run`, with pieces of what the task leaves before those that say that it did.
+
+        A piece is `{"kind": ..., "piece": bytes, "is_first": ..., "is_last": ...}`. A state is sent about once a
+        minute, so that little is lost with the node, and at the end where another training goes on from it.
+        """
+        try:
+            with self._cache.scratch() as scratch:
+                here = self._placed(payload, shipment, scratch)
+                snapshots = scratch / "snapshots" if here.resume_dir else None
+                for message in self._child.run(here, call, snapshots):
+                    yield from self._with_files(here, call, message)
+        except (OSError, DispatchError) as error:
+            yield {"call": call, "machine_fault": f"{error} (node {self._name})", "printed": ""}
+
+    def _placed(self, payload: Payload, shipment: Shipment, scratch: Path) -> Payload:
+        """Return the payload with the places that it has here."""
+        places: dict[str, Any] = {}
+        if payload.data_dir is not None:
+            places["data_dir"] = str(self._cached(shipment["data_dir"]))
+        if payload.kept is not None:
+            places["kept"] = str(self._cached(shipment["kept"]) / Path(payload.kept).name)
+        if payload.resume_dir is not None:
+            state = scratch / "state"
+            if "resume_dir" in shipment:
+                unpack(map(self._get, shipment["resume_dir"].pieces), state)
+            places["resume_dir"] = str(state)
+        if payload.checkpoint_dir is not None:
+            places["checkpoint_dir"] = str(scratch / "model")
+        return replace(payload, **places)
+
+    def _cached(self, sent: Sent) -> Path:
+        return self._cache.get(sent.digest, lambda: map(self._get, sent.pieces))
+
+    def _with_files(self, payload: Payload, call: str, message: Message) -> Iterator[Message]:
+        if (snapshot := message.pop("snapshot", None)) is not None:
+            yield from self._pieces(call, "resume_dir", Path(snapshot))
+            shutil.rmtree(snapshot)
+        outcome = message.get("outcome")
+        if outcome is not None:
+            if payload.resume_dir is not None and (payload.amount is not None or outcome["stopped"] is not None):
+                yield from self._pieces(call, "resume_dir", Path(payload.resume_dir))
+            if payload.checkpoint_dir is not None and outcome["error"] is None:
+                yield from self._pieces(call, "checkpoint_dir", Path(payload.checkpoint_dir))
+        elif not LAST_MESSAGES.isdisjoint(message):
+            message = {**message, "machine_fault": f"{message['machine_fault']} (node {self._name})"}
+        yield message
+
+    def _pieces(self, call: str, kind: Kind, folder: Path) -> Iterator[Message]:
+        if not folder.is_dir():
+            return
+        with packed(folder) as parcel:
+            refuse_large(kind, parcel.size, self._most_bytes)
+            left = parcel.size
+            for piece in parcel.pieces():
+                is_first, left = left == parcel.size, left - len(piece)
+                yield {"call": call, "kind": kind, "piece": piece, "is_first": is_first, "is_last": not left}

@@ -1,0 +1,90 @@
+"""A folder, or a single file, as bytes in pieces: the same for the same content, and unpacked in one step."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+PIECE_BYTES = 16 * 2**20
+"""Large enough that a piece's own cost is small beside it, small enough that a few are held without notice."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What was packed: its SHA-256, its bytes, and the file that holds them until the parcel is closed."""
+
+    digest: str
+    size: int
+    _file: IO[bytes]
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes, at most PIECE_BYTES at once."""
+        self._file.seek(0)
+        while piece := self._file.read(PIECE_BYTES):
+            yield piece
+
+
+@contextlib.contextmanager
+def packed(place: Path) -> Iterator[Parcel]:
+    """Pack a folder, with all below it, or a file; the parcel lives until the end of the block."""
+    with tempfile.TemporaryFile() as file:
+        # Its name, owner and times are no part of the content.
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            if place.is_file():
+                archive.add(place, place.name, filter=_anonymous)
+            for path in sorted(place.rglob("*")) if place.is_dir() else ():
+                archive.add(path, path.relative_to(place).as_posix(), recursive=False, filter=_anonymous)
+        size = file.tell()
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        yield Parcel(digest, size, file)
+
+
+def unpack(pieces: Iterable[bytes], folder: Path) -> None:
+    """Write what was packed as this folder, in place of what was there; nobody sees a part of it.
+
+    Raises:
+        tarfile.TarError: the pieces are not what was packed, or lead out of the folder.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    aside = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=folder.parent))
+    try:
+        with tempfile.TemporaryFile(dir=aside) as file:
+            for piece in pieces:
+                file.write(piece)
+            file.seek(0)
+            with tarfile.open(fileobj=file) as archive:
+                archive.extractall(aside, filter="data")
+        replace(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def replace(new: Path, folder: Path) -> None:
+    """Put a folder in the place of another, which may not be there."""
+    old = new.with_name(f"{new.name}-old")
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return the entry without what differs between machines; links and devices are left out."""
+    if not (info.isfile() or info.isdir()):
+        return None
+    info.uid = info.gid = info.mtime = 0
+    info.uname = info.gname = ""
+    info.mode = 0o700 if info.isdir() or info.mode & 0o100 else 0o600
+    return info
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes for people."""
+    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"

@@ -1,0 +1,182 @@
+"""Three nodes, two of which see nothing of the driver's disk: the same trials, models and states as on one machine."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from hpo.engine.dispatch.ray.private import without_dashboard
+from tests.faults.driver import start
+from tests.studies import rows
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
+
+UNSHARE = ("unshare", "--map-root-user", "--mount")
+NODE = {"num_cpus": 1, "object_store_memory": 10**8}
+# One more node for the cluster at an address, until it is killed.
+BLIND_NODE = f"""
+import signal, sys, types
+from ray.cluster_utils import Cluster
+cluster = Cluster()
+cluster.head_node, cluster.redis_address = types.SimpleNamespace(gcs_address=sys.argv[1]), sys.argv[1]
+cluster.add_node(wait=False, **{NODE})
+signal.pause()
+"""
+HELPER = """
+def score(lr):
+    return -abs(lr - 0.01)
+"""
+MINE = """
+import json, time
+import helper
+
+CONTINUES = True
+
+def run(config, trial):
+    state, done = trial.resume_dir and trial.resume_dir / "state.json", 0
+    if state and state.exists():
+        done = json.loads(state.read_text())
+    print("from", done, "to", trial.amount)
+    for epoch in range(done + 1, (trial.amount or 4) + 1):
+        time.sleep(0.2)
+        if state:
+            trial.resume_dir.mkdir(parents=True, exist_ok=True)
+            state.write_text(json.dumps(epoch))
+        trial.report(epoch=epoch, score=helper.score(config["lr"]) * epoch)
+    return {"score": helper.score(config["lr"]) * (trial.amount or 4)}
+"""
+OF_MINE = (
+    "objective='mine:run(config, trial)'",
+    "+lr=0.1",
+    "space=none",
+    "+space.lr={low: 1e-4, high: 1.0, log: true}",
+    "study.metric=score",
+    "study.trials=12",
+    "track=none",
+)
+HALVING = (*OF_MINE, "study.name=halving", "strategy=asha", "strategy.max_amount=4", "strategy.eta=2")
+DIGITS = ("study.name=digits", "study.trials=3", "training.epochs=1", "split.folds=2", "strategy=random", "track=none")
+
+
+def blind_node(address, place, hidden):
+    """Start a node whose processes see the folder `place` where `hidden` is, with the driver's files."""
+    blindfold = 'mount --bind "$1" "$2" && cd / && shift 2 && exec "$@"'
+    return subprocess.Popen(
+        [*UNSHARE, "sh", "-c", blindfold, "-", place, hidden, sys.executable, "-c", BLIND_NODE, address],
+        # Ray's own folder is the same on all nodes of one machine.
+        env=os.environ | {"TMPDIR": str(hidden), "RAY_TMPDIR": tempfile.gettempdir()},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def end(process):
+    """Kill a node with all its processes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    """The arguments that join a cluster, and the processes of the nodes that are not the driver's."""
+    if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mount namespaces are not permitted here")
+    from ray.cluster_utils import Cluster
+
+    with without_dashboard():
+        cluster = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
+    others = []
+    try:
+        for number in range(2):
+            place = tmp_path_factory.mktemp(f"node{number}")
+            others.append(blind_node(cluster.address, place, tmp_path_factory.getbasetemp()))
+            # One after the other, or they take the same ports.
+            deadline = time.monotonic() + 60
+            while sum(node["Alive"] for node in cluster.global_state.node_table()) < number + 2:
+                assert time.monotonic() < deadline, "the node has not joined"
+                time.sleep(0.2)
+        yield (f"dispatch.address='{cluster.address}'", "dispatch.allow_open_cluster=true"), others
+    finally:
+        for process in others:
+            end(process)
+        cluster.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def module_of_the_users(tmp_path):
+    Path("helper.py").write_text(HELPER)
+    Path("mine.py").write_text(MINE)
+
+
+def ended(driver, code=0):
+    out, err = driver.communicate(timeout=200)
+    assert driver.returncode == code, out + err
+    return out + err
+
+
+def rows_of(name):
+    return rows(Path("runs", name, "trials.csv"))
+
+
+def undisturbed(name, *arguments):
+    """Return the rows of a study that is searched in one process."""
+    there = [word for word in arguments if not word.startswith("study.name=")]
+    ended(start("search", *there, f"study.name={name}_here", "dispatch=local"))
+    return rows_of(f"{name}_here")
+
+
+def test_data_by_folds_and_the_final_model_that_is_tested(nodes):
+    where, _ = nodes
+    ended(start("search", *DIGITS, *where))
+    assert rows_of("digits") == undisturbed("digits", *DIGITS)
+    assert list(Path("runs/digits/checkpoints/final").iterdir())
+    assert "accuracy" in ended(start("test", "digits"))
+
+
+def test_halving_goes_on_from_states_on_whichever_node(nodes):
+    where, _ = nodes
+    ended(start("search", *HALVING, *where))
+    assert rows_of("halving") == undisturbed("halving", *HALVING)
+    printed = {path.read_text().strip() for path in Path("runs/halving/logs").iterdir()}
+    assert {"from 0 to 1", "from 1 to 2"} <= printed
+
+
+def test_a_search_whose_driver_was_killed_is_the_same_in_the_end(nodes):
+    where, _ = nodes
+    driver = start("search", *HALVING, *where)
+    for line in driver.stdout:
+        if re.match(r" *4/12 ", line if isinstance(line, str) else line.decode()):
+            break
+    driver.kill()
+    driver.communicate()
+    ended(start("resume", "halving", *where))
+    assert rows_of("halving") == undisturbed("halving", *HALVING)
+
+
+def test_a_module_that_a_node_cannot_import_is_named_with_the_node_and_the_budget_is_kept(nodes):
+    where, _ = nodes
+    Path("mine.py").write_text(f"from pathlib import Path\nPath({str(Path('mine.py').absolute())!r}).stat()\n{MINE}")
+    said = ended(start("search", *OF_MINE, "study.name=missing", *where), code=1)
+    assert re.search(r"cannot import 'mine'|importing 'mine' raised FileNotFoundError.*\(node .+\)", said), said
+    assert "hpo resume missing" in said
+
+
+def test_tasks_of_a_node_that_is_lost_are_trained_elsewhere(nodes):
+    """The last test of the file: afterwards a node is missing."""
+    where, others = nodes
+    driver = start("search", *HALVING, *where)
+    for line in driver.stdout:
+        if re.match(r" *3/12 ", line if isinstance(line, str) else line.decode()):
+            break
+    end(others[-1])
+    ended(driver)
+    assert rows_of("halving") == undisturbed("halving", *HALVING)

@@ -1,0 +1,115 @@
+"""What a task needs goes with it, and what it leaves is written where it would have left it."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpo.engine.dispatch.away import parcel
+from hpo.engine.dispatch.away.cache import NodeCache
+from hpo.engine.dispatch.away.freight import Freight
+from hpo.engine.dispatch.away.node import Node
+from hpo.engine.trials.trial import Outcome
+from hpo.errors import DispatchError
+from tests.contracts.test_dispatchers import task as toy_task
+
+MIB = 2**20
+
+
+class FakeChild:
+    """In place of the process that trains: writes a state and a model where the payload says."""
+
+    def __init__(self, outcome=None, snapshot=False):
+        self.outcome = outcome or Outcome({"score": 1.0})
+        self.snapshot = snapshot
+        self.payload = None
+
+    def run(self, payload, call, snapshots):
+        self.payload = payload
+        self.seen = {kind: content(getattr(payload, kind)) for kind in ("data_dir", "resume_dir")}
+        write(payload.resume_dir, b"after")
+        write(payload.checkpoint_dir, b"model")
+        if self.snapshot:
+            write(snapshots / "1", b"between")
+            yield {"call": call, "point": {}, "snapshot": str(snapshots / "1")}
+        yield {"call": call, "outcome": self.outcome.to_dict()}
+
+
+def write(folder, text):
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    (Path(folder) / "f").write_bytes(text)
+
+
+def content(folder):
+    return (Path(folder) / "f").read_bytes() if Path(folder).exists() else None
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A payload whose folders are the driver's."""
+    names = ("data_dir", "resume_dir", "checkpoint_dir")
+    payload = replace(toy_task(0, "constant").payload, **{name: str(tmp_path / "study" / name) for name in names})
+    write(payload.data_dir, b"data")
+    return payload
+
+
+def trained(payload, tmp_path, child, most_bytes_back=MIB):
+    """Train away from here, and return the messages that the loop would see."""
+    freight = Freight(lambda piece: piece, MIB)
+    seen = []
+    with closing(NodeCache(tmp_path / "node")) as cache:
+        node = Node(child, cache, lambda piece: piece, "n1", most_bytes_back)
+        for message in node.run(payload, "call 1", freight.pack(payload)):
+            if "piece" in message:
+                freight.take(payload, message)
+            else:
+                seen.append(message)
+    return seen
+
+
+def test_a_model_comes_back_before_the_outcome(study, tmp_path):
+    child = FakeChild()
+    (message,) = trained(study, tmp_path, child)
+    assert message["outcome"]["metrics"] == {"score": 1.0}
+    assert child.seen == {"data_dir": b"data", "resume_dir": None}
+    assert content(study.checkpoint_dir) == b"model"
+    # Nothing goes on from it, so it stays where it is, and goes with it.
+    assert content(study.resume_dir) is None
+    assert not Path(child.payload.resume_dir).exists()
+
+
+def test_a_state_goes_to_whichever_node_takes_its_training_and_comes_back(study, tmp_path):
+    write(study.resume_dir, b"before")
+    child = FakeChild()
+    trained(replace(study, amount=2), tmp_path, child)
+    assert child.seen["resume_dir"] == b"before"
+    assert content(study.resume_dir) == b"after"
+
+
+def test_one_that_a_rule_has_stopped_keeps_its_state_and_a_failed_one_has_no_model(study, tmp_path):
+    trained(study, tmp_path, FakeChild(Outcome({"score": 1.0}, stopped="after 1")))
+    assert content(study.resume_dir) == b"after"
+    write(study.checkpoint_dir, b"old")
+    trained(study, tmp_path, FakeChild(Outcome(error="no luck")))
+    assert content(study.checkpoint_dir) == b"old"
+
+
+def test_a_copy_of_the_state_comes_while_the_training_goes_on(study, tmp_path):
+    point, _ = trained(study, tmp_path, FakeChild(snapshot=True))
+    assert "snapshot" not in point
+    assert content(study.resume_dir) == b"between"
+
+
+def test_many_pieces_are_one_model(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(parcel, "PIECE_BYTES", 700)
+    trained(study, tmp_path, FakeChild())
+    assert content(study.checkpoint_dir) == b"model"
+
+
+def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
+    with pytest.raises(DispatchError, match=r"largest_message: the development data .* allowed are .* raise it"):
+        Freight(lambda piece: piece, 100).pack(study)
+    (message,) = trained(study, tmp_path, FakeChild(), most_bytes_back=100)
+    assert "the model would be sent in" in message["machine_fault"]
+    assert "(node n1)" in message["machine_fault"]
