@@ -92,6 +92,14 @@ class StudySection(Section):
     stop_rule_after: int = Field(default=1, ge=1, le=MOST)
     winner: Literal["best", "one_standard_error"] = "best"
     extends: Extension | None = None
+    mirror: str | None = None
+
+    @model_validator(mode="after")
+    def _can_be_copied(self) -> Self:
+        if self.mirror is not None and self.storage is not None:
+            text = "copies the study's folder, in which no record is with study.storage; leave one of them out"
+            raise _conflict(text, "study.mirror")
+        return self
 
 
 class SplitSection(Section):

@@ -39,7 +39,7 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # them: it changes the order of additions and with it the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.winner"),
-    *("study.checkpoints", "study.finalists", "study.finalist_repeats"),
+    *("study.checkpoints", "study.finalists", "study.finalist_repeats", "study.mirror"),
     *(f"dispatch.{name}" for name in DispatchSection.model_fields if name != "threads"),
     *(f"track.{name}" for name in TrackSection.model_fields),
     *(f"report.{name}" for name in ReportSection.model_fields),

@@ -12,6 +12,7 @@ from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.session.display import Display
 from hpo.session.logs import LogKeeping
+from hpo.session.mirroring import mirroring, refuse_bad_mirror
 from hpo.session.stopping import StoppableDispatcher, Stopping
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
@@ -54,18 +55,18 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
+            refuse_bad_mirror(config, Notes(record).study_id)
             num_before = len(record.history())
             stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
             has_work = _has_work(study, record)
-            dispatcher = (
-                make_dispatcher(config.dispatch, config.secrets, study.objective) if has_work else LocalDispatcher()
-            )
+            dispatcher = _dispatcher(study) if has_work else LocalDispatcher()
             stack.callback(dispatcher.close)
             if has_work:
                 display.tell_gpus(dispatcher.gpus, config.dispatch)
                 display.tell_lanes(study, dispatcher.slots)
         else:
+            refuse_bad_mirror(config, None)
             display.announce(study)
             dispatcher = _dispatcher(study)
             stack.callback(dispatcher.close)
@@ -80,8 +81,11 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         finished = _Count(len(record.history()))
         stopping.begin(lambda: _last_words(study, finished.number))
         tracker = make_tracker(config, study.layout, study.folder.path)
+        copying = mirroring(config, study.folder, Notes(record).study_id or "")
+        if copying is not None:
+            stack.callback(copying.close)
         with display.progress(study, record) as progress:
-            observers = [finished, progress]
+            observers = [finished, progress, *([copying] if copying else [])]
             logged = LogKeeping(dispatcher, study.folder.logs_dir, study.layout)
             return run_study(study, record, StoppableDispatcher(logged, stopping), tracker, observers)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpo.cli.arguments import add_overrides, add_study, make_parser
+from hpo.cli.arguments import add_overrides, make_parser
 
 if TYPE_CHECKING:
     from hpo.study.folder import StudyFolder
@@ -12,6 +12,7 @@ _EXAMPLES = """  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4
   hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
   hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
+  hpo resume s3://bucket/digits                   from its copy (study.mirror), on any machine
   hpo resume digits --allow-changes          although code, data or configuration changed; the report says what"""
 
 
@@ -19,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     what = "a larger budget or other workers: study.trials=..., dispatch.workers=..., track=none, dispatch=local"
     parser = make_parser("resume", __doc__, _EXAMPLES)
-    add_study(parser)
+    parser.add_argument("study", metavar="STUDY", help="its name under runs/, its folder, or the URL of its mirror")
     add_overrides(parser, what)
     parser.add_argument(
         "--allow-changes",
@@ -29,9 +30,15 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--as", dest="name", metavar="NEW", help="continue with a copy that is a separate study")
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.study.folder import find_study
+    if "://" in given.study:
+        from hpo.study.mirror.restore import restore
 
-    folder = find_study(given.study)
+        folder = restore(given.study)
+        print(f"copied to {folder}")
+    else:
+        from hpo.study.folder import find_study
+
+        folder = find_study(given.study)
 
     from hpo.cli.running import run_at_terminal
     from hpo.config.composing.compose import compose_config

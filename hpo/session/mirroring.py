@@ -1,0 +1,78 @@
+"""Keeps a study's mirror up to date while it is searched."""
+
+import logging
+import threading
+import time
+
+from hpo.config.study_config import StudyConfig
+from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.observer import Observer
+from hpo.engine.trials.trial import Trial
+from hpo.errors import StudyError
+from hpo.study.folder import StudyFolder
+from hpo.study.mirror.manifest import Manifest, refuse_another
+from hpo.study.mirror.mirror import Mirror
+from hpo.study.mirror.place import Place
+
+_log = logging.getLogger(__name__)
+
+# Of a search that is lost with its machine, at most so much has to be done again.
+_SECONDS_BETWEEN = 60.0
+
+
+class Mirroring(Observer):
+    """Copies the study after an outcome, at most once a minute and beside the search, and when it is closed."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._thread: threading.Thread | None = None
+        self._last = time.monotonic()
+        self._has_warned = False
+
+    def reported(self, trial: Trial, report: Report) -> None:  # noqa: ARG002 -- the same call as its siblings
+        """Begin a copy, where it is time and the one before has ended."""
+        is_busy = self._thread is not None and self._thread.is_alive()
+        if report.outcome is None or is_busy or time.monotonic() - self._last < _SECONDS_BETWEEN:
+            return
+        self._last = time.monotonic()
+        self._thread = threading.Thread(target=self._copy, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Copy what is there now."""
+        if self._thread is not None:
+            self._thread.join()
+        self._copy()
+
+    def _copy(self) -> None:
+        try:
+            self._mirror.copy()
+        except StudyError as error:
+            if not self._has_warned:
+                _log.warning("%s; the search goes on, and the next copy will bring all", error)
+            self._has_warned = True
+        else:
+            self._has_warned = False
+
+
+def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirroring | None:
+    """Return what copies a study to `study.mirror`; None where there is none."""
+    url = config.study.mirror
+    return Mirroring(Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id)) if url else None
+
+
+def refuse_bad_mirror(config: StudyConfig, study_id: str | None) -> None:
+    """Raise HpoError where `study.mirror` is no URL, or holds another study; one that cannot be reached may come back.
+
+    Args:
+        config: the study's.
+        study_id: None = it is new.
+    """
+    if config.study.mirror is None:
+        return
+    place = Place(config.study.mirror, "study.mirror")
+    try:
+        found = Manifest.at(place)
+    except StudyError:
+        return
+    refuse_another(found, study_id, place)

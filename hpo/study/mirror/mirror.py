@@ -1,0 +1,90 @@
+"""Copies a study's folder to a URL: each content once, and last of all the list of what belongs together.
+
+At the URL lie `manifest.json`, with the study's identity and the SHA-256 of every file by its path, and `files/`, with
+the contents by their SHA-256. A copy that is cut off leaves the manifest before it, and with it a whole study.
+"""
+
+import hashlib
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from hpo.study.folder import StudyFolder
+from hpo.study.mirror.manifest import Manifest, refuse_another
+from hpo.study.mirror.place import Place
+
+# Written again from their sources, or of one machine alone.
+_LEFT_FOLDERS = ("data",)
+_LEFT_FILES = ("driver.lock", "mlflow.lock", "study.db-wal", "study.db-shm", "study.db.backup", "study.db.mark")
+_RECORD = "study.db"
+
+
+class Mirror:
+    """Copies one study to one place, again and again.
+
+    Args:
+        place: where.
+        folder: the study's.
+        name, study_id: the study's.
+    """
+
+    def __init__(self, place: Place, folder: StudyFolder, name: str, study_id: str) -> None:
+        self._place = place
+        self._folder = folder
+        self._name = name
+        self._study_id = study_id
+        self._there: set[str] | None = None
+
+    def copy(self) -> None:
+        """Bring the copy up to date.
+
+        Raises:
+            StudyError: the place cannot be written, or holds another study.
+        """
+        if self._there is None:
+            refuse_another(Manifest.at(self._place), self._study_id, self._place)
+            self._there = set(self._place.names("files"))
+        with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
+            files = {_RECORD: self._record(Path(scratch))} | self._others()
+            manifest: dict[str, str] = {}
+            for name, path in files.items():
+                # Of a file that has gone meanwhile, such as a model that is no longer among the best, nothing is kept.
+                digest = self._sent(path)
+                if digest is not None:
+                    manifest[name] = digest
+        Manifest(self._name, self._study_id, manifest).write(self._place)
+        for digest in self._there - set(manifest.values()):
+            self._place.remove(f"files/{digest}")
+        self._there = set(manifest.values())
+
+    def _record(self, scratch: Path) -> Path:
+        """Return a whole copy of the record, which goes on being written."""
+        with (
+            closing(sqlite3.connect(self._folder.database_path)) as source,
+            closing(sqlite3.connect(scratch / _RECORD)) as copy,
+        ):
+            source.backup(copy)
+        return scratch / _RECORD
+
+    def _others(self) -> dict[str, Path]:
+        files: dict[str, Path] = {}
+        for path in sorted(self._folder.path.rglob("*")):
+            name = path.relative_to(self._folder.path)
+            is_left = name.parts[0] in _LEFT_FOLDERS or str(name) in (*_LEFT_FILES, _RECORD)
+            if not is_left and not any(part.startswith(".") for part in name.parts) and path.is_file():
+                files[name.as_posix()] = path
+        return files
+
+    def _sent(self, path: Path) -> str | None:
+        """Send a file's content unless it is there; return its SHA-256, or None where the file has gone."""
+        assert self._there is not None
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._there:
+            self._place.write(f"files/{digest}", content)
+            self._there.add(digest)
+        return digest

@@ -1,0 +1,80 @@
+"""A place at a URL that takes and gives files: any file system of fsspec, such as file://, s3:// or gs://."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hpo.errors import ConfigError, StudyError, first_line
+
+
+class Place:
+    """Files by name below a URL.
+
+    Args:
+        url: with its protocol.
+        what: the key that holds it, for messages.
+
+    Raises:
+        ConfigError: it is no URL, or its protocol is unknown or not installed.
+    """
+
+    def __init__(self, url: str, what: str) -> None:
+        from fsspec.core import url_to_fs
+
+        self.url, self._what = url.rstrip("/"), what
+        if "://" not in url:
+            raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
+        try:
+            self._files, self._root = url_to_fs(self.url)
+        except (ValueError, ImportError) as error:
+            raise ConfigError(
+                f"{what}: {url!r} cannot be used: {first_line(error)}; s3:// needs `pip install 'hpo-transformer[s3]'`"
+                ", gs:// [gs]"
+            ) from error
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content; None where it is not there."""
+        with self._faults("read"):
+            try:
+                content: bytes = self._files.cat_file(self._path(name))
+            except FileNotFoundError:
+                return None
+            return content
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, as a whole or not at all where the file system can do so."""
+        with self._faults("written"):
+            self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(self._path(name), content)
+
+    def get(self, name: str, path: Path) -> None:
+        """Write a file to this machine's disk."""
+        with self._faults("read"):
+            self._files.get_file(self._path(name), str(path))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder, which may not be there."""
+        with self._faults("read"):
+            self._files.invalidate_cache()
+            try:
+                listed: list[Any] = self._files.ls(self._path(folder), detail=False)
+            except FileNotFoundError:
+                return []
+            return [str(path).rpartition("/")[2] for path in listed]
+
+    def remove(self, name: str) -> None:
+        """Delete a file that is there."""
+        with self._faults("written"):
+            self._files.rm_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @contextlib.contextmanager
+    def _faults(self, done: str) -> Iterator[None]:
+        """Raise StudyError instead of whatever a library of a remote file system raises."""
+        try:
+            yield
+        except Exception as error:
+            raise StudyError(f"{self._what}: {self.url} cannot be {done}: {first_line(error)}") from error

@@ -1,0 +1,165 @@
+"""A study's copy at a URL: whole whenever it is cut off, of one study only, and enough to go on anywhere."""
+
+import json
+import logging
+import shutil
+import uuid
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from hpo.config.study_config import config_from_dict
+from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.trials.trial import Outcome
+from hpo.errors import ConfigError, StudyError
+from hpo.session import mirroring as mirroring_module
+from hpo.session.mirroring import Mirroring, refuse_bad_mirror
+from hpo.study.folder import StudyFolder
+from hpo.study.mirror.manifest import Manifest
+from hpo.study.mirror.mirror import Mirror
+from hpo.study.mirror.place import Place
+from hpo.study.mirror.restore import restore
+from tests.studies import rows, run_toy, toy_config
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server that speaks S3, on this machine."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    import s3fs
+
+    bucket = f"bucket-{uuid.uuid4()}"
+    s3fs.S3FileSystem().mkdir(bucket)
+    yield f"s3://{bucket}/mirrors/toy"
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(params=["file", pytest.param("s3", marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore")])])
+def url(request, tmp_path):
+    return f"file://{tmp_path}/mirror" if request.param == "file" else request.getfixturevalue("server")
+
+
+def studied(trials=3, path="runs/toy"):
+    run_toy(Path(path).absolute(), toy_config(trials=trials))
+    folder = StudyFolder(Path(path))
+    (folder.checkpoints_dir / "trial_0000").mkdir(parents=True, exist_ok=True)
+    (folder.checkpoints_dir / "trial_0000" / "model").write_text("weights")
+    return folder
+
+
+def mirror_of(folder, url, study_id="one"):
+    return Mirror(Place(url, "study.mirror"), folder, "toy", study_id)
+
+
+def test_it_goes_on_elsewhere_from_its_copy(url, tmp_path):
+    folder = studied()
+    mirror_of(folder, url).copy()
+    (tmp_path / "elsewhere").mkdir()
+    with chdir(tmp_path / "elsewhere"):
+        restored = restore(url)
+        assert (restored.checkpoints_dir / "trial_0000" / "model").read_text() == "weights"
+        assert restored.path.stat().st_mode & 0o777 == 0o700
+        found = run_toy(restored.path, toy_config(trials=6))
+    assert found == run_toy(tmp_path / "whole", toy_config(trials=6))
+
+
+def test_each_content_is_sent_once_and_goes_when_it_is_no_longer_needed(url):
+    folder = studied()
+    mirror = mirror_of(folder, url)
+    mirror.copy()
+    before = set(Place(url, "mirror").names("files"))
+    shutil.rmtree(folder.checkpoints_dir)
+    (folder.path / "new").write_text("new")
+    mirror.copy()
+    after = set(Place(url, "mirror").names("files"))
+    assert len(before - after) == 1
+    assert len(after - before) == 1
+    assert after == set(Manifest.at(Place(url, "mirror")).files.values())
+
+
+def test_a_copy_that_is_cut_off_leaves_the_whole_one_before_it(tmp_path, monkeypatch):
+    folder, url = studied(), f"file://{tmp_path}/mirror"
+    mirror = mirror_of(folder, url)
+    mirror.copy()
+    run_toy(folder.path, toy_config(trials=5))
+    written = Place.write
+
+    def cut_off(self, name, content):
+        if name == "manifest.json":
+            raise StudyError("no network")
+        written(self, name, content)
+
+    monkeypatch.setattr(Place, "write", cut_off)
+    with pytest.raises(StudyError, match="no network"):
+        mirror.copy()
+    folder.path.rename(tmp_path / "lost")
+    assert len(rows(restore(url).trials_path)) == 3
+
+
+def test_a_mirror_of_another_study_is_refused_and_left_alone(tmp_path):
+    folder, url = studied(), f"file://{tmp_path}/mirror"
+    mirror_of(folder, url).copy()
+    before = (tmp_path / "mirror/manifest.json").read_bytes()
+    words = "holds another study, 'toy'; give another URL, or go on with that by `hpo resume file"
+    with pytest.raises(StudyError, match=words):
+        mirror_of(folder, url, "two").copy()
+    tree = toy_config()
+    config = config_from_dict(tree | {"study": tree["study"] | {"mirror": url}})
+    with pytest.raises(StudyError, match=words):
+        refuse_bad_mirror(config, None)
+    refuse_bad_mirror(config, "one")
+    assert (tmp_path / "mirror/manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("backup", "must be a URL, such as s3://"), ("nope://x", "'nope://x' cannot be used: Protocol not known")],
+)
+def test_what_is_no_url_is_refused(url, words):
+    with pytest.raises(ConfigError, match=words):
+        Place(url, "study.mirror")
+
+
+def test_what_is_not_there_or_damaged_or_there_already_is_told(tmp_path):
+    url = f"file://{tmp_path}/mirror"
+    with pytest.raises(StudyError, match="there is no copy of a study at"):
+        restore(url)
+    folder = studied()
+    mirror_of(folder, url).copy()
+    with pytest.raises(StudyError, match="runs/toy is there already; go on with it by `hpo resume toy`"):
+        restore(url)
+    folder.path.rename(tmp_path / "gone")
+    files = json.loads((tmp_path / "mirror/manifest.json").read_text())["files"]
+    (tmp_path / "mirror/files" / files["trials.csv"]).write_text("0,0")
+    with pytest.raises(StudyError, match=r"trials\.csv at .* is damaged"):
+        restore(url)
+    assert not list(Path("runs").iterdir())
+
+
+def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(mirroring_module, "_SECONDS_BETWEEN", -1.0)
+    folder = studied()
+    (tmp_path / "mirror").touch()
+    copying = Mirroring(mirror_of(folder, f"file://{tmp_path}/mirror"))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            copying.reported(None, Report(None, outcome=Outcome({"score": 1.0})))
+            copying._thread.join()
+    assert len(caplog.messages) == 1
+    assert "the search goes on, and the next copy will bring all" in caplog.messages[0]
+    (tmp_path / "mirror").unlink()
+    copying.close()
+    assert Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files.keys() >= {"study.db", "trials.csv"}
