@@ -41,10 +41,10 @@ def run_study(
 
     After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
     """
-    watching: list[Observer] = [StateKeeper(), *observers]
+    watching: list[Observer] = [StateKeeper(study.artifacts), *observers]
     if study.keeps_models and study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)
-        keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, record.history())
+        keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, record.history(), study.artifacts)
         watching.insert(0, keeper)
     if tracker is not None:
         watching.append(tracker)
@@ -54,9 +54,9 @@ def run_study(
         rules, section = study.rules(Notes(record).imports), study.config.study
         history = search(rules, record, dispatcher, section.trials, watching, section.minutes, gives_up=True)
         recent = _continued_later(study, history)
-        study.folder.remove_states(study.task_builder().state_names(recent))
+        study.remove_states(study.task_builder().state_names(recent))
         verdict = _finish(study, record, dispatcher)
-        study.folder.remove_states(study.task_builder().state_names(recent))
+        study.remove_states(study.task_builder().state_names(recent))
         report = write_report(study, record, verdict)
         if tracker is not None:
             close_in_tracker(study, record, tracker, verdict, report)

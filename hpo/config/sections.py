@@ -17,7 +17,7 @@ def _safe_name(name: str) -> str:
     return name
 
 
-def _conflict(text: str, *keys: str) -> PydanticCustomError:
+def conflict(text: str, *keys: str) -> PydanticCustomError:
     """Return the error of a rule between keys, whose names `explain` puts before the text."""
     return PydanticCustomError("cross_field", "{text}", {"text": text, "keys": list(keys)})
 
@@ -93,12 +93,13 @@ class StudySection(Section):
     winner: Literal["best", "one_standard_error"] = "best"
     extends: Extension | None = None
     mirror: str | None = None
+    artifacts: str | None = None
 
     @model_validator(mode="after")
     def _can_be_copied(self) -> Self:
         if self.mirror is not None and self.storage is not None:
             text = "copies the study's folder, in which no record is with study.storage; leave one of them out"
-            raise _conflict(text, "study.mirror")
+            raise conflict(text, "study.mirror")
         return self
 
 
@@ -116,7 +117,7 @@ class SplitSection(Section):
     @model_validator(mode="after")
     def _has_folds_to_save(self) -> Self:
         if self.race_after is not None and self.folds is not None and self.folds <= self.race_after:
-            raise _conflict(
+            raise conflict(
                 f"must leave folds to save, given {self.race_after} of {self.folds} folds; give more folds, or "
                 f"race_after=null",
                 *("split.race_after", "split.folds"),
@@ -128,7 +129,7 @@ class SplitSection(Section):
         if self.test_fraction + self.validation_fraction >= 1:
             total = self.test_fraction + self.validation_fraction
             text = f"must add up to less than 1, given {total}; lower one of them"
-            raise _conflict(text, "split.test_fraction", "split.validation_fraction")
+            raise conflict(text, "split.test_fraction", "split.validation_fraction")
         return self
 
 
@@ -157,20 +158,20 @@ class DispatchSection(Section):
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
         if self.name == "local" and (self.workers or 1) > 1:
-            raise _conflict(
+            raise conflict(
                 f"must be 1 with dispatch=local, which runs one task at a time, given {self.workers}; use dispatch=ray",
                 "dispatch.workers",
             )
         gpus = self.gpus_per_worker or 0
         if gpus > 1 and gpus != math.floor(gpus):
             text = f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2"
-            raise _conflict(text, "dispatch.gpus_per_worker")
+            raise conflict(text, "dispatch.gpus_per_worker")
         if self.environment and self.address is None:
-            raise _conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
+            raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
         for name in self.environment:
             if name not in _OF_RUNTIME_ENVIRONMENTS:
                 allowed = ", ".join(_OF_RUNTIME_ENVIRONMENTS)
-                raise _conflict(f"has no '{name}'; allowed are {allowed}", "dispatch.environment")
+                raise conflict(f"has no '{name}'; allowed are {allowed}", "dispatch.environment")
         return self
 
 

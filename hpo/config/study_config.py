@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from hpo.config.keys import replaced
@@ -19,6 +19,7 @@ from hpo.config.sections import (
     StudyName,
     StudySection,
     TrackSection,
+    conflict,
 )
 from hpo.errors import ConfigError, nearest
 
@@ -39,7 +40,8 @@ DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data
 # them: it changes the order of additions and with it the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.winner"),
-    *("study.checkpoints", "study.finalists", "study.finalist_repeats", "study.mirror"),
+    *("study.checkpoints", "study.finalists", "study.finalist_repeats"),
+    *("study.mirror", "study.artifacts"),
     *(f"dispatch.{name}" for name in DispatchSection.model_fields if name != "threads"),
     *(f"track.{name}" for name in TrackSection.model_fields),
     *(f"report.{name}" for name in ReportSection.model_fields),
@@ -84,6 +86,18 @@ class StudyConfig(Section):
         except ValidationError as error:
             raise ConfigError(explain(error, "report.")) from error
         return self.model_copy(update={"report": report})
+
+    @model_validator(mode="after")
+    def _has_workers_for_artifacts(self) -> Self:
+        if self.study.artifacts is not None and self.dispatch.name != "ray":
+            text = f"has an effect only with dispatch=ray, given dispatch={self.dispatch.name}; leave it out"
+            raise conflict(text, "study.artifacts")
+        return self
+
+    @property
+    def artifacts(self) -> str | None:
+        """The URL where this study's states and models are kept; None = in its folder."""
+        return None if self.study.artifacts is None else f"{self.study.artifacts.rstrip('/')}/{self.study.name}"
 
     @property
     def has_own_strategy(self) -> bool:

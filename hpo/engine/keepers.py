@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from hpo.engine.dispatch.away.artifacts import Artifacts, name_of
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.training.task_builder import checkpoint_name
@@ -11,19 +12,36 @@ from hpo.engine.trials.trial import Trial
 
 
 class StateKeeper(Observer):
-    """Keeps a training's state until its outcome is recorded, and longer where a rung follows."""
+    """Keeps a training's state until its outcome is recorded, and longer where a rung follows.
+
+    Args:
+        artifacts: where states are kept; None = in the study's folder.
+    """
+
+    def __init__(self, artifacts: Artifacts | None = None) -> None:
+        self._artifacts = artifacts
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Delete the state of a task that has an outcome, unless it was stopped before its end."""
         state, outcome = report.task.payload.resume_dir, report.outcome
         if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:
             shutil.rmtree(state, ignore_errors=True)
+            if self._artifacts is not None:
+                self._artifacts.remove(name_of(state))
 
 
 class CheckpointKeeper(Observer):
-    """Keeps the models of the best trials and deletes the others."""
+    """Keeps the models of the best trials and deletes the others.
 
-    def __init__(self, checkpoints_dir: Path, keep: int, finished: History) -> None:
+    Args:
+        checkpoints_dir: the models' folders, by their trials.
+        keep: how many.
+        finished: the trials so far.
+        artifacts: where models are kept; None = in that folder.
+    """
+
+    def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: Artifacts | None = None) -> None:
+        self._artifacts = artifacts
         self._dir = checkpoints_dir
         self._keep = keep
         self._best = finished.leaders(keep)
@@ -35,4 +53,7 @@ class CheckpointKeeper(Observer):
         self._best = ranked[: self._keep]
         kept = {t.number for t in self._best}
         for dropped in {trial.number, *(t.number for t in ranked)} - kept:
-            shutil.rmtree(self._dir / checkpoint_name(dropped), ignore_errors=True)
+            model = self._dir / checkpoint_name(dropped)
+            shutil.rmtree(model, ignore_errors=True)
+            if self._artifacts is not None:
+                self._artifacts.remove(name_of(model))

@@ -9,10 +9,10 @@ from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
+from hpo.place import Place
 from hpo.study.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest, refuse_another
 from hpo.study.mirror.mirror import Mirror
-from hpo.study.mirror.place import Place
 
 _log = logging.getLogger(__name__)
 
@@ -61,13 +61,17 @@ def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror
     return Mirroring(Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id)) if url else None
 
 
-def refuse_bad_mirror(config: StudyConfig, study_id: str | None) -> None:
-    """Raise HpoError where `study.mirror` is no URL, or holds another study; one that cannot be reached may come back.
+def refuse_bad_urls(config: StudyConfig, study_id: str | None) -> None:
+    """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or the mirror holds another study.
+
+    A mirror that cannot be reached may come back.
 
     Args:
         config: the study's.
         study_id: None = it is new.
     """
+    if config.study.artifacts is not None:
+        Place(config.study.artifacts, "study.artifacts")
     if config.study.mirror is None:
         return
     place = Place(config.study.mirror, "study.mirror")

@@ -12,7 +12,7 @@ from hpo.machine import machine_faults
 from hpo.run import Result, run_study
 from hpo.session.display import Display
 from hpo.session.logs import LogKeeping
-from hpo.session.mirroring import mirroring, refuse_bad_mirror
+from hpo.session.mirroring import mirroring, refuse_bad_urls
 from hpo.session.stopping import StoppableDispatcher, Stopping
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
@@ -55,7 +55,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
-            refuse_bad_mirror(config, Notes(record).study_id)
+            refuse_bad_urls(config, Notes(record).study_id)
             num_before = len(record.history())
             stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
@@ -66,7 +66,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
                 display.tell_gpus(dispatcher.gpus, config.dispatch)
                 display.tell_lanes(study, dispatcher.slots)
         else:
-            refuse_bad_mirror(config, None)
+            refuse_bad_urls(config, None)
             display.announce(study)
             dispatcher = _dispatcher(study)
             stack.callback(dispatcher.close)
@@ -91,7 +91,8 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
 
 
 def _dispatcher(study: Study) -> Dispatcher:
-    return make_dispatcher(study.config.dispatch, study.config.secrets, study.objective)
+    config = study.config
+    return make_dispatcher(config.dispatch, config.secrets, study.objective, config.artifacts)
 
 
 def _has_work(study: Study, record: Record) -> bool:

@@ -127,7 +127,7 @@ def _continue(study: Study) -> Record:
         _log.warning("%s; scores may differ in their last digits, and the report says so", version)
     if changes:
         # Not valid for the new basis: the copy of the data, and unfinished trainings.
-        study.folder.remove_states(())
+        study.remove_states(())
         shutil.rmtree(study.folder.data_dir, ignore_errors=True)
         # Before the note: if killed in between, the study looks as if edited, and is refused.
         study.folder.freeze(study.config)

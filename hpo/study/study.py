@@ -1,6 +1,6 @@
 """A study: configuration, space, strategy, objective, split."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -9,6 +9,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.course.race import Race
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
@@ -118,6 +119,23 @@ class Study:
     def keeps_models(self) -> bool:
         """Whether the objective can score a kept model on the test part."""
         return self.objective.run_test is not None
+
+    @property
+    def artifacts(self) -> Artifacts | None:
+        """Where workers keep states and models; None = in the study's folder."""
+        url = self.config.artifacts
+        return None if url is None else Artifacts(url)
+
+    def remove_states(self, keep: Collection[str]) -> None:
+        """Delete the training states except those with these names."""
+        self.folder.remove_states(keep)
+        if self.artifacts is not None:
+            self.artifacts.remove_states(keep)
+
+    def has_model(self, name: str) -> bool:
+        """Return whether a model is in the study's folder, after it was fetched from where it is kept."""
+        path = self.folder.path / name
+        return path.exists() or (self.artifacts is not None and self.artifacts.fetch(name, path))
 
     def task_builder(self) -> TaskBuilder:
         """Return the builder of the study's tasks."""

@@ -127,6 +127,10 @@ def rows_of(name):
     return rows(Path("runs", name, "trials.csv"))
 
 
+def printed(name):
+    return {path.read_text().strip() for path in Path("runs", name, "logs").iterdir()}
+
+
 def undisturbed(name, *arguments):
     """Return the rows of a study that is searched in one process."""
     there = [word for word in arguments if not word.startswith("study.name=")]
@@ -146,8 +150,7 @@ def test_halving_goes_on_from_states_on_whichever_node(nodes):
     where, _ = nodes
     ended(start("search", *HALVING, *where))
     assert rows_of("halving") == undisturbed("halving", *HALVING)
-    printed = {path.read_text().strip() for path in Path("runs/halving/logs").iterdir()}
-    assert {"from 0 to 1", "from 1 to 2"} <= printed
+    assert {"from 0 to 1", "from 1 to 2"} <= printed("halving")
 
 
 def test_a_search_whose_driver_was_killed_is_the_same_in_the_end(nodes):
@@ -170,13 +173,16 @@ def test_a_module_that_a_node_cannot_import_is_named_with_the_node_and_the_budge
     assert "hpo resume missing" in said
 
 
-def test_tasks_of_a_node_that_is_lost_are_trained_elsewhere(nodes):
+def test_tasks_of_a_node_that_is_lost_are_trained_elsewhere_from_states_that_lie_elsewhere(nodes):
     """The last test of the file: afterwards a node is missing."""
     where, others = nodes
-    driver = start("search", *HALVING, *where)
+    artifacts = f"study.artifacts=file://{tempfile.mkdtemp()}"
+    driver = start("search", *HALVING, *where, artifacts)
     for line in driver.stdout:
         if re.match(r" *3/12 ", line if isinstance(line, str) else line.decode()):
             break
     end(others[-1])
     ended(driver)
     assert rows_of("halving") == undisturbed("halving", *HALVING)
+    assert not Path("runs/halving/states").exists()
+    assert "from 1 to 2" in printed("halving")

@@ -14,7 +14,10 @@ __all__ = ["Dispatcher", "Report", "make_dispatcher"]
 
 
 def make_dispatcher(
-    settings: DispatchSection, secrets: Secrets | None = None, objective: Objective | None = None
+    settings: DispatchSection,
+    secrets: Secrets | None = None,
+    objective: Objective | None = None,
+    artifacts: str | None = None,
 ) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started.
 
@@ -24,6 +27,7 @@ def make_dispatcher(
         settings: the section `dispatch`.
         secrets: values for the address, besides the environment.
         objective: what is trained, whose code is sent to a cluster at an address; None = every node has it.
+        artifacts: the URL where workers keep states and models; None = in the study's folder.
 
     Raises:
         DispatchError: the workers cannot be started as configured.
@@ -40,4 +44,4 @@ def make_dispatcher(
         code = None if objective is None else code_of(objective, import_from)
     from hpo.engine.dispatch.ray.pool import RayDispatcher  # Ray is imported only where it is used.
 
-    return RayDispatcher(settings, import_from, code)
+    return RayDispatcher(settings, import_from, code, artifacts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hpo.config.documents import parse_json
 from hpo.errors import StudyError
-from hpo.study.mirror.place import Place
+from hpo.place import Place
 
 _FILE = "manifest.json"
 _FORMAT = 1
@@ -33,7 +33,7 @@ class Manifest:
 
     def write(self, place: Place) -> None:
         """Put it at a place, for `at`."""
-        place.write(_FILE, json.dumps({"format": _FORMAT, **vars(self)}, indent=1).encode())
+        place.write(_FILE, [json.dumps({"format": _FORMAT, **vars(self)}, indent=1).encode()])
 
 
 def refuse_another(found: Manifest | None, study_id: str | None, place: Place) -> None:

@@ -10,9 +10,9 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from hpo.place import Place
 from hpo.study.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest, refuse_another
-from hpo.study.mirror.place import Place
 
 # Written again from their sources, or of one machine alone.
 _LEFT_FOLDERS = ("data",)
@@ -85,6 +85,6 @@ class Mirror:
             return None
         digest = hashlib.sha256(content).hexdigest()
         if digest not in self._there:
-            self._place.write(f"files/{digest}", content)
+            self._place.write(f"files/{digest}", [content])
             self._there.add(digest)
         return digest

@@ -5,9 +5,9 @@ import tempfile
 from pathlib import Path
 
 from hpo.errors import StudyError
+from hpo.place import Place
 from hpo.study.folder import RUNS, StudyFolder
 from hpo.study.mirror.manifest import Manifest
-from hpo.study.mirror.place import Place
 
 
 def restore(url: str, runs: Path = RUNS) -> StudyFolder:

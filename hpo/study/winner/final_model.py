@@ -37,17 +37,19 @@ def _trained(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
     ((_, outcome),) = outcomes(dispatcher, [study.task_builder().final_task(winner, epochs)])
     if outcome.error:
         raise StudyError(f"final training of trial {winner.number} failed: {outcome.error}")
+    study.has_model("checkpoints/final")
     return FinalModel(winner.number, "checkpoints/final", epochs, outcome.seconds)
 
 
 def _kept_model(study: Study, dispatcher: Dispatcher, winner: Trial) -> FinalModel:
     """Return the model of the winner's hold-out; train it again, with its seed, where it was not kept."""
     name = f"checkpoints/{checkpoint_name(winner.number)}"
-    if (study.folder.path / name).exists() and not study.folder.changed_files(name):
+    if study.has_model(name) and not study.folder.changed_files(name):
         return FinalModel(winner.number, name, None, 0.0)
     ((_, outcome),) = outcomes(dispatcher, study.task_builder().tasks_of(replace(winner, trained=0))[:1])
     if outcome.error:
         raise StudyError(f"training the model of trial {winner.number} again failed: {outcome.error}")
+    study.has_model(name)
     return FinalModel(winner.number, name, None, outcome.seconds)
 
 

@@ -159,6 +159,22 @@ CROSS_FIELD = {
         ["dispatch=ray", "dispatch.gpus=0", "dispatch.gpus_per_worker=1"],
         ("dispatch.gpus_per_worker",),
     ),
+    "artifacts without Ray workers": (["study.artifacts=file:///x"], ("study.artifacts", "only with dispatch=ray")),
+    "artifacts without a URL": (["dispatch=ray", "study.artifacts=x"], ("study.artifacts", "must be a URL", "'x'")),
+    "mirror without a URL": (["study.mirror=x"], ("study.mirror", "must be a URL", "'x'")),
+    "mirror of an unknown kind": (["study.mirror=nope://x"], ("study.mirror", "Protocol not known: nope")),
+    "mirror of a record elsewhere": (
+        ["study.mirror=file:///x", "study.storage=sqlite:///x.db"],
+        ("study.mirror", "leave one of them out"),
+    ),
+    "environment without a cluster": (
+        ["dispatch=ray", "+dispatch.environment.pip=[x]"],
+        ("dispatch.environment", "only with dispatch.address"),
+    ),
+    "environment of another kind": (
+        ["dispatch=ray", "dispatch.address='127.0.0.1:1'", "+dispatch.environment.working_dir=x"],
+        ("dispatch.environment", "no 'working_dir'", "pip, uv, conda, env_vars"),
+    ),
     "one GPU and a half": (["dispatch.gpus_per_worker=1.5"], ("dispatch.gpus_per_worker", "whole number")),
     "one file and several": ([*PARTS, "data.path=a.csv"], ("data.path", "not both")),
     "a training file alone": (["data=text_classification", "data.train=a.csv"], ("data.train", "data.validation")),

@@ -13,12 +13,12 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import ConfigError, StudyError
+from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
-from hpo.session.mirroring import Mirroring, refuse_bad_mirror
+from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest
 from hpo.study.mirror.mirror import Mirror
-from hpo.study.mirror.place import Place
 from hpo.study.mirror.restore import restore
 from tests.studies import rows, run_toy, toy_config
 
@@ -119,8 +119,8 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(tmp_path):
     tree = toy_config()
     config = config_from_dict(tree | {"study": tree["study"] | {"mirror": url}})
     with pytest.raises(StudyError, match=words):
-        refuse_bad_mirror(config, None)
-    refuse_bad_mirror(config, "one")
+        refuse_bad_urls(config, None)
+    refuse_bad_urls(config, "one")
     assert (tmp_path / "mirror/manifest.json").read_bytes() == before
 
 

@@ -6,17 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hpo.engine.dispatch.away.artifacts import Artifacts, name_of
 from hpo.engine.dispatch.away.cache import NodeCache
 from hpo.engine.dispatch.away.freight import Kind, Sent, Shipment, refuse_large
 from hpo.engine.dispatch.away.parcel import packed, unpack
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
-from hpo.errors import DispatchError
+from hpo.errors import HpoError
 
 
 class Node:
-    """Runs tasks of a driver whose disk it does not see.
+    """Runs tasks of a driver whose disk it does not see, or does not use for states and models.
 
     Args:
         child: trains.
@@ -24,14 +25,24 @@ class Node:
         get: returns the bytes of a reference.
         name: of the machine, in messages.
         most_bytes: of a state or a model that is sent back.
+        artifacts: where states and models are kept instead of being sent; None = they are sent.
     """
 
-    def __init__(self, child: Child, cache: NodeCache, get: Callable[[Any], bytes], name: str, most_bytes: int) -> None:
+    def __init__(
+        self,
+        child: Child,
+        cache: NodeCache,
+        get: Callable[[Any], bytes],
+        name: str,
+        most_bytes: int,
+        artifacts: Artifacts | None = None,
+    ) -> None:
         self._child = child
         self._cache = cache
         self._get = get
         self._name = name
         self._most_bytes = most_bytes
+        self._artifacts = artifacts
 
     def run(self, payload: Payload, call: str, shipment: Shipment) -> Iterator[Message]:
         """Yield the messages of `Child.run`, with pieces of what the task leaves before those that say that it did.
@@ -44,20 +55,22 @@ class Node:
                 here = self._placed(payload, shipment, scratch)
                 snapshots = scratch / "snapshots" if here.resume_dir else None
                 for message in self._child.run(here, call, snapshots):
-                    yield from self._with_files(here, call, message)
-        except (OSError, DispatchError) as error:
+                    yield from self._with_files(payload, here, call, message)
+        except (OSError, HpoError) as error:
             yield {"call": call, "machine_fault": f"{error} (node {self._name})", "printed": ""}
 
     def _placed(self, payload: Payload, shipment: Shipment, scratch: Path) -> Payload:
         """Return the payload with the places that it has here."""
         places: dict[str, Any] = {}
-        if payload.data_dir is not None:
+        if "data_dir" in shipment:
             places["data_dir"] = str(self._cached(shipment["data_dir"]))
-        if payload.kept is not None:
-            places["kept"] = str(self._cached(shipment["kept"]) / Path(payload.kept).name)
+        if "kept" in shipment:
+            places["kept"] = str(self._cached(shipment["kept"]) / Path(str(payload.kept)).name)
         if payload.resume_dir is not None:
             state = scratch / "state"
-            if "resume_dir" in shipment:
+            if self._artifacts is not None:
+                self._artifacts.fetch(name_of(payload.resume_dir), state)
+            elif "resume_dir" in shipment:
                 unpack(map(self._get, shipment["resume_dir"].pieces), state)
             places["resume_dir"] = str(state)
         if payload.checkpoint_dir is not None:
@@ -67,22 +80,27 @@ class Node:
     def _cached(self, sent: Sent) -> Path:
         return self._cache.get(sent.digest, lambda: map(self._get, sent.pieces))
 
-    def _with_files(self, payload: Payload, call: str, message: Message) -> Iterator[Message]:
+    def _with_files(self, payload: Payload, here: Payload, call: str, message: Message) -> Iterator[Message]:
+        """Yield a message after what it says is there; `here` is the payload with the places on this machine."""
         if (snapshot := message.pop("snapshot", None)) is not None:
-            yield from self._pieces(call, "resume_dir", Path(snapshot))
+            yield from self._handed_over(payload, "resume_dir", Path(snapshot), call)
             shutil.rmtree(snapshot)
         outcome = message.get("outcome")
         if outcome is not None:
-            if payload.resume_dir is not None and (payload.amount is not None or outcome["stopped"] is not None):
-                yield from self._pieces(call, "resume_dir", Path(payload.resume_dir))
-            if payload.checkpoint_dir is not None and outcome["error"] is None:
-                yield from self._pieces(call, "checkpoint_dir", Path(payload.checkpoint_dir))
+            if here.resume_dir is not None and (here.amount is not None or outcome["stopped"] is not None):
+                yield from self._handed_over(payload, "resume_dir", Path(here.resume_dir), call)
+            if here.checkpoint_dir is not None and outcome["error"] is None:
+                yield from self._handed_over(payload, "checkpoint_dir", Path(here.checkpoint_dir), call)
         elif not LAST_MESSAGES.isdisjoint(message):
             message = {**message, "machine_fault": f"{message['machine_fault']} (node {self._name})"}
         yield message
 
-    def _pieces(self, call: str, kind: Kind, folder: Path) -> Iterator[Message]:
+    def _handed_over(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
+        """Keep a folder among the artifacts, or yield it in pieces."""
         if not folder.is_dir():
+            return
+        if self._artifacts is not None:
+            self._artifacts.store(name_of(getattr(payload, kind)), folder)
             return
         with packed(folder) as parcel:
             refuse_large(kind, parcel.size, self._most_bytes)

@@ -60,11 +60,18 @@ class RayDispatcher:
         settings: the section `dispatch`.
         import_from: the folder to import the objective from besides the installed packages.
         code: of the objective, to be sent to a cluster that is joined.
+        artifacts: the URL where workers keep states and models; None = in the study's folder.
     """
 
     runs_here = False
 
-    def __init__(self, settings: DispatchSection, import_from: str | None = None, code: Code | None = None) -> None:
+    def __init__(
+        self,
+        settings: DispatchSection,
+        import_from: str | None = None,
+        code: Code | None = None,
+        artifacts: str | None = None,
+    ) -> None:
         self._settings = settings
         if settings.address is None and settings.gpus is not None:
             # Refuse before Ray is started what can be refused then.
@@ -94,6 +101,7 @@ class RayDispatcher:
                 shares.gpus > 0,
                 settings.fresh_process,
                 settings.largest_message * 2**20,
+                artifacts,
             )
             self._here = describe(code.package) if self._cluster.others else {}
             for found in self._cluster.on_others(ray_worker.look, self._equipment):

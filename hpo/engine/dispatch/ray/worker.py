@@ -25,6 +25,7 @@ class Equipment:
         sees_gpus: whether a worker has a share of the machine's GPUs; else it sees none of them.
         fresh_process: whether each task has a process of its own.
         most_bytes: of a state or a model that is sent back to the driver.
+        artifacts: the URL where states and models are kept instead; None = they are sent.
     """
 
     import_from: str | None = None
@@ -34,6 +35,7 @@ class Equipment:
     sees_gpus: bool = True
     fresh_process: bool = False
     most_bytes: int = 0
+    artifacts: str | None = None
 
     def folder(self) -> str:
         """Return the folder to import from here, after it was taken out of the toolkit's way."""
@@ -66,17 +68,20 @@ class RayWorker:
         self._child.start()
         import ray
 
-        if not self._equipment.driver or ray.get_runtime_context().get_node_id() == self._equipment.driver:
-            return None
-        from hpo.engine.dispatch.away.cache import NodeCache
-        from hpo.engine.dispatch.away.node import Node
+        told = self._equipment
+        is_away = ray.get_runtime_context().get_node_id() != told.driver
+        found = look(told) if is_away or told.artifacts is not None else None
+        if found is not None:
+            from hpo.engine.dispatch.away.artifacts import Artifacts
+            from hpo.engine.dispatch.away.cache import NodeCache
+            from hpo.engine.dispatch.away.node import Node
 
-        found = look(self._equipment)
-        self._node = Node(self._child, NodeCache(), ray.get, found["node"], self._equipment.most_bytes)
-        return found
+            artifacts = None if told.artifacts is None else Artifacts(told.artifacts)
+            self._node = Node(self._child, NodeCache(), ray.get, found["node"], told.most_bytes, artifacts)
+        return found if is_away else None
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
-        """Yield the messages of `Child.run`, on another node than the driver's those of `Node.run`.
+        """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved.
 
         Args:
             payload: what `Payload.to_dict` returned.
@@ -86,7 +91,7 @@ class RayWorker:
         from hpo.engine.training.payload import Payload
 
         task = Payload.from_dict(payload)
-        yield from self._child.run(task, call) if self._node is None else self._node.run(task, call, shipment)
+        yield from self._child.run(task, call) if self._node is None else self._node.run(task, call, shipment or {})
 
 
 def look(equipment: Equipment) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpo.engine.dispatch.away import parcel
+from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.dispatch.away.cache import NodeCache
 from hpo.engine.dispatch.away.freight import Freight
 from hpo.engine.dispatch.away.node import Node
@@ -113,3 +114,31 @@ def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
     (message,) = trained(study, tmp_path, FakeChild(), most_bytes_back=100)
     assert "the model would be sent in" in message["machine_fault"]
     assert "(node n1)" in message["machine_fault"]
+
+
+def test_with_artifacts_states_and_models_lie_there_and_nothing_is_sent_back(study, tmp_path):
+    artifacts = Artifacts(f"file://{tmp_path}/artifacts/toy")
+    payload, seen = replace(study, amount=2), []
+    for _ in range(2):
+        child = FakeChild()
+        with closing(NodeCache(tmp_path / "node")) as cache:
+            node = Node(child, cache, lambda piece: piece, "n1", 1, artifacts)
+            seen += node.run(payload, "call 1", {})
+    assert child.seen == {"data_dir": b"data", "resume_dir": b"after"}, "it goes on from what the first one left"
+    assert all("piece" not in message for message in seen)
+    assert not Path(study.resume_dir).exists()
+    assert artifacts.fetch("study/checkpoint_dir", tmp_path / "model")
+    assert content(tmp_path / "model") == b"model"
+
+
+def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_were_not_there(tmp_path):
+    artifacts = Artifacts(f"file://{tmp_path}/artifacts")
+    write(tmp_path / "f", b"")
+    for name in ("states/a", "states/b", "checkpoints/c"):
+        artifacts.store(name, tmp_path / "f")
+    artifacts.remove_states({"b"})
+    artifacts.remove("states/never")
+    assert not artifacts.fetch("states/a", tmp_path / "a")
+    assert artifacts.fetch("states/b", tmp_path / "b")
+    (tmp_path / "artifacts/checkpoints/c.tar").write_bytes(b"cut off")
+    assert not artifacts.fetch("checkpoints/c", tmp_path / "c")

@@ -1,7 +1,7 @@
 """A place at a URL that takes and gives files: any file system of fsspec, such as file://, s3:// or gs://."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,13 @@ class Place:
                 return None
             return content
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, as a whole or not at all where the file system can do so."""
+    def write(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a file, piece by piece."""
         with self._faults("written"):
             self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(self._path(name), content)
+            with self._files.open(self._path(name), "wb") as file:
+                for piece in pieces:
+                    file.write(piece)
 
     def get(self, name: str, path: Path) -> None:
         """Write a file to this machine's disk."""
@@ -64,8 +66,8 @@ class Place:
             return [str(path).rpartition("/")[2] for path in listed]
 
     def remove(self, name: str) -> None:
-        """Delete a file that is there."""
-        with self._faults("written"):
+        """Delete a file, if it is there."""
+        with self._faults("written"), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
     def _path(self, name: str) -> str:
