@@ -82,4 +82,5 @@ def visible_gpus(task):
     while len(list(folder.iterdir())) < 2:
         time.sleep(0.05)
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return {"score": 1.0, "gpu": int(gpus or -1), "num_gpus": len(gpus.split(",")) if gpus else 0}
+    part = float(os.environ.get("PYTORCH_ALLOC_CONF", ":1").partition("per_process_memory_fraction:")[2] or 1)
+    return {"score": 1.0, "gpu": int(gpus or -1), "num_gpus": len(gpus.split(",")) if gpus else 0, "memory": part}

@@ -152,6 +152,7 @@ class DispatchSection(Section):
     # Have defaults, unlike all others, because configurations frozen before the keys existed lack them.
     allow_open_cluster: bool = False
     fresh_process: bool = False
+    memory_per_worker: float | None = Field(default=None, gt=0, le=1)
     largest_message: int = Field(default=2048, ge=1, le=MOST)
     environment: Mapping[str, Any] = {}
 

@@ -19,6 +19,7 @@ from hpo.engine.space.space import short_text
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.session.display import Progress
+from hpo.session.gpus import peak_in_words
 
 _REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
@@ -42,6 +43,7 @@ class TerminalProgress(Progress):
         self._started = self._last_line = time.monotonic()
         self._num_printed = 0
         self._warnings: set[str] = set()
+        self._has_told_memory = False
         self._console = Console(file=sys.stdout)
         self._live: Live | None = None
         if self._console.is_terminal:
@@ -71,6 +73,9 @@ class TerminalProgress(Progress):
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
+        if report.gpu_memory is not None and not self._has_told_memory:
+            self._console.print(Text(peak_in_words(*report.gpu_memory)), soft_wrap=True)
+            self._has_told_memory = True
         if report.warning is not None:
             # A warning that every trial gives is printed once.
             if report.warning not in self._warnings:

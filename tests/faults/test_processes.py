@@ -18,7 +18,7 @@ from hpo.engine.dispatch.process import child as child_module
 from hpo.engine.dispatch.process import memory_guard
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.memory_guard import MemoryGuard
-from hpo.engine.dispatch.process.task_process import release_gpu_memory
+from hpo.engine.dispatch.process.task_process import gpu_memory, release_gpu_memory
 from tests.contracts.test_dispatchers import task
 from tests.faults.driver import outliving
 from tests.studies import REPOSITORY, environment
@@ -157,6 +157,18 @@ def test_each_task_has_a_process_of_its_own_where_that_is_asked():
         processes = {messages(child, "process_id")[-1]["outcome"]["metrics"]["score"] for _ in range(3)}
         child.close()
         assert len(processes) == (3 if is_fresh else 1)
+
+
+def test_the_most_memory_that_a_task_held_of_a_gpu_is_told(monkeypatch):
+    assert "torch" not in sys.modules or gpu_memory() == {}
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        max_memory_reserved=lambda: 3,
+        get_device_properties=lambda device: SimpleNamespace(total_memory=8),
+        reset_peak_memory_stats=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert gpu_memory() == {"gpu_memory": [3, 8]}
 
 
 def test_a_gpu_is_free_before_the_next_task(monkeypatch):

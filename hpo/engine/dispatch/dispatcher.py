@@ -15,10 +15,17 @@ _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of the machines that a dispatcher uses: how many there are, and the share that each worker has."""
+    """The GPUs of the machines that a dispatcher uses.
+
+    Attributes:
+        there: how many.
+        share: of them for each worker: a fraction of one, or a whole number.
+        kinds: their names, such as `H100`, as far as they are known.
+    """
 
     there: float = 0.0
     share: float = 0.0
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class Report:
         machine_fault: why the machine could not run it (such as a full disk): not the task's fault, and no outcome.
         is_lost: whether the dispatcher made the outcome, because the worker died or stopped reporting.
         printed: with an outcome, what the task printed, where it ran in a process of its own.
+        gpu_memory: with an outcome, the most bytes of its GPU that it held, and how many that has; None without one.
     """
 
     task: Task
@@ -46,6 +54,7 @@ class Report:
     units: float | None = None
     goes_on: bool = False
     printed: str | None = None
+    gpu_memory: tuple[int, int] | None = None
 
     def settled(self) -> Outcome | None:
         """Return the outcome; None while the task runs.
@@ -70,6 +79,7 @@ def report_of(task: Task, message: Message) -> Report:
         units=message.get("units"),
         goes_on=message.get("goes_on", False),
         printed=message.get("printed"),
+        gpu_memory=tuple(message["gpu_memory"]) if message.get("gpu_memory") else None,
     )
 
 

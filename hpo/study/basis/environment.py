@@ -31,7 +31,7 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "gpus": _gpus(),
-        "driver": _driver(),
+        "driver": gpu_driver(),
         "cuda": _cuda(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "commit": _git("rev-parse", "HEAD"),
@@ -83,7 +83,8 @@ def _gpus() -> list[str]:
     return names
 
 
-def _driver() -> str | None:
+def gpu_driver() -> str | None:
+    """Return the version of this machine's NVIDIA driver; None without one."""
     version = Path("/proc/driver/nvidia/version")
     match = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", version.read_text()) if version.exists() else None
     return match.group(1) if match else None

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 from hpo.engine.dispatch.process.snapshots import Snapshots
 from hpo.engine.training.payload import Payload
@@ -36,11 +37,21 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             payload = Payload.from_dict(given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
             for message in run_task(payload, import_from):
-                told = message if "outcome" in message else message | snapshots.take()
+                told = message | (gpu_memory() if "outcome" in message else snapshots.take())
                 messages.write(json.dumps({"call": given["call"], **told}) + "\n")
                 messages.flush()
             release_gpu_memory()
     return 0
+
+
+def gpu_memory() -> dict[str, Any]:
+    """Return `{"gpu_memory": [most bytes held since the last call, bytes of the GPU]}`; empty where torch uses none."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return {}
+    peak, total = torch.cuda.max_memory_reserved(), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.reset_peak_memory_stats()
+    return {"gpu_memory": [peak, total]}
 
 
 def release_gpu_memory() -> None:

@@ -42,6 +42,7 @@ class RayCluster:
 
     Attributes:
         nodes: what the machines offer.
+        gpu_kinds: the names of their GPUs.
         driver: Ray's name of the node that this process is on.
         others: those of the other nodes.
     """
@@ -75,6 +76,8 @@ class RayCluster:
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
         offered = [node["Resources"] for node in alive]
         self.nodes = [Node(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
+        kinds = {name.partition(":")[2] for of in offered for name in of if name.startswith("accelerator_type:")}
+        self.gpu_kinds = tuple(sorted(kinds))
         self.driver = ray.get_runtime_context().get_node_id()
         self.others = [node["NodeID"] for node in alive if node["NodeID"] != self.driver]
 

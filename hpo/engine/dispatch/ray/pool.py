@@ -99,6 +99,7 @@ class RayDispatcher:
                 code.package,
                 self._cluster.driver,
                 shares.gpus > 0,
+                shares.memory,
                 settings.fresh_process,
                 settings.largest_message * 2**20,
                 artifacts,
@@ -110,7 +111,7 @@ class RayDispatcher:
             self._cluster.close()
             raise
         self.slots = shares.workers
-        self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus)
+        self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus, self._cluster.gpu_kinds)
         self._freight = Freight(ray.put, self._equipment.most_bytes)
         self._away: set[Any] = set()
         self._actor_type: Any = ray.remote(

@@ -22,10 +22,17 @@ class Node:
 
 @dataclass(frozen=True)
 class Shares:
-    """The number of workers, and the GPUs that each of them has: a fraction, or a whole number."""
+    """What each worker gets.
+
+    Attributes:
+        workers: their number.
+        gpus: of each: a fraction of one, or a whole number.
+        memory: the part of a GPU's memory that each may hold; None = all of it.
+    """
 
     workers: int
     gpus: float
+    memory: float | None = None
 
 
 def shares_on(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
@@ -52,7 +59,7 @@ def shares_on(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
             f"dispatch.workers: {workers} worker(s) of {each} each do not fit, {fits} do: a worker is on one node, and "
             f"the nodes have {there}; lower dispatch.workers, dispatch.cpus_per_worker or dispatch.gpus_per_worker"
         )
-    return Shares(workers, gpus)
+    return Shares(workers, gpus, settings.memory_per_worker or (gpus if 0 < gpus < 1 else None))
 
 
 def refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:

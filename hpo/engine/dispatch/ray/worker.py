@@ -23,6 +23,7 @@ class Equipment:
         package: the installed package that has the objective, if another than the toolkit.
         driver: Ray's name of the node that the driver is on, whose workers see its disk.
         sees_gpus: whether a worker has a share of the machine's GPUs; else it sees none of them.
+        memory_share: the part of a GPU's memory that a worker's training may hold, by torch's allocator; None = all.
         fresh_process: whether each task has a process of its own.
         most_bytes: of a state or a model that is sent back to the driver.
         artifacts: the URL where states and models are kept instead; None = they are sent.
@@ -33,6 +34,7 @@ class Equipment:
     package: str | None = None
     driver: str = ""
     sees_gpus: bool = True
+    memory_share: float | None = None
     fresh_process: bool = False
     most_bytes: int = 0
     artifacts: str | None = None
@@ -52,6 +54,9 @@ class RayWorker:
     def __init__(self, equipment: Equipment) -> None:
         if not equipment.sees_gpus:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        if equipment.memory_share is not None:
+            limit = f"per_process_memory_fraction:{equipment.memory_share:g}"
+            os.environ["PYTORCH_ALLOC_CONF"] = ",".join(filter(None, (os.environ.get("PYTORCH_ALLOC_CONF"), limit)))
         folder = equipment.folder()
         from hpo.engine.dispatch.process.child import Child
 

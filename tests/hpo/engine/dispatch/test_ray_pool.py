@@ -29,6 +29,7 @@ def test_two_half_gpu_workers_share_one_and_each_whole_gpu_worker_has_its_own(tm
     assert points[0][0]["process"] != points[1][0]["process"]
     assert {outcome.metrics["gpu"] for outcome in outcomes.values()} == gpus
     assert outcomes[0].metrics["num_gpus"] == 1
+    assert outcomes[0].metrics["memory"] == share
 
 
 @pytest.mark.parametrize(

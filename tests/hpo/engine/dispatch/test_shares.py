@@ -5,7 +5,7 @@ import pytest
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.dispatch.ray.shares import Node, Shares, shares_on
 from hpo.errors import DispatchError
-from hpo.session.gpus import gpus_in_words
+from hpo.session.gpus import gpus_in_words, peak_in_words
 from tests.studies import dispatch_section
 
 EIGHT = [Node(64, 8)]
@@ -35,7 +35,8 @@ def shares(nodes, **settings):
     ],
 )
 def test_what_is_left_open_is_what_fits(nodes, settings, expected):
-    assert shares(nodes, **settings) == expected
+    found = shares(nodes, **settings)
+    assert (found.workers, found.gpus) == (expected.workers, expected.gpus)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +64,22 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
         (Gpus(0, 0), None, None),
         (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
         (Gpus(8, 1), 1, "8 GPUs: 1 for each worker"),
-        (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker"),
+        (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may hold 25% of its memory"),
+        (Gpus(2, 1, ("H100",)), 1, "2 GPUs (H100): 1 for each worker"),
         (Gpus(1, 0), 0, "1 GPU, and the workers see none: dispatch.gpus_per_worker=null gives each a share"),
     ],
 )
-def test_it_is_told_in_one_line(gpus, given, says):
+def test_it_is_told_in_one_line(monkeypatch, gpus, given, says):
+    monkeypatch.setattr("hpo.session.gpus.gpu_driver", lambda: None)
     told = gpus_in_words(gpus, dispatch_section(gpus_per_worker=given))
     assert told == says if says is None else told.startswith(says)
+
+
+def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
+    assert shares([Node(4, 1)], gpus_per_worker=0.25).memory == 0.25
+    assert shares([Node(4, 1)], gpus_per_worker=0.25, memory_per_worker=0.5).memory == 0.5
+    assert shares([Node(4, 1)], gpus_per_worker=1).memory is None
+
+
+def test_the_first_peak_says_how_many_would_fit():
+    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training held 2 of 80 GiB of its GPU: about 40")
