@@ -1,4 +1,4 @@
-"""`hpo logs`: what the trainings of a study printed, which is kept while Ray workers train."""
+"""`hpo logs`: what the trainings of a study printed, which is kept; with dispatch=local what Python code printed."""
 
 from collections.abc import Sequence
 

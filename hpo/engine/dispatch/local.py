@@ -4,7 +4,9 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from hpo.config.sealing import told
 from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
+from hpo.engine.dispatch.echo import Echo
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
 
@@ -20,6 +22,7 @@ class LocalDispatcher:
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
         self._running: tuple[Task, Iterator[Message]] | None = None
+        self._echo = Echo()
 
     @property
     def now(self) -> float:
@@ -37,10 +40,14 @@ class LocalDispatcher:
                 return ()
             task = self._waiting.popleft()
             self._running = task, run_task(task.payload, self._import_from)
+            self._echo = Echo()
         task, messages = self._running
-        message = next(messages)
+        with self._echo.listening():
+            message = next(messages)
         if not LAST_MESSAGES.isdisjoint(message):
             self._running = None
+            if printed := self._echo.text():
+                message = {**message, "printed": told(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
 
     def close(self) -> None:

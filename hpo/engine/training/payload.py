@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from hpo.config.sealing import values_of
 from hpo.engine.trials.trial import Direction
+from hpo.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ class Payload:
             if task[name] is None:
                 del task[name]
         return task
+
+    def known_secrets(self) -> Mapping[str, str]:
+        """Return the secrets by name, those of the environment included, as far as they are set."""
+        try:
+            return values_of(self.config, self.secrets)
+        except ConfigError:
+            return self.secrets  # That one of them is not set is the task's failure.
 
 
 @dataclass(frozen=True)

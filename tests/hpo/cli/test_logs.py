@@ -1,17 +1,20 @@
 """`hpo logs`: what trainings printed is in the study's folder, and shown."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 import hpo as toolkit
 from hpo.engine.dispatch.dispatcher import report_of
+from hpo.engine.dispatch.echo import MOST_CHARACTERS, Echo
 from hpo.engine.training.payload import Task
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Outcome, TaskLayout
 from hpo.session.logs import LogKeeping
 from hpo.study.folder import StudyFolder, find_study
 from tests.hpo.cli.commands import hpo, refused, searched
+from tests.hpo.interface.searched import found
 from tests.studies import toy_config
 
 
@@ -43,6 +46,32 @@ def test_logs_are_listed_and_shown(capsys, study):
 def test_what_is_not_there_is_told(capsys, study):
     assert "trial 7 of study 'runs/toy' has none" in refused(capsys, "logs", "toy", "7", is_silent=True)
     assert "must be 1 or more" in refused(capsys, "logs", "toy", "--tail", "0", is_silent=True)
+
+
+def test_what_is_printed_in_this_process_is_shown_and_kept(capsys, monkeypatch):
+    monkeypatch.setenv("TOKEN", "abracadabra")
+
+    def train(config, trial):
+        sys.stdout.write(f"begun with {config['token']}\n")
+        trial.report(epoch=1, score=0.0)
+        sys.stderr.write("at the end\n")
+        return config["lr"]
+
+    found(train, trials=1, config={"token": "${oc.env:TOKEN}"})
+    said = capsys.readouterr()
+    assert "begun with abracadabra" in said.out
+    assert "at the end" in said.err
+    kept = toolkit.load("train").logs(0)
+    assert kept.startswith("begun with ")
+    assert kept.endswith("at the end\n")
+    assert "abracadabra" not in kept
+
+
+def test_of_a_long_output_the_end_is_kept():
+    echo = Echo()
+    for number in range(100_000):
+        echo.keep(f"{number:06}\n")
+    assert echo.text() == "".join(f"{number:06}\n" for number in range(100_000))[-MOST_CHARACTERS:]
 
 
 def test_a_failure_ends_with_what_was_printed_last():

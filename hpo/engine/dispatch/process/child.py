@@ -7,16 +7,15 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from hpo.config.sealing import told, values_of
+from hpo.config.sealing import told
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.engine.dispatch.process.printed import Printed
 from hpo.engine.training.objective.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
-from hpo.errors import ConfigError
 
 # A core dump of a large process takes a while.
 _SECONDS_TO_DIE = 10.0
@@ -93,7 +92,7 @@ class Child:
         self._printed.empty()
         for message in self._answers(payload, call, snapshots):
             if "died" in message or not LAST_MESSAGES.isdisjoint(message):
-                yield {**message, "printed": told(self._printed.text(), _secrets(payload), has_lines=True)}
+                yield {**message, "printed": told(self._printed.text(), payload.known_secrets(), has_lines=True)}
             else:
                 yield message
 
@@ -179,13 +178,6 @@ class Child:
             if descriptor is not None:
                 os.close(descriptor)
         return code
-
-
-def _secrets(payload: Payload) -> Mapping[str, str]:
-    try:
-        return values_of(payload.config, payload.secrets)
-    except ConfigError:
-        return payload.secrets  # One of them is not set, which is the task's failure.
 
 
 def _message(line: bytes) -> Message:

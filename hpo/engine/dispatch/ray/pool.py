@@ -94,15 +94,15 @@ class RayDispatcher:
             shares = shares_on(self._cluster.nodes, settings)
             came_with_code = settings.address is not None and bool(code.files)
             self._equipment = ray_worker.Equipment(
-                None if came_with_code else import_from,
-                not came_with_code and is_root(import_from or "."),
-                code.package,
-                self._cluster.driver,
-                shares.gpus > 0,
-                shares.memory,
-                settings.fresh_process,
-                settings.largest_message * 2**20,
-                artifacts,
+                import_from=None if came_with_code else import_from,
+                is_toolkits=not came_with_code and is_root(import_from or "."),
+                package=code.package,
+                driver=self._cluster.driver,
+                sees_gpus=shares.gpus > 0,
+                memory_share=shares.memory,
+                fresh_process=settings.fresh_process,
+                most_bytes=settings.largest_message * 2**20,
+                artifacts=artifacts,
             )
             self._here = describe(code.package) if self._cluster.others else {}
             for found in self._cluster.on_others(ray_worker.look, self._equipment):
