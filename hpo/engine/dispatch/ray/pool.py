@@ -237,6 +237,7 @@ class RayDispatcher:
         if "died" not in message and LAST_MESSAGES.isdisjoint(message):
             return [report_of(run.task, message)]
         del self._runs[run.stream]
+        self._freight.drop(run.call)
         self._idle.append(run.actor)
         if "died" in message:
             return self._died(run, how(message["died"]), message["died"]["memory"], message["printed"])
