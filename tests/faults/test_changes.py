@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.engine.training.objective.objective import Objective
@@ -56,7 +57,8 @@ def own_trainer(monkeypatch):
     Path("trainer.py").write_text(TRAINER)
     Path("beside.py").write_text("BEST = 3\n")
     forget("trainer", "beside")
-    run_toy(Path("runs/toy"), toy_config(trials=FEW, objective="trainer:run_fold"))
+    config = toy_config(trials=FEW, objective="trainer:run_fold")
+    run_toy(Path("runs/toy"), config, LocalDispatcher(str(Path.cwd())))
     yield
     forget("trainer", "beside")
 
