@@ -12,7 +12,7 @@ from hpo.engine.dispatch.away.freight import Kind, Sent, Shipment, refuse_large
 from hpo.engine.dispatch.away.parcel import packed, unpack
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.training.payload import Payload
-from hpo.engine.training.worker import LAST_MESSAGES, Message
+from hpo.engine.training.worker import Message
 from hpo.errors import HpoError
 
 
@@ -48,7 +48,8 @@ class Node:
         """Yield the messages of `Child.run`, with pieces of what the task leaves before those that say that it did.
 
         A piece is `{"kind": ..., "piece": bytes, "is_first": ..., "is_last": ...}`. A state is sent about once a
-        minute, so that little is lost with the node, and at the end where another training goes on from it.
+        minute, so that little is lost with the node, and at the end where another training goes on from it, the next
+        try of one that died included.
         """
         try:
             with self._cache.scratch() as scratch:
@@ -86,12 +87,13 @@ class Node:
             yield from self._handed_over(payload, "resume_dir", Path(snapshot), call)
             shutil.rmtree(snapshot)
         outcome = message.get("outcome")
+        goes_on = "died" in message or (outcome and (here.amount is not None or outcome["stopped"] is not None))
+        if here.resume_dir is not None and goes_on:
+            yield from self._handed_over(payload, "resume_dir", Path(here.resume_dir), call)
         if outcome is not None:
-            if here.resume_dir is not None and (here.amount is not None or outcome["stopped"] is not None):
-                yield from self._handed_over(payload, "resume_dir", Path(here.resume_dir), call)
             if here.checkpoint_dir is not None and outcome["error"] is None:
                 yield from self._handed_over(payload, "checkpoint_dir", Path(here.checkpoint_dir), call)
-        elif not LAST_MESSAGES.isdisjoint(message):
+        elif "machine_fault" in message:
             message = {**message, "machine_fault": f"{message['machine_fault']} (node {self._name})"}
         yield message
 

@@ -21,9 +21,10 @@ MIB = 2**20
 class FakeChild:
     """In place of the process that trains: writes a state and a model where the payload says."""
 
-    def __init__(self, outcome=None, snapshot=False):
+    def __init__(self, outcome=None, snapshot=False, dies=False):
         self.outcome = outcome or Outcome({"score": 1.0})
         self.snapshot = snapshot
+        self.dies = dies
         self.payload = None
 
     def run(self, payload, call, snapshots):
@@ -34,7 +35,7 @@ class FakeChild:
         if self.snapshot:
             write(snapshots / "1", b"between")
             yield {"call": call, "point": {}, "snapshot": str(snapshots / "1")}
-        yield {"call": call, "outcome": self.outcome.to_dict()}
+        yield {"call": call, **({"died": {}} if self.dies else {"outcome": self.outcome.to_dict()})}
 
 
 def write(folder, text):
@@ -94,6 +95,12 @@ def test_one_that_a_rule_has_stopped_keeps_its_state_and_a_failed_one_has_no_mod
     write(study.checkpoint_dir, b"old")
     trained(study, tmp_path, FakeChild(Outcome(error="no luck")))
     assert content(study.checkpoint_dir) == b"old"
+
+
+def test_one_that_died_is_tried_again_from_the_state_that_it_left(study, tmp_path):
+    trained(study, tmp_path, FakeChild(dies=True))
+    assert content(study.resume_dir) == b"after"
+    assert content(study.checkpoint_dir) is None
 
 
 def test_a_copy_of_the_state_comes_while_the_training_goes_on(study, tmp_path):
