@@ -34,7 +34,7 @@ def score(lr):
     return -abs(lr - 0.01)
 """
 MINE = """
-import json, time
+import json, os, time
 import helper
 
 CONTINUES = True
@@ -43,7 +43,7 @@ def run(config, trial):
     state, done = trial.resume_dir and trial.resume_dir / "state.json", 0
     if state and state.exists():
         done = json.loads(state.read_text())
-    print("from", done, "to", trial.amount)
+    print(os.environ.get("GREETING", ""), "from", done, "to", trial.amount)
     for epoch in range(done + 1, (trial.amount or 4) + 1):
         time.sleep(0.2)
         if state:
@@ -148,9 +148,9 @@ def test_data_by_folds_and_the_final_model_that_is_tested(nodes):
 
 def test_halving_goes_on_from_states_on_whichever_node(nodes):
     where, _ = nodes
-    ended(start("search", *HALVING, *where))
+    ended(start("search", *HALVING, *where, "+dispatch.environment.env_vars.GREETING=well"))
     assert rows_of("halving") == undisturbed("halving", *HALVING)
-    assert {"from 0 to 1", "from 1 to 2"} <= printed("halving")
+    assert {"well from 0 to 1", "well from 1 to 2"} <= printed("halving")
 
 
 def test_a_search_whose_driver_was_killed_is_the_same_in_the_end(nodes):

@@ -3,7 +3,6 @@
 import json
 import logging
 import shutil
-import uuid
 from contextlib import chdir
 from pathlib import Path
 
@@ -21,35 +20,6 @@ from hpo.study.mirror.manifest import Manifest
 from hpo.study.mirror.mirror import Mirror
 from hpo.study.mirror.restore import restore
 from tests.studies import rows, run_toy, toy_config
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A server that speaks S3, on this machine."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "a",
-        "AWS_SECRET_ACCESS_KEY": "b",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-    }.items():
-        monkeypatch.setenv(name, value)
-    import s3fs
-
-    bucket = f"bucket-{uuid.uuid4()}"
-    s3fs.S3FileSystem().mkdir(bucket)
-    yield f"s3://{bucket}/mirrors/toy"
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
-
-
-@pytest.fixture(params=["file", pytest.param("s3", marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore")])])
-def url(request, tmp_path):
-    return f"file://{tmp_path}/mirror" if request.param == "file" else request.getfixturevalue("server")
 
 
 def studied(trials=3, path="runs/toy"):

@@ -13,6 +13,7 @@ from hpo.engine.dispatch.away.freight import Freight
 from hpo.engine.dispatch.away.node import Node
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError
+from hpo.place import Place
 from tests.contracts.test_dispatchers import task as toy_task
 
 MIB = 2**20
@@ -123,8 +124,8 @@ def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
     assert "(node n1)" in message["machine_fault"]
 
 
-def test_with_artifacts_states_and_models_lie_there_and_nothing_is_sent_back(study, tmp_path):
-    artifacts = Artifacts(f"file://{tmp_path}/artifacts/toy")
+def test_with_artifacts_states_and_models_lie_there_and_nothing_is_sent_back(study, tmp_path, url):
+    artifacts = Artifacts(url)
     payload, seen = replace(study, amount=2), []
     for _ in range(2):
         child = FakeChild()
@@ -138,8 +139,8 @@ def test_with_artifacts_states_and_models_lie_there_and_nothing_is_sent_back(stu
     assert content(tmp_path / "model") == b"model"
 
 
-def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_were_not_there(tmp_path):
-    artifacts = Artifacts(f"file://{tmp_path}/artifacts")
+def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_were_not_there(tmp_path, url):
+    artifacts = Artifacts(url)
     write(tmp_path / "f", b"")
     for name in ("states/a", "states/b", "checkpoints/c"):
         artifacts.store(name, tmp_path / "f")
@@ -147,5 +148,5 @@ def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_wer
     artifacts.remove("states/never")
     assert not artifacts.fetch("states/a", tmp_path / "a")
     assert artifacts.fetch("states/b", tmp_path / "b")
-    (tmp_path / "artifacts/checkpoints/c.tar").write_bytes(b"cut off")
+    Place(url, "study.artifacts").write("checkpoints/c.tar", [b"cut off"])
     assert not artifacts.fetch("checkpoints/c", tmp_path / "c")
