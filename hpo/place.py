@@ -43,12 +43,17 @@ class Place:
             return content
 
     def write(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a file, piece by piece."""
+        """Write a file, as a whole or not at all."""
+        path = self._path(name)
+        # Object stores show a file when it is closed; a disk shows every part of it.
+        aside = f"{path}.part" if "file" in self._files.protocol else path
         with self._faults("written"):
-            self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
-            with self._files.open(self._path(name), "wb") as file:
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            with self._files.open(aside, "wb") as file:
                 for piece in pieces:
                     file.write(piece)
+            if aside != path:
+                self._files.mv(aside, path)
 
     def get(self, name: str, path: Path) -> None:
         """Write a file to this machine's disk."""

@@ -1,14 +1,16 @@
 """Keeps a study's mirror up to date while it is searched."""
 
 import logging
+import sqlite3
 import threading
 import time
 
 from hpo.config.study_config import StudyConfig
+from hpo.engine.dispatch.away.artifacts import refuse_used
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.trials.trial import Trial
-from hpo.errors import StudyError
+from hpo.errors import HpoError, StudyError
 from hpo.place import Place
 from hpo.study.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest, refuse_another
@@ -47,7 +49,7 @@ class Mirroring(Observer):
     def _copy(self) -> None:
         try:
             self._mirror.copy()
-        except StudyError as error:
+        except (HpoError, OSError, sqlite3.Error) as error:
             if not self._has_warned:
                 _log.warning("%s; the search goes on, and the next copy will bring all", error)
             self._has_warned = True
@@ -62,7 +64,7 @@ def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror
 
 
 def refuse_bad_urls(config: StudyConfig, study_id: str | None) -> None:
-    """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or the mirror holds another study.
+    """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or holds another study.
 
     A mirror that cannot be reached may come back.
 
@@ -72,6 +74,8 @@ def refuse_bad_urls(config: StudyConfig, study_id: str | None) -> None:
     """
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")
+    if config.artifacts is not None and study_id is None:
+        refuse_used(config.artifacts)
     if config.study.mirror is None:
         return
     place = Place(config.study.mirror, "study.mirror")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hpo.config.documents import parse_json
+from hpo.config.study_config import study_name
 from hpo.errors import StudyError
 from hpo.place import Place
 
@@ -27,9 +28,11 @@ class Manifest:
         if content is None:
             return None
         found = parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}")
-        if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        fields = {"name": str, "study_id": str, "files": dict}
+        is_ours = isinstance(found, dict) and found.get("format") == _FORMAT
+        if not is_ours or not all(isinstance(found.get(name), kind) for name, kind in fields.items()):
             raise StudyError(f"{place.url}: holds no copy of a study that this version can read")
-        return cls(found["name"], found["study_id"], found["files"])
+        return cls(study_name(found["name"], f"{place.url}/{_FILE}: name"), found["study_id"], found["files"])
 
     def write(self, place: Place) -> None:
         """Put it at a place, for `at`."""

@@ -11,7 +11,7 @@ import pytest
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.trials.trial import Outcome
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
@@ -92,6 +92,29 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(tmp_path):
         refuse_bad_urls(config, None)
     refuse_bad_urls(config, "one")
     assert (tmp_path / "mirror/manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "manifest", [b"[]", b'{"format": 1}', b'{"format": 1, "name": "../x", "study_id": "", "files": {}}']
+)
+def test_what_is_no_mirror_is_refused_and_nothing_is_written(tmp_path, manifest):
+    Place(f"file://{tmp_path}/mirror", "mirror").write("manifest.json", [manifest])
+    with pytest.raises(HpoError, match=r"manifest|this version can read"):
+        restore(f"file://{tmp_path}/mirror")
+    assert not Path("runs").exists()
+
+
+def test_a_file_that_is_cut_off_is_not_there(tmp_path):
+    place = Place(f"file://{tmp_path}/mirror", "mirror")
+    place.write("f", [b"whole"])
+
+    def cut_off():
+        yield b"part"
+        raise OSError("no room")
+
+    with pytest.raises(StudyError, match="no room"):
+        place.write("f", cut_off())
+    assert place.read("f") == b"whole"
 
 
 @pytest.mark.parametrize(

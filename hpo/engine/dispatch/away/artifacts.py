@@ -5,6 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hpo.engine.dispatch.away.parcel import packed, unpack
+from hpo.errors import StudyError
 from hpo.place import Place
 
 
@@ -43,6 +44,16 @@ class Artifacts:
         for name in self._place.names("states"):
             if name.removesuffix(".tar") not in keep:
                 self._place.remove(f"states/{name}")
+
+
+def refuse_used(url: str) -> None:
+    """Raise StudyError where a new study would find the states or models of another: it would go on from them."""
+    place = Place(url, "study.artifacts")
+    if place.names("states") or place.names("checkpoints"):
+        raise StudyError(
+            f"study.artifacts: {url} holds the states or models of another study of this name; delete them, or give "
+            f"another study.name or URL"
+        )
 
 
 def name_of(place: str | Path) -> str:

@@ -24,6 +24,8 @@ def files_of(module: str) -> dict[str, Path]:
 def files_with_imports(module: str) -> dict[str, Path]:
     """Return the files of `files_of`, and those that they import from the same folder; of the toolkit none."""
     files = files_of(module)
+    if not files:
+        return files
     place, path = next(iter(files.items()))
     root, seen = path.parents[place.count("/")], set[Path]()
     for file in files.values():

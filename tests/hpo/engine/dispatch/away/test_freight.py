@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from hpo.engine.dispatch.away import parcel
-from hpo.engine.dispatch.away.artifacts import Artifacts
+from hpo.engine.dispatch.away.artifacts import Artifacts, refuse_used
 from hpo.engine.dispatch.away.cache import NodeCache
 from hpo.engine.dispatch.away.freight import Freight
 from hpo.engine.dispatch.away.node import Node
 from hpo.engine.trials.trial import Outcome
-from hpo.errors import DispatchError
+from hpo.errors import DispatchError, StudyError
 from hpo.place import Place
 from tests.contracts.test_dispatchers import task as toy_task
 
@@ -144,6 +144,8 @@ def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_wer
     write(tmp_path / "f", b"")
     for name in ("states/a", "states/b", "checkpoints/c"):
         artifacts.store(name, tmp_path / "f")
+    with pytest.raises(StudyError, match="holds the states or models of another study"):
+        refuse_used(url)
     artifacts.remove_states({"b"})
     artifacts.remove("states/never")
     assert not artifacts.fetch("states/a", tmp_path / "a")
