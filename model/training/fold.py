@@ -16,6 +16,7 @@ from model.data.store import read_store
 from model.tasks.choose import TASKS
 from model.tasks.task import Encoded, Task
 from model.training.memory import is_out_of_memory, out_of_memory
+from model.training.processes import Processes
 from model.training.progress import Resumable
 from model.training.randomness import Randomness
 from model.training.train import Goal, Point, choose_device, copy_weights, evaluate, train
@@ -34,27 +35,27 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
         raise ValueError(f"training.precision={precision} needs a GPU, and there is none: choose float32 or bfloat16")
-    randomness = Randomness(task["seed"], device)
-
     # Ascending, so that neither a result nor a continuous text depends on the order of the lists.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}
     learned, data, validation = _encoded(kind, config, task["data_dir"], parts)
     data, validation = resident(data, device), None if validation is None else resident(validation, device)
 
     try:
-        with randomness.use():
-            network = learned.build(config).to(device)
-        progress = yield from train(
-            learned, network, config.training, data, validation, goal, randomness, device,
-            stop_after=task["amount"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
-            curves=task.get("curves", ()),
-        )  # fmt: skip
+        with Processes.joined(device) as processes:
+            randomness = Randomness(task["seed"], device, processes.rank)
+            with randomness.use():
+                network = learned.build(config).to(device)
+            progress = yield from train(
+                learned, network, config.training, data, validation, goal, randomness, device, processes,
+                stop_after=task["amount"], resumable=_resumable(task, config, parts), told=task.get("trained", 0),
+                curves=task.get("curves", ()),
+            )  # fmt: skip
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
         raise out_of_memory(error, config.training, device) from error
     best = progress.best
-    if task["checkpoint_dir"] is not None:
+    if task["checkpoint_dir"] is not None and processes.rank == 0:
         weights = copy_weights(network) if best is None else best.weights
         save_checkpoint(task["checkpoint_dir"], config, learned, weights)
     num_parameters = sum(parameter.numel() for parameter in network.parameters())

@@ -42,12 +42,15 @@ class Progress:
         step: updates made.
         without_gain: evaluations since the last gain, for early stopping.
         train_loss: mean over the predictions between the last two evaluations.
+        loss_sum, loss_count: of those since the last evaluation, where the training was stopped between two.
         curve: the points of all evaluations so far.
     """
 
     step: int = 0
     without_gain: int = 0
     train_loss: float = float("nan")
+    loss_sum: float = 0.0
+    loss_count: int = 0
     plateau: Plateau = field(default_factory=Plateau)
     best: Best | None = None
     curve: list[dict[str, float]] = field(default_factory=list)

@@ -13,23 +13,32 @@ class Randomness:
 
     Dropout and weight initialisation draw from torch's global generators. Swapping their state in and out around
     each block of work keeps trainings that share a process, even alternately, independent of each other.
+
+    Args:
+        seed: to start from.
+        device: where the training computes; no other device's state is touched.
+        rank: of this process among those that train together. The states of all but the first are not saved: their
+            numbers begin anew with every step.
     """
 
-    def __init__(self, seed: int, device: torch.device) -> None:
-        """Start from `seed`; `device` is where the training computes, and no other device's state is touched."""
+    def __init__(self, seed: int, device: torch.device, rank: int = 0) -> None:
         self._seed = seed
+        self._rank = rank
         self._gpus = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(self._gpus):
-            torch.default_generator.manual_seed(seed)
-            for gpu in self._gpus:
-                with torch.cuda.device(gpu):
-                    torch.cuda.manual_seed(seed)
+            self._begin(seed)
             self._keep()
 
     def order(self, epoch: int) -> torch.Generator:
         """Return random numbers for the order of the data: a function of seed and epoch alone, so nothing is saved."""
         mixed = np.random.SeedSequence([self._seed, epoch]).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(mixed[0]))
+
+    def begin_step(self, step: int) -> None:
+        """Draw the numbers of this step, where the process is not the first; inside `use`."""
+        if self._rank:
+            mixed = np.random.SeedSequence([self._seed, self._rank, step]).generate_state(1, np.uint64)
+            self._begin(int(mixed[0]))
 
     @contextmanager
     def use(self) -> Iterator[None]:
@@ -55,6 +64,12 @@ class Randomness:
         self._cpu = state["cpu"]
         for place in range(len(self._gpus)):
             self._cuda[place] = state.get(f"cuda{place}", self._cuda[place])
+
+    def _begin(self, seed: int) -> None:
+        torch.default_generator.manual_seed(seed)
+        for gpu in self._gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
 
     def _keep(self) -> None:
         self._cpu = torch.get_rng_state()

@@ -16,6 +16,7 @@ from model.training.average import average_of
 from model.training.memory import is_out_of_memory, out_of_evaluation_memory
 from model.training.numerics import autocast, numerics
 from model.training.optimise import build_optimizers
+from model.training.processes import Processes, own_gpu
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness
 from model.training.schedule import ReplayedPlateaus, learning_rate
@@ -48,6 +49,7 @@ def train(
     goal: Goal,
     randomness: Randomness,
     device: torch.device,
+    processes: Processes,
     stop_after: int | None = None,
     resumable: Resumable | None = None,
     told: int = 0,
@@ -64,6 +66,8 @@ def train(
         goal: what makes an evaluation the best; of equal ones the first counts.
         randomness: of this training alone.
         device: where to compute.
+        processes: that train this network together, each in a call of its own. When they must end, the state is saved
+            after the step.
         stop_after: epochs to stop after although the schedule covers `config.epochs`; None = all.
         resumable: where the state is saved after evaluations, and restored from if there is one; None = nowhere.
         told: epochs whose points an earlier training has yielded; a training that continues it does not repeat them.
@@ -78,7 +82,8 @@ def train(
 
     Raises:
         Diverged: the loss is NaN or infinite.
-        ValueError: schedule=plateau, and there are neither evaluations nor curves of others to lower the rate by.
+        ValueError: schedule=plateau, and there are neither evaluations nor curves of others to lower the rate by; or
+            the processes have found different states.
     """
     if config.schedule == "plateau" and validation is None and not curves:
         raise ValueError(
@@ -98,6 +103,10 @@ def train(
     def goes_on() -> bool:
         return progress.step < last_step and not _is_out_of_patience(progress, config)
 
+    def save() -> None:
+        if resumable is not None and processes.rank == 0:
+            resumable.save(progress, network, optimizers, scaler, randomness, average)
+
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness, average, steps_per_epoch)
         yield from ({"warning": damage} for damage in damages)
@@ -105,27 +114,32 @@ def train(
         for point in progress.curve:
             if point["epoch"] > told:
                 yield point | {"more": point is not progress.curve[-1] or goes_on()}
+    if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
+        raise ValueError("the processes of this training have found different states: do they see the same folder?")
     replayed = ReplayedPlateaus.of(curves, goal.gain, config) if validation is None and curves else None
-    update = Update(task, network, config, data, device, optimizers, scaler)
+    update = Update(task, network, config, data, device, optimizers, scaler, processes)
     updates = _all_updates(config, data, randomness, progress.step, steps_per_epoch)
 
     while goes_on():
-        losses = Losses(progress.step, device)
+        losses = Losses(progress.step, device, (progress.loss_sum, progress.loss_count))
         with randomness.use(), numerics(config, device):
             network.train()
-            is_due = False
-            while not is_due and progress.step < last_step:
+            is_due = must_end = False
+            while not is_due and not must_end and progress.step < last_step:
                 scale = replayed.scale(progress.step / steps_per_epoch) if replayed else progress.plateau.scale
                 lr = learning_rate(progress.step, int(num_steps), config) * scale
+                randomness.begin_step(progress.step)
                 losses.add(*update(next(updates), lr))
                 if average is not None:
                     average.update_parameters(network)
                 progress.step += 1
                 is_due = progress.step % every == 0 or progress.step == num_steps
+                must_end = processes.must_end(progress.step, device)
         progress.train_loss = losses.mean()
+        progress.loss_sum, progress.loss_count = (0.0, 0) if is_due else (losses.sum, losses.count)
 
-        if validation is not None and (is_due or progress.best is None):
-            metrics = evaluate(task, judged, validation, device, config)
+        if validation is not None and (is_due or progress.best is None) and not must_end:
+            metrics = processes.by_first(lambda: evaluate(task, judged, validation, device, config))
             if not math.isfinite(metrics["loss"]):
                 raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")
             epoch = math.ceil(progress.step / steps_per_epoch)
@@ -138,11 +152,13 @@ def train(
                 yield progress.curve[-1] | {"more": goes_on()}
             except GeneratorExit:
                 # Stopped from outside, and perhaps trained further later.
-                if resumable is not None:
-                    resumable.save(progress, network, optimizers, scaler, randomness, average)
+                save()
                 raise
+        if must_end:
+            save()
+            processes.end()
         if resumable is not None and is_due and (resumable.is_due or progress.step == last_step):
-            resumable.save(progress, network, optimizers, scaler, randomness, average)
+            save()
     if average is not None:
         network.load_state_dict(judged.state_dict())
     return progress
@@ -219,4 +235,4 @@ def choose_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("training.device: cuda is asked for, and torch finds no GPU here; give auto or cpu")
-    return torch.device(name)
+    return own_gpu() if name == "cuda" else torch.device(name)

@@ -1,8 +1,9 @@
 """One update of the weights: the gradients of some batches, and the optimizer's step."""
 
+import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,8 +16,7 @@ from model.tasks.task import Encoded, Task
 from model.training.muon import Muon
 from model.training.numerics import autocast
 from model.training.optimise import add_l1_gradient, clip_gradients, decayed_parameters
-
-LOSSES_PER_CHECK = {"cpu": 1, "cuda": 16}  # on a GPU, reading every loss would make it wait after every step
+from model.training.processes import STEPS_PER_LOOK, Processes
 
 
 @dataclass
@@ -30,6 +30,7 @@ class Update:
     device: torch.device
     optimizers: list[torch.optim.Optimizer]
     scaler: torch.amp.GradScaler
+    processes: Processes = field(default_factory=Processes)
 
     def __post_init__(self) -> None:
         config = self.config
@@ -37,29 +38,37 @@ class Update:
         for module in self.network.modules():
             if isinstance(module, Stack):
                 module.recomputes = config.activation_checkpointing
-        self.forward: Callable[..., Any] = self.network
+        self.parallel = self.processes.parallel(self.network)
+        self.forward: Callable[..., Any] = self.parallel
         if config.compile:
             # torch compiles a function for eight shapes, and then no more: those of earlier trainings would count.
             torch.compiler.reset()
-            self.forward = torch.compile(self.network)
+            self.forward = torch.compile(self.parallel)
         self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
-        """Update the weights; return the summed loss and the number of predictions that it covers."""
+        """Update the weights; return the summed loss and the number of predictions that it covers.
+
+        With several processes the batches are those of all of them, and so is the loss.
+        """
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = lr
             optimizer.zero_grad(set_to_none=True)
 
-        prepared = [self.task.batch(self.data, indices, self.device) for indices in batches]
+        shares = [self.processes.share(indices) for indices in batches]
+        prepared = [(self.task.batch(self.data, own, self.device), factor) for own, factor in shares]
         count = sum(self.task.count(self.data, indices) for indices in batches)
         total = torch.zeros((), device=self.device)
-        for batch in prepared:
-            with autocast(config, self.device):
-                loss = self.task.loss(self.forward, batch, config.label_smoothing, config.z_loss)
-            scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves `backward` untyped
+        for place, (batch, factor) in enumerate(prepared, start=1):
+            with self._alone() if place < len(prepared) else contextlib.nullcontext():
+                with autocast(config, self.device):
+                    loss = self.task.loss(self.forward, batch, config.label_smoothing, config.z_loss)
+                loss = loss * factor
+                scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             total += loss.detach()
+        total = self.processes.summed(total) / self.processes.size
 
         for optimizer in self.optimizers:
             if isinstance(optimizer, Muon):
@@ -76,15 +85,22 @@ class Update:
         scaler.update()
         return total, count
 
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        """Keep gradients from being shared before the last batch of an update."""
+        if isinstance(self.parallel, nn.parallel.DistributedDataParallel):
+            quiet: contextlib.AbstractContextManager[None] = self.parallel.no_sync()
+            return quiet
+        return contextlib.nullcontext()
+
 
 class Losses:
     """The sum of the losses between two evaluations; raises at the first that is not finite."""
 
-    def __init__(self, step: int, device: torch.device) -> None:
-        """Start after `step` updates."""
-        self.checked, self.per_check = step, LOSSES_PER_CHECK[device.type]
+    def __init__(self, step: int, device: torch.device, so_far: tuple[float, int] = (0.0, 0)) -> None:
+        """Start after `step` updates, with the sum and the count of those since the last evaluation."""
+        self.checked, self.per_check = step, STEPS_PER_LOOK[device.type]
         self.waiting: list[Tensor] = []
-        self.sum, self.count = 0.0, 0
+        self.sum, self.count = so_far
 
     def add(self, loss: Tensor, count: int) -> None:
         """Add the summed loss of `count` predictions.

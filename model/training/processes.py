@@ -1,0 +1,112 @@
+"""The processes that train one network together, each on its share of every batch."""
+
+import contextlib
+import datetime
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Never, TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+
+from model.training.notice import Notice
+
+# While the first process evaluates, the others wait. Whoever started them ends them all when one has died.
+_PATIENCE = datetime.timedelta(days=2)
+# On a GPU, reading a number would make it wait after every step.
+STEPS_PER_LOOK = {"cpu": 1, "cuda": 16}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """How many there are, and which of them this is.
+
+    All have the same weights, optimizers and order of the data; the first alone evaluates and writes. The gradients of
+    a batch are those of one process, up to the order of additions. Dropout draws other numbers in each process.
+
+    Attributes:
+        rank: 0 is the first.
+        size: 1 where a process trains alone.
+        notice: that this one must end.
+    """
+
+    rank: int = 0
+    size: int = 1
+    notice: Notice = field(default_factory=Notice)
+
+    @classmethod
+    @contextlib.contextmanager
+    def joined(cls, device: torch.device) -> Iterator["Processes"]:
+        """Join the others, as the variables of torch.distributed say, and leave them at the end of the context."""
+        size, notice = int(os.environ.get("WORLD_SIZE", "1")), Notice()
+        with notice.awaited():
+            if size == 1:
+                yield cls(notice=notice)
+                return
+            if device.type == "cuda":
+                torch.cuda.set_device(device)
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+            try:
+                yield cls(distributed.get_rank(), size, notice)
+            finally:
+                distributed.destroy_process_group()
+
+    def parallel(self, network: nn.Module) -> nn.Module:
+        """Return the network, whose gradients become the mean over the processes in every backward pass.
+
+        Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
+        """
+        if self.size == 1:
+            return network
+        kind = nn.parallel.DistributedDataParallel
+        # Nothing changes the buffers. torch has renamed the option in 2.13.
+        known = inspect.signature(kind).parameters
+        options: dict[str, Any] = {
+            "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False
+        }
+        return kind(network, **options)
+
+    def share(self, indices: Tensor) -> tuple[Tensor, float]:
+        """Return this process's examples of a batch, and the factor of their loss.
+
+        With the factor, the mean of the processes' gradients is the gradient of the summed loss. A process without an
+        example computes one with the factor 0, since all must take part.
+        """
+        own = indices[self.rank :: self.size]
+        return (own, float(self.size)) if len(own) else (indices[:1], 0.0)
+
+    def summed(self, value: Tensor) -> Tensor:
+        """Return the sum over the processes, the same in each."""
+        if self.size > 1:
+            distributed.all_reduce(value)
+        return value
+
+    def any(self, own: bool, device: torch.device) -> bool:
+        """Return whether it is so in any of the processes."""
+        return own if self.size == 1 else bool(self.summed(torch.tensor(float(own), device=device)))
+
+    def must_end(self, step: int, device: torch.device) -> bool:
+        """Return whether one of the processes has been told to end, after this step; the same in all of them."""
+        return step % STEPS_PER_LOOK[device.type] == 0 and self.any(self.notice.has_come, device)
+
+    def end(self) -> Never:
+        """End this process as it has been told."""
+        self.notice.obey()
+
+    def by_first(self, compute: Callable[[], _T]) -> _T:
+        """Return what the first process computes."""
+        if self.size == 1:
+            return compute()
+        box: list[Any] = [compute() if self.rank == 0 else None]
+        distributed.broadcast_object_list(box)
+        result: _T = box[0]
+        return result
+
+
+def own_gpu() -> torch.device:
+    """Return the GPU of this process: those of one machine have one each, numbered by LOCAL_RANK."""
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    return torch.device("cuda", local) if local < torch.cuda.device_count() and local else torch.device("cuda")

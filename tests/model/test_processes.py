@@ -1,0 +1,114 @@
+"""Several processes that train one network: the same losses as of one, and a notice to end that loses no step."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.model.conftest import run, small
+
+RANK = """
+import json, os, sys
+from model import objective
+
+steps = objective.run_fold(json.loads(sys.argv[1]))
+try:
+    while True:
+        print(json.dumps(next(steps)), flush=True)
+except StopIteration as stop:
+    print(json.dumps({"result": stop.value}), flush=True)
+"""
+# Dropout draws other numbers in each process.
+EXACT = {"model__dropout": 0.0, "training__evaluate_every_steps": 10, "training__patience": None}
+PUZZLE = {"data__num_examples": 400, "data__max_length": 6, "training__batch_size": 16}
+HUNDRED = {"training__epochs": 30, "training__max_steps": 100}
+
+
+def started(task, size):
+    """The processes that train the task together, in the order of their ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(size)}
+    ranks = [os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
+    command = [sys.executable, "-c", RANK, json.dumps(task)]
+    return [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in ranks]
+
+
+def together(task, size):
+    """What each of the processes gives: the points of its curve, and the result."""
+    lines = [process.communicate(timeout=120)[0].splitlines() for process in started(task, size)]
+    told = [[json.loads(line) for line in given] for given in lines]
+    return [(points, last["result"]) for *points, last in told]
+
+
+def losses(points):
+    return [point["train_loss"] for point in points]
+
+
+CASES = {
+    "encoder_decoder": ("encoder_decoder", {"training__batching": "by_length", "training__accumulation": 2}),
+    "recurrent": ("recurrent_encoder_decoder", {}),
+    "convolutional": ("convolutional_encoder_decoder", {}),
+    "decoder": ("decoder", {"data__context": 8, "training__ema": 0.9}),
+    # Its steps are rounded to bfloat16.
+    "muon": ("encoder_decoder", {"training__optimizer": "muon"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "sizes"),
+    [("encoder_decoder", (2,)), *(pytest.param(case, (2, 4), marks=pytest.mark.slow) for case in CASES)],
+)
+def test_the_losses_are_those_of_one_process(fold, tmp_path, case, sizes):
+    model, settings = CASES[case]
+    if model == "decoder":
+        (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog.\n" * 60)
+        data = {"data__path": str(tmp_path / "text.txt")}
+    else:
+        data = PUZZLE
+    config = small(
+        "language_modelling" if model == "decoder" else "generated", model, **EXACT, **HUNDRED, **data, **settings
+    )
+    # The last batch of an epoch has fewer examples than there are processes.
+    task = fold(config, size=322)
+    alone, result = run(task)
+    assert [point["step"] for point in alone] == list(range(10, 101, 10))
+    for size in sizes:
+        ranks = together(task, size)
+        for points, _ in ranks:
+            assert losses(points) == pytest.approx(losses(alone), rel=1e-4 if case == "muon" else 1e-5)
+        assert all(given == ranks[0] for given in ranks)
+        assert ranks[0][1]["loss"] == pytest.approx(result["loss"], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_state_goes_on_with_another_number_of_processes(fold, tmp_path):
+    config = small("generated", "encoder_decoder", **EXACT, **PUZZLE, training__epochs=6)
+    task = fold(config, resume_dir=str(tmp_path / "state"))
+    alone, _ = run(fold(config))
+    for amount, size in ((2, 2), (4, 1), (None, 2)):
+        told = together(task | {"amount": amount}, size)[0][0]
+    assert losses(told) == pytest.approx(losses(alone), rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_twice(fold, tmp_path, size):
+    """Also with dropout, and in the midst of an epoch: to the same bits."""
+    config = small("generated", "encoder_decoder", **PUZZLE, training__epochs=12)
+    undisturbed = together(fold(config, size=400), size)[0]
+    task = fold(config, size=400, resume_dir=str(tmp_path / "state"))
+    processes = started(task, size)
+    first = [json.loads(processes[0].stdout.readline()) for _ in range(3)]
+    processes[-1].send_signal(signal.SIGTERM)
+    lines = [process.communicate(timeout=60)[0].splitlines() for process in processes]
+    first += [json.loads(line) for line in lines[0]]
+    assert [process.returncode for process in processes] == [-signal.SIGTERM] * size
+    saved = json.loads((tmp_path / "state" / "last" / "training.json").read_text())["progress"]
+    assert saved["step"] >= first[-1]["step"]
+    told, result = together(task, size)[0]
+    assert ([*told], result) == undisturbed
+    assert first == told[: len(first)]
