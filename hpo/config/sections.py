@@ -155,6 +155,9 @@ class DispatchSection(Section):
     memory_per_worker: float | None = Field(default=None, gt=0, le=1)
     largest_message: int = Field(default=2048, ge=1, le=MOST)
     environment: Mapping[str, Any] = {}
+    processes_per_task: int = Field(default=1, ge=1, le=_MOST_THREADS)
+    gpus_per_process: int | None = Field(default=None, ge=0, le=_MOST_THREADS)
+    process_placement: Literal["pack", "strict_spread"] = "pack"
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -166,6 +169,18 @@ class DispatchSection(Section):
         gpus = self.gpus_per_worker or 0
         if gpus > 1 and gpus != math.floor(gpus):
             text = f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2"
+            raise conflict(text, "dispatch.gpus_per_worker")
+        if self.processes_per_task > 1 and self.name != "ray":
+            raise conflict(
+                f"must be 1 with dispatch={self.name}, where a task is one process, given {self.processes_per_task}; "
+                f"use dispatch=ray",
+                "dispatch.processes_per_task",
+            )
+        if self.processes_per_task == 1 and self.gpus_per_process is not None:
+            text = "has an effect only with dispatch.processes_per_task; use dispatch.gpus_per_worker"
+            raise conflict(text, "dispatch.gpus_per_process")
+        if self.processes_per_task > 1 and self.gpus_per_worker is not None:
+            text = "is of a task of one process; with dispatch.processes_per_task use dispatch.gpus_per_process"
             raise conflict(text, "dispatch.gpus_per_worker")
         if self.environment and self.address is None:
             raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")

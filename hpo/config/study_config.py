@@ -36,13 +36,13 @@ _SHOWN = 40  # characters of a value in a message
 # The keys of data files.
 DATA_SOURCES = ("data.path", "data.train", "data.validation", "data.test", "data.curves")
 
-# Keys that may change when a study is resumed because no trial depends on them. The number of threads is not one of
-# them: it changes the order of additions and with it the last digits of a score.
+# Keys that may change when a study is resumed because no trial depends on them. The numbers of threads and of
+# processes are not among them: they change the order of additions and with it the last digits of a score.
 FREE_KEYS = (
     *("study.trials", "study.minutes", "study.stop_without_gain", "study.winner"),
     *("study.checkpoints", "study.finalists", "study.finalist_repeats"),
     *("study.mirror", "study.artifacts"),
-    *(f"dispatch.{name}" for name in DispatchSection.model_fields if name != "threads"),
+    *(f"dispatch.{name}" for name in DispatchSection.model_fields if name not in ("threads", "processes_per_task")),
     *(f"track.{name}" for name in TrackSection.model_fields),
     *(f"report.{name}" for name in ReportSection.model_fields),
 )

@@ -85,9 +85,10 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     others = [text for text in overrides if not _is_own(text)]
     mine = compose_config("search", own)
     tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
-    # Kept, because the number of threads changes last digits.
-    threads = {} if any("dispatch.threads" in text for text in own) else {"threads": tree["dispatch"]["threads"]}
-    tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | threads}
+    # Kept, because the numbers of threads and processes change last digits.
+    kept = {name: tree["dispatch"][name] for name in ("threads", "processes_per_task") if name in tree["dispatch"]}
+    kept = {name: value for name, value in kept.items() if not any(f"dispatch.{name}" in text for text in own)}
+    tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | kept}
     script = script_of(files.config, rows[:trials])
     return Replay(folder, tree, trials, files.changes, files.is_same_machine, script)
 

@@ -38,7 +38,13 @@ class LogKeeping:
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:
         """Return what the dispatcher returns."""
-        reports = self._dispatcher.wait(timeout)
+        return self._kept(self._dispatcher.wait(timeout))
+
+    def save_and_end(self, seconds: float) -> Sequence[Report]:
+        """Return what the dispatcher returns."""
+        return self._kept(self._dispatcher.save_and_end(seconds))
+
+    def _kept(self, reports: Sequence[Report]) -> Sequence[Report]:
         for report in reports:
             if report.printed:
                 self._folder.mkdir(mode=0o700, exist_ok=True)

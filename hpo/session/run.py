@@ -79,7 +79,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         Notes(record).write_gpu_share(dispatcher.gpus.share)
         stopping.take_signals()
         finished = _Count(len(record.history()))
-        stopping.begin(lambda: _last_words(study, finished.number))
+        stopping.begin(lambda: _last_words(study, finished.number), dispatcher.runs_here)
         tracker = make_tracker(config, study.layout, study.folder.path)
         copying = mirroring(config, study.folder, Notes(record).study_id or "")
         if copying is not None:

@@ -21,6 +21,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_BEFORE_SECONDS = 0.5
 # Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer than this.
 _PATIENCE_SECONDS = 8.0
+# For trainings elsewhere to save their states; large ones take a while.
+_SAVING_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 
 
@@ -82,10 +84,14 @@ class Stopping:
         for number in self._before:
             signal.signal(number, self._on_signal)
 
-    def begin(self, last_words: Callable[[], str]) -> None:
-        """From here on let the first signal wait until running work is saved, and print these words at the end."""
+    def begin(self, last_words: Callable[[], str], runs_here: bool) -> None:
+        """From here on let the first signal wait until running work is saved, and print these words at the end.
+
+        `runs_here` is whether trainings run in this process.
+        """
         self.check()
-        self.last_words, self._patience = last_words, _PATIENCE_SECONDS
+        self.last_words = last_words
+        self._patience = _PATIENCE_SECONDS + (0.0 if runs_here else _SAVING_SECONDS)
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -127,11 +133,12 @@ class Stopping:
 
 
 class StoppableDispatcher:
-    """A dispatcher that starts no task after a signal, and raises Stopped when all reports have arrived."""
+    """A dispatcher that starts no task after a signal; it raises Stopped when all trainings have saved their states."""
 
     def __init__(self, dispatcher: Dispatcher, stopping: Stopping) -> None:
         self._dispatcher = dispatcher
         self._stopping = stopping
+        self._has_ended = False
 
     @property
     def slots(self) -> int:
@@ -172,13 +179,17 @@ class StoppableDispatcher:
             reports = self._dispatcher.wait(min(timeout or _LOOK_SECONDS, _LOOK_SECONDS))
             if self._stopping.number is None:
                 return reports
-        else:
-            reports = self._dispatcher.wait(0.0)
+        reports = () if self._has_ended else self._dispatcher.save_and_end(_SAVING_SECONDS)
+        self._has_ended = True
         # The signal may have killed the workers, too, which is not a failure of their trials.
         outcomes = [report for report in reports if report.outcome is not None and not report.is_lost]
         if not outcomes:
             self._stopping.check()
         return outcomes
+
+    def save_and_end(self, seconds: float) -> Sequence[Report]:
+        """Pass it on to the dispatcher."""
+        return self._dispatcher.save_and_end(seconds)
 
     def close(self) -> None:
         """Close the dispatcher."""

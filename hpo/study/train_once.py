@@ -14,10 +14,11 @@ from hpo.config.files import write_atomically
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
+from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
-from hpo.engine.training.worker import Message, outcome_of, run_task
+from hpo.engine.training.worker import Message, outcome_of
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.study.basis.environment import describe_environment
@@ -35,6 +36,7 @@ class _Study(Section):
 
 class _Threads(Section):
     threads: int = Field(ge=1)
+    processes_per_task: int = Field(default=1, ge=1)
 
 
 class _Training(Section):
@@ -82,6 +84,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
         training.study.direction,
         seed,
         training.dispatch.threads,
+        training.dispatch.processes_per_task,
         secrets,
     )
     layout = TaskLayout(len(plan.folds) if plan else 1)
@@ -91,7 +94,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
         seed=seed,
         checkpoint_dir=str((folder / "checkpoint").absolute()) if objective.run_test else None,
     )
-    outcome = outcome_of(run_task(payload), show)
+    outcome = outcome_of(run_here(payload), show)
     write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
     return folder, outcome
 

@@ -23,7 +23,8 @@ def test_a_worker_that_was_given_up_is_not_listened_to():
     now = {"outcome": {"metrics": {"score": 2.0}}, "call": "the second"}
     pool._ray = SimpleNamespace(get=lambda message: message, exceptions=SimpleNamespace(RayError=RuntimeError))
     run = _Run(Task(0, 0, {}), attempt=2, call="the second", stream=iter([late, now]))
-    pool._runs, pool._idle, pool._freight = {run.stream: run}, deque(), Freight(lambda piece: piece, 0)
+    pool._crew = SimpleNamespace(idle=deque())
+    pool._runs, pool._freight = {run.stream: run}, Freight(lambda piece: piece, 0)
     assert pool._read(run) == []
     assert run.stream in pool._runs
     (report,) = pool._read(run)

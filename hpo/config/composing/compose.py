@@ -27,8 +27,13 @@ from hpo.errors import ConfigError, nearest
 _SHOWN = 200
 
 # Groups of `hpo search` that do not affect trials, so they may be chosen with a whole configuration; and their keys
-# that keep the file's value: threads change last digits, and `hpo sync` sends to where the study was shown before.
-_CHOSEN_ANEW: Mapping[str, Sequence[str]] = {"dispatch": ("threads",), "track": ("uri", "experiment"), "report": ()}
+# that keep the file's value: threads and processes change last digits, and `hpo sync` sends to where the study was
+# shown before.
+_CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
+    "dispatch": ("threads", "processes_per_task"),
+    "track": ("uri", "experiment"),
+    "report": (),
+}
 
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")

@@ -126,6 +126,14 @@ class Dispatcher(Protocol):
         """
         ...
 
+    def save_and_end(self, seconds: float) -> Sequence[Report]:
+        """Let running trainings save their states and end, within these seconds, and start no other.
+
+        Returns the outcomes of those that came to their own end meanwhile. The others, when they are submitted again,
+        go on from where they were told, if their objective saves its state on SIGTERM.
+        """
+        ...
+
     def close(self) -> None:
         """Stop the workers; running tasks are dropped."""
         ...

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from hpo.config.sealing import told
 from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
 from hpo.engine.dispatch.echo import Echo
+from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.payload import Task
-from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
+from hpo.engine.training.worker import LAST_MESSAGES, Message
 
 
 class LocalDispatcher:
@@ -39,7 +40,7 @@ class LocalDispatcher:
             if not self._waiting:
                 return ()
             task = self._waiting.popleft()
-            self._running = task, run_task(task.payload, self._import_from)
+            self._running = task, run_here(task.payload, self._import_from)
             self._echo = Echo()
         task, messages = self._running
         with self._echo.listening():
@@ -49,6 +50,10 @@ class LocalDispatcher:
             if printed := self._echo.text():
                 message = {**message, "printed": told(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
+
+    def save_and_end(self, seconds: float) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings
+        """Return nothing: between two calls no task runs here."""
+        return ()
 
     def close(self) -> None:
         """Drop all tasks."""

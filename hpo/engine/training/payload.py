@@ -19,6 +19,7 @@ class Payload:
         metric, direction: the score's name, and which way is better.
         seed: of the training.
         threads: number of threads that it may use.
+        processes: that train it together, each with so many threads.
         study, trial, fold, repeat: identify the task in messages.
         train, validation: indices of examples; None where the objective brings its own data. `validation` is empty in
             the final training, which has no validation part.
@@ -44,6 +45,7 @@ class Payload:
     direction: Direction = "maximize"
     seed: int = 0
     threads: int = 1
+    processes: int = 1
     study: str = ""
     trial: int = 0
     fold: int = 0

@@ -27,7 +27,8 @@ class Training:
         config: the objective's, sealed, without any point of a space.
         metric, direction: the score's name, and which way is better.
         seed: the study's; each task's own seed is derived from it.
-        threads: number of threads per task.
+        threads: number of threads per process of a task.
+        processes: that train a task together.
         secrets: values by name that open the configuration; see `sealing.py`.
         limit_minutes: after how many a trial's training has failed; None = no limit.
         extends: the trials of another study that its first trials continue; None = none.
@@ -41,6 +42,7 @@ class Training:
     direction: Direction
     seed: int
     threads: int
+    processes: int
     secrets: Mapping[str, str]
     limit_minutes: float | None = None
     extends: Extension | None = None
@@ -58,6 +60,7 @@ class Training:
             study.direction,
             study.seed,
             config.dispatch.threads,
+            config.dispatch.processes_per_task,
             config.secrets,
             study.trial_minutes,
             study.extends,
@@ -172,6 +175,7 @@ class TaskBuilder:
             direction=training.direction,
             seed=training_seed(training.seed, trial.key, fold, repeat),
             threads=training.threads,
+            processes=training.processes,
             study=training.study,
             trial=trial.number,
             fold=fold,

@@ -63,12 +63,13 @@ LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
 _LONGEST_DETAILS = 20_000  # characters of a traceback that are kept
 
 
-def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
+def run_task(payload: Payload, import_from: str | None = None, must_score: bool = True) -> Iterator[Message]:
     """Train one fold; yield a message per step of the learning curve, and the outcome as the last message.
 
     Args:
         payload: the task.
         import_from: a folder to import the objective from besides installed packages; None = the working directory.
+        must_score: False where this process only takes part in a training whose score another one returns.
 
     With `payload.limits` a training that falls behind them is closed at that point, which is its last.
 
@@ -97,7 +98,7 @@ def run_task(payload: Payload, import_from: str | None = None) -> Iterator[Messa
             with place.entered():
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
-                    steps = _steps(payload, values, import_from or str(Path.cwd()), progress)
+                    steps = _steps(payload, values, import_from or str(Path.cwd()), progress, must_score)
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
@@ -183,7 +184,7 @@ def _study_folder(payload: Payload) -> Path | None:
 
 
 def _steps(
-    payload: Payload, values: Mapping[str, str], import_from: str, progress: Progress
+    payload: Payload, values: Mapping[str, str], import_from: str, progress: Progress, must_score: bool
 ) -> Generator[tuple[str, Any], None, None]:
     """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers.
 
@@ -209,6 +210,9 @@ def _steps(
         returned = {name: value for name, value in returned.items() if name != "units"}
     else:
         progress.end(None)
+    if not must_score and not _has_score(returned, payload):
+        yield "result", {}
+        return
     # The final training has no validation part, and so no score.
     numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
     left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
@@ -217,6 +221,13 @@ def _steps(
     if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
         yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
     yield "result", numbers
+
+
+def _has_score(returned: Any, payload: Payload) -> bool:
+    try:
+        return payload.metric in reported.result(returned, payload.metric, is_scored=payload.validation != [])
+    except ValueError:
+        return False
 
 
 def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:

@@ -54,7 +54,7 @@ class AllowedChange:
         time: of the continuation, ISO 8601.
         changes: one line each.
         trial: the objective's configuration of the trials before.
-        threads: per training, before.
+        threads, processes: per training, before.
         trials: number of trials opened before; None in studies of an early version.
         unfinished: numbers of those that were not finished.
     """
@@ -63,6 +63,7 @@ class AllowedChange:
     changes: Sequence[str]
     trial: Mapping[str, Any] = field(default_factory=dict)
     threads: int = 1
+    processes: int = 1
     trials: int | None = None
     unfinished: Sequence[int] = ()
 
@@ -109,6 +110,7 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
         changes=[*before.changes_to(now), *before.other_versions(now)],
         trial={name: branch for name, branch in before.config.items() if name not in SEARCH_SECTIONS},
         threads=before.config["dispatch"]["threads"],
+        processes=before.config["dispatch"].get("processes_per_task", 1),
         trials=len(trials),
         unfinished=[trial.number for trial in trials if trial.state == "running"],
     )
@@ -127,7 +129,8 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
             there = flatten(config.objective_config)
             # The current sources of the data: fingerprints detect other content.
             trial = replaced(change.trial, {key: there[key] for key in DATA_SOURCES if key in there})
-            dispatch = config.dispatch.model_copy(update={"threads": change.threads})
+            shares = {"threads": change.threads, "processes_per_task": change.processes}
+            dispatch = config.dispatch.model_copy(update=shares)
             return config.model_copy(update={"objective_config": trial, "dispatch": dispatch})
     return config
 

@@ -15,5 +15,5 @@ def best_config(study: Study, winner: Trial) -> dict[str, object]:
         "split": config.split.model_dump() | {"folds": study.num_folds},
         "objective": config.objective,
         "study": {"name": config.study.name, "metric": config.study.metric, "direction": config.study.direction},
-        "dispatch": {"threads": config.dispatch.threads},
+        "dispatch": {name: getattr(config.dispatch, name) for name in ("threads", "processes_per_task")},
     }

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hpo.engine.training.worker import outcome_of, run_task
+from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.training.worker import outcome_of
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError
 from hpo.study.study import Study
@@ -43,7 +44,7 @@ def default_model(study: Study) -> Iterator[DefaultModel]:
         is_hold_out = study.num_folds == 1
         task = builder.tasks_of(DEFAULT)[0] if is_hold_out else builder.final_task(DEFAULT, amount=None)
         try:
-            outcome = outcome_of(run_task(task.payload))
+            outcome = outcome_of(run_here(task.payload))
         except MachineError as error:
             outcome = Outcome(error=str(error))
         yield DefaultModel(None if outcome.error else task.payload.checkpoint_dir, outcome.error)

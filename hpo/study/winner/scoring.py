@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import parse_json, read_json
+from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.record.record import Record
 from hpo.engine.training.splits import open_test_part
-from hpo.engine.training.worker import outcome_of, run_task
+from hpo.engine.training.worker import outcome_of
 from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError, StudyError
 from hpo.study.folder import shown
@@ -128,7 +129,7 @@ def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict
 def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:
     """Return the metrics of a trained model, or of one trained now where the objective keeps none."""
     task = study.task_builder().test_task(trial, test, checkpoint_dir)
-    outcome = outcome_of(run_task(task.payload))
+    outcome = outcome_of(run_here(task.payload))
     if outcome.error:
         what = "the default configuration" if trial is DEFAULT else f"trial {trial.number}"
         raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")

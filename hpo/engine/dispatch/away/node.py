@@ -1,7 +1,7 @@
 """The node's side: trains in a folder of its own, with what was sent, and sends back what is left there."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,19 +44,23 @@ class Node:
         self._most_bytes = most_bytes
         self._artifacts = artifacts
 
-    def run(self, payload: Payload, call: str, shipment: Shipment) -> Iterator[Message]:
+    def run(
+        self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
+    ) -> Iterator[Message]:
         """Yield the messages of `Child.run`, with pieces of what the task leaves before those that say that it did.
 
         A piece is `{"kind": ..., "piece": bytes, "is_first": ..., "is_last": ...}`. A state is sent about once a
         minute, so that little is lost with the node, and at the end where another training goes on from it, the next
-        try of one that died included.
+        try of one that died included. Of several processes that train together, as the `variables` say, only the first
+        gives back what it leaves.
         """
+        is_first = (variables or {}).get("RANK", "0") == "0"
         try:
             with self._cache.scratch() as scratch:
                 here = self._placed(payload, shipment, scratch)
-                snapshots = scratch / "snapshots" if here.resume_dir else None
-                for message in self._child.run(here, call, snapshots):
-                    yield from self._with_files(payload, here, call, message)
+                snapshots = scratch / "snapshots" if here.resume_dir and is_first else None
+                for message in self._child.run(here, call, snapshots, variables):
+                    yield from self._with_files(payload, here, call, message) if is_first else (message,)
         except (OSError, HpoError) as error:
             yield {"call": call, "machine_fault": f"{error} (node {self._name})", "printed": ""}
 

@@ -6,8 +6,9 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hpo.config.sealing import told
@@ -45,6 +46,8 @@ class Child:
         self._received = b""
         self._guard: MemoryGuard
         self._printed = Printed()
+        # Other threads may end the process, but not one that has its number later.
+        self._reaping = threading.Lock()
 
     def start(self) -> None:
         """Start the process unless it runs."""
@@ -73,7 +76,13 @@ class Child:
         for pipe in theirs:
             os.close(pipe)
 
-    def run(self, payload: Payload, call: str, snapshots: Path | None = None) -> Iterator[Message]:
+    def run(
+        self,
+        payload: Payload,
+        call: str,
+        snapshots: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Iterator[Message]:
         """Yield the messages of `run_task`; if the process dies, the last is `{"died": {...}}`.
 
         It holds `signal` (its number, or None), `exit_code` (or None), `memory` (the figures if it was killed because
@@ -84,20 +93,30 @@ class Child:
             payload: the task.
             call: the unique name of this call; every message carries it.
             snapshots: a folder for copies of the training's state, of which messages then tell; see `Snapshots`.
+            variables: of torch.distributed, where several processes train together; see `Group`.
         """
         if self._is_fresh and self._has_run and self._process is not None:
             self._end()
         self.start()
         self._has_run = True
         self._printed.empty()
-        for message in self._answers(payload, call, snapshots):
+        for message in self._answers(payload, call, snapshots, variables or {}):
             if "died" in message or not LAST_MESSAGES.isdisjoint(message):
+                if message.pop("is_used_up", False):
+                    self._end()
                 yield {**message, "printed": told(self._printed.text(), payload.known_secrets(), has_lines=True)}
             else:
                 yield message
 
-    def _answers(self, payload: Payload, call: str, snapshots: Path | None) -> Iterator[Message]:
-        given = {"call": call, "payload": payload.to_dict(), "snapshots": snapshots and str(snapshots)}
+    def _answers(
+        self, payload: Payload, call: str, snapshots: Path | None, variables: Mapping[str, str]
+    ) -> Iterator[Message]:
+        given = {
+            "call": call,
+            "payload": payload.to_dict(),
+            "snapshots": snapshots and str(snapshots),
+            "variables": variables,
+        }
         try:
             self._write(json.dumps(given) + "\n")
         except BrokenPipeError:
@@ -113,10 +132,26 @@ class Child:
                 return
         yield self._died(call)
 
-    def close(self) -> None:
-        """End the process, if it runs, and its group."""
+    def tell_to_end(self) -> None:
+        """Let the training save its state and end: SIGTERM, from any thread."""
+        with self._reaping:
+            if self._process is not None:
+                self._process.terminate()
+
+    def kill(self) -> None:
+        """Kill the process, from any thread; `run` then tells that it died."""
+        with self._reaping, contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._process is not None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def renew(self) -> None:
+        """End the process, if it runs, and its group; the next task has another."""
         if self._process is not None:
             self._end()
+
+    def close(self) -> None:
+        """End the process, if it runs, and its group."""
+        self.renew()
         self._printed.close()
 
     def _write(self, line: str) -> None:
@@ -171,9 +206,10 @@ class Child:
         assert self._process is not None
         self._guard.stop()
         # Before the process is reaped: afterwards its number, which is also the group's, may be reused.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        code, self._process = self._process.wait(), None
+        with self._reaping:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            code, self._process = self._process.wait(), None
         for descriptor in (self._tasks, self._messages, self._life, self._pidfd):
             if descriptor is not None:
                 os.close(descriptor)

@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from hpo.engine.dispatch.process.snapshots import Snapshots
+from hpo.engine.dispatch.process.variables import VARIABLES
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 
@@ -17,7 +19,8 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     """Run every task from one pipe, and send its messages through another.
 
     Args:
-        tasks_fd: delivers one line per task: `call`, its name, `payload`, and `snapshots`, a folder or None.
+        tasks_fd: delivers one line per task: `call`, its name, `payload`, `snapshots`, a folder or None, and the
+            `variables` of torch.distributed.
         messages_fd: takes one line per message: that of `run_task`, with the `call` added.
         life_fd: a pipe whose other end closes when this process shall end.
         import_from: a folder to import the objective from besides the installed packages.
@@ -36,12 +39,28 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             given = json.loads(line)
             payload = Payload.from_dict(given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
-            for message in run_task(payload, import_from):
-                told = message | (gpu_memory() if "outcome" in message else snapshots.take())
+            set_variables(given["variables"])
+            is_first = given["variables"].get("RANK", "0") == "0"
+            for message in run_task(payload, import_from, must_score=is_first):
+                told = message | (at_the_end() if "outcome" in message else snapshots.take())
                 messages.write(json.dumps({"call": given["call"], **told}) + "\n")
                 messages.flush()
             release_gpu_memory()
     return 0
+
+
+def set_variables(variables: Mapping[str, str]) -> None:
+    """Say which of the processes that train together this one is; without variables, that it trains alone."""
+    for name in VARIABLES:
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+
+
+def at_the_end() -> dict[str, Any]:
+    """Return `gpu_memory`, and `is_used_up` where the task has left this process joined to others."""
+    distributed = sys.modules.get("torch.distributed")
+    is_joined = distributed is not None and distributed.is_available() and distributed.is_initialized()
+    return gpu_memory() | ({"is_used_up": True} if is_joined else {})
 
 
 def gpu_memory() -> dict[str, Any]:

@@ -3,18 +3,19 @@
 import itertools
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code, staged
 from hpo.engine.dispatch.away.freight import Freight, Shipment
-from hpo.engine.dispatch.away.likeness import describe, refuse_unlike
 from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of, with_last_lines
+from hpo.engine.dispatch.process.death import how
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
-from hpo.engine.dispatch.ray.reasons import how, is_at_fault, reason, start_hint
+from hpo.engine.dispatch.ray.crew import Crew
+from hpo.engine.dispatch.ray.reasons import is_at_fault, reason
 from hpo.engine.dispatch.ray.shares import refuse_too_many, shares_on
 from hpo.engine.training.objective.modules import is_root
 from hpo.engine.training.payload import Task
@@ -33,7 +34,7 @@ class _Run:
     """A task in progress: how often it was started, how often its worker died or was lost, and where it runs.
 
     `call` is the unique name of this start, by which a late answer of a worker that was given up is recognised.
-    `shipment` is what was sent with it to another node.
+    `shipment` is what was sent with it to another node. `is_told` is whether it must save its state and end.
     """
 
     task: Task
@@ -44,6 +45,7 @@ class _Run:
     actor: Any = None
     stream: Any = None
     shipment: Shipment | None = None
+    is_told: bool = False
     started: float = 0.0
     last_report: float = 0.0
 
@@ -52,9 +54,9 @@ class RayDispatcher:
     """A slot is an actor with `cpus_per_worker` and `gpus_per_worker` (fractions too).
 
     A task whose process died runs again, at most `retries` times; then the outcome is a failure. A worker that is
-    lost, alone or with its node, is replaced, and its task runs on another. With `timeout_seconds`, a worker that
-    reports nothing for that long is killed and replaced. Workers on other nodes than the driver's get their files from
-    it, and give it theirs.
+    lost, alone or with its node, is replaced, and its task runs on another; where a node will be taken away, trainings
+    save their states first. With `timeout_seconds`, a worker that reports nothing for that long is killed and replaced.
+    Workers on other nodes than the driver's get their files from it, and give it theirs.
 
     Args:
         settings: the section `dispatch`.
@@ -93,7 +95,7 @@ class RayDispatcher:
         try:
             shares = shares_on(self._cluster.nodes, settings)
             came_with_code = settings.address is not None and bool(code.files)
-            self._equipment = ray_worker.Equipment(
+            equipment = ray_worker.Equipment(
                 import_from=None if came_with_code else import_from,
                 is_toolkits=not came_with_code and is_root(import_from or "."),
                 package=code.package,
@@ -104,31 +106,22 @@ class RayDispatcher:
                 most_bytes=settings.largest_message * 2**20,
                 artifacts=artifacts,
             )
-            self._here = describe(code.package) if self._cluster.others else {}
-            for found in self._cluster.on_others(ray_worker.look, self._equipment):
-                self._refuse_unlike(found)
+            self._crew = Crew(ray_worker.RayWorker, equipment, settings, shares)
+            for found in self._cluster.on_others(ray_worker.look, equipment):
+                self._crew.refuse_unlike(found)
         except DispatchError:
             self._cluster.close()
             raise
         self.slots = shares.workers
         self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus, self._cluster.gpu_kinds)
-        self._freight = Freight(ray.put, self._equipment.most_bytes)
-        self._away: set[Any] = set()
-        self._actor_type: Any = ray.remote(
-            num_cpus=settings.cpus_per_worker,
-            num_gpus=shares.gpus,
-            max_restarts=0,
-        )(ray_worker.RayWorker)
+        self._freight = Freight(ray.put, equipment.most_bytes)
         self._waiting: deque[_Run] = deque()
-        self._idle: deque[Any] = deque()
         self._runs: dict[Any, _Run] = {}
-        # Only a worker that has answered is given a task: if nodes were lost, some never start.
-        self._starting: dict[Any, Any] = {}
-        self._num_failed_starts = 0
+        self._is_ending = False
         self._calls = itertools.count()
         self._last_worker = time.monotonic()
         for _ in range(self.slots):
-            self._start_worker()
+            self._crew.start()
 
     @property
     def now(self) -> float:
@@ -150,10 +143,11 @@ class RayDispatcher:
         """
         if not self._runs and not self._waiting:
             return ()
+        self._leave_draining_nodes()
         reports: list[Report] = []
         for ready in self._ready(timeout):
-            if ready in self._starting:
-                self._take_on(ready)
+            if ready in self._crew.starting:
+                self._crew.take_on(ready)
             else:
                 reports += self._read(self._runs[ready])
         reports += self._end_silent_runs()
@@ -161,57 +155,40 @@ class RayDispatcher:
         self._refuse_to_wait_for_ever()
         return reports
 
+    def save_and_end(self, seconds: float) -> Sequence[Report]:
+        """Tell all trainings to end, and wait until they have."""
+        self._is_ending = True
+        self._waiting.clear()
+        for run in self._runs.values():
+            self._tell_to_end(run)
+        reports: list[Report] = []
+        deadline = time.monotonic() + seconds
+        while self._runs and (left := deadline - time.monotonic()) > 0:
+            for stream in self._ray.wait(list(self._runs), num_returns=1, timeout=left)[0]:
+                reports += self._read(self._runs[stream])
+        return [report for report in reports if report.outcome is not None]
+
     def close(self) -> None:
         """Kill the workers and disconnect from Ray."""
         self._runs.clear()
         self._waiting.clear()
         self._cluster.close()
 
-    def _start_worker(self) -> None:
-        actor = self._actor_type.remote(self._equipment)
-        self._starting[actor.start.remote()] = actor
-
-    def _take_on(self, answer: Any) -> None:
-        """Add a worker that has started to the pool; start another if it has not."""
-        actor = self._starting.pop(answer)
-        try:
-            found = self._ray.get(answer)
-        except self._ray.exceptions.RayError as error:
-            self._num_failed_starts += 1
-            if self._num_failed_starts > 2 * self.slots:
-                raise DispatchError(f"dispatch: the workers cannot start: {reason(error)}; {start_hint()}") from error
-            self._start_worker()
-        else:
-            self._num_failed_starts = 0
-            if found is not None:
-                # A node that has joined since.
-                self._refuse_unlike(found)
-                self._away.add(actor)
-            self._idle.append(actor)
-
-    def _refuse_unlike(self, found: Mapping[str, str]) -> None:
-        if "error" in found:
-            raise DispatchError(
-                f"dispatch.address: node {found['node']} cannot import hpo: {found['error']}; install it"
-            )
-        self._here = self._here or describe(self._equipment.package)
-        refuse_unlike(self._here, found, found["node"])
-
     def _start_waiting(self) -> None:
-        while self._waiting and self._idle:
+        while self._waiting and self._crew.idle:
             run = self._waiting.popleft()
             run.attempt += 1
-            run.actor = self._idle.popleft()
+            run.actor = self._crew.idle.popleft()
             run.call = f"trial {run.task.trial} task {run.task.index} attempt {run.attempt} call {next(self._calls)}"
             payload = run.task.payload
-            run.shipment = self._freight.pack(payload) if run.actor in self._away else None
+            run.shipment = self._freight.pack(payload) if self._crew.is_away(run.actor) else None
             call = run.actor.run.options(num_returns="streaming")
             run.stream = call.remote(payload.to_dict(), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
             self._runs[run.stream] = run
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
-        waited_for = [*self._runs, *self._starting]
+        waited_for = [*self._runs, *self._crew.starting]
         # Wakes at least every second if a silent worker or a lack of workers must be noticed.
         has_limit = self._settings.timeout_seconds is not None or not self._runs
         patience = min((t for t in (timeout, 1.0 if has_limit else None) if t is not None), default=None)
@@ -227,33 +204,59 @@ class RayDispatcher:
         try:
             message = self._ray.get(next(run.stream))
         except self._ray.exceptions.RayError as error:
-            return self._worker_lost(run, error)
+            return self._lost(run, reason(error), is_at_fault(error))
         if message["call"] != run.call:
             return []
         run.last_report = time.monotonic()
         if "piece" in message:
             self._freight.take(run.task.payload, message)
             return []
+        if "lost" in message:
+            return self._lost(run, message["lost"], message["is_at_fault"])
         if "died" not in message and LAST_MESSAGES.isdisjoint(message):
             return [report_of(run.task, message)]
+        if "died" in message and run.is_told:
+            return self._moved(run)
         del self._runs[run.stream]
         self._freight.drop(run.call)
-        self._idle.append(run.actor)
+        self._crew.idle.append(run.actor)
         if "died" in message:
             return self._died(run, how(message["died"]), message["died"]["memory"], message["printed"])
         report = report_of(run.task, message)
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 
-    def _worker_lost(self, run: _Run, error: BaseException) -> list[Report]:
+    def _tell_to_end(self, run: _Run) -> None:
+        run.is_told = True
+        run.actor.tell_to_end.remote()
+
+    def _moved(self, run: _Run) -> list[Report]:
+        """Queue a task that was told to end again; it goes on elsewhere, and nothing of it is a fault."""
+        self._give_up(run)
+        run.is_told = False
+        if not self._is_ending:
+            self._waiting.appendleft(run)
+        return []
+
+    def _leave_draining_nodes(self) -> None:
+        """Let trainings on nodes that will be taken away save their states, and start other workers elsewhere."""
+        for worker in self._crew.leaving():
+            if worker in self._crew.idle:
+                self._crew.idle.remove(worker)
+                self._crew.replace(worker)
+            for run in self._runs.values():
+                if run.actor == worker and not run.is_told:
+                    self._tell_to_end(run)
+
+    def _lost(self, run: _Run, why: str, is_at_fault: bool) -> list[Report]:
         """Replace the worker; the task is not at fault if its node was lost or cannot be reached."""
         self._give_up(run)
-        if is_at_fault(error):
-            return self._died(run, reason(error))
+        if is_at_fault:
+            return self._died(run, why)
         run.losses += 1
         if run.losses < _MOST_LOSSES:
             self._waiting.appendleft(run)
             return []
-        return [self._failure(run, f"lost with its worker's node {run.losses} times ({reason(error)})")]
+        return [self._failure(run, f"lost with its worker's node {run.losses} times ({why})")]
 
     def _died(self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None) -> list[Report]:
         """Queue the task again; after its last try return a failure."""
@@ -278,22 +281,22 @@ class RayDispatcher:
         """Kill the run's worker and start another; later messages of the old one are ignored."""
         del self._runs[run.stream]
         self._freight.drop(run.call)
-        self._away.discard(run.actor)
-        self._ray.kill(run.actor)
-        self._start_worker()
+        if self._is_ending:
+            self._crew.end(run.actor)
+        else:
+            self._crew.replace(run.actor)
 
     def _failure(self, run: _Run, error: str, printed: str | None = None) -> Report:
         outcome = Outcome(seconds=time.monotonic() - run.started, error=error, attempt=run.attempt)
         return Report(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
 
     def _refuse_to_wait_for_ever(self) -> None:
-        if self._runs or self._idle or not self._waiting:
+        if self._runs or self._crew.idle or not self._waiting:
             self._last_worker = time.monotonic()
         elif not self._cluster.is_alive:
             raise MachineError("dispatch: the Ray that was started here has died: its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
-            needs = f"{self._settings.cpus_per_worker:g} CPU and {self.gpus.share:g} GPU"
             raise DispatchError(
-                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {needs}, and Ray has "
-                f"none free: were nodes lost? Go on with `hpo resume` when they are back"
+                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s; each needs {self._crew.needs}, "
+                f"and free are {self._crew.free}: were nodes lost? Go on with `hpo resume` when they are back"
             )

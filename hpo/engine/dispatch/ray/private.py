@@ -6,6 +6,8 @@
 - `Config`, `AuthenticationTokenLoader`, `ENABLE_RAY_CLUSTER`: Ray reads its variables on import, and the token once.
   With these names a process can start a second cluster, or its first after Ray was imported. Without them that is
   refused; our commands, which start Ray once, do not need them.
+- `get_draining_nodes`: which nodes will be taken away soon; Ray has no public way to know. Without it trainings on them
+  are not told to save their states, and go on from the last that they had saved.
 - `GcsClient`: tells in 0.6 s whether a cluster answers; `ray.init`, which joins it to find out, takes 1.3 s.
 """
 
@@ -14,13 +16,14 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from hpo.errors import DispatchError
 
 _log = logging.getLogger(__name__)
 
+_SECONDS_TO_ANSWER = 2
 # Named after the systems on which Ray switches it off by default.
 REACHED_FROM_OUTSIDE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 # A program that prints `answered` if there is a cluster at the address that is its argument.
@@ -70,6 +73,19 @@ def refuse_stale() -> None:
             "dispatch: this version of Ray reads its token when it is imported, and it was imported in this process "
             "before; start it in a new process, or choose dispatch=local"
         )
+
+
+def draining_nodes() -> Collection[str]:
+    """Return Ray's names of the nodes that will be taken away soon; nothing where Ray does not tell."""
+    worker, _ = _look_up("ray._private.worker", "global_worker")
+    client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
+    ask = getattr(client, "get_draining_nodes", None)
+    if ask is None:
+        return ()
+    try:
+        return [node if isinstance(node, str) else node.hex() for node in ask(timeout=_SECONDS_TO_ANSWER)]
+    except Exception:  # noqa: BLE001 -- of Ray's server, which may be busy; it is asked again.
+        return ()
 
 
 def _can_read_again() -> bool:

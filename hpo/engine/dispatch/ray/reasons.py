@@ -1,10 +1,8 @@
-"""Why a worker died, was lost, or did not start, in words."""
+"""Why a worker was lost, or did not start, in words."""
 
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
-from typing import Any
 
 # With less free disk space, Ray and its workers cannot write their logs.
 _LEAST_BYTES = 16 * 2**20
@@ -17,15 +15,6 @@ def start_hint() -> str:
     if free < _LEAST_BYTES:
         return f"{folder}, where Ray keeps its files, has {free:,} bytes free: make room there, or set TMPDIR"
     return "is hpo installed where they run?"
-
-
-def how(death: Mapping[str, Any]) -> str:
-    """Return how a process died, as `Child.run` tells it."""
-    if death["out_of_step"]:
-        return "worker ended: its message did not belong to its task"
-    if death["signal"] is not None:
-        return f"worker died (signal {death['signal']})"
-    return f"worker died (exit code {death['exit_code']})"
 
 
 def is_at_fault(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""How many workers fit on the machines of a cluster, and which share of a GPU each of them has."""
+"""How many workers fit on the machines of a cluster, and which share of their GPUs each of them has."""
 
 import math
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ class Shares:
     """What each worker gets.
 
     Attributes:
-        workers: their number.
-        gpus: of each: a fraction of one, or a whole number.
+        workers: their number; each trains one task at a time.
+        gpus: of each, or of each of its processes: a fraction of one, or a whole number.
         memory: the part of a GPU's memory that each may hold; None = all of it.
     """
 
@@ -38,11 +38,14 @@ class Shares:
 def shares_on(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
     """Return the shares: as configured; left open, as many workers as fit, one for each GPU where there are any.
 
-    With more workers than GPUs each has the same fraction of one.
+    With more workers than GPUs each has the same fraction of one. Where tasks are of several processes, each of these
+    has whole GPUs.
 
     Raises:
-        DispatchError: they do not fit; a worker's CPUs and GPUs must be on one node.
+        DispatchError: they do not fit; the CPUs and GPUs of a process must be on one node.
     """
+    if settings.processes_per_task > 1:
+        return _shares_of_teams(nodes, settings)
     gpus_there = sum(node.gpus for node in nodes)
     gpus = settings.gpus_per_worker
     if gpus is None:
@@ -60,6 +63,29 @@ def shares_on(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
             f"the nodes have {there}; lower dispatch.workers, dispatch.cpus_per_worker or dispatch.gpus_per_worker"
         )
     return Shares(workers, gpus, settings.memory_per_worker or (gpus if 0 < gpus < 1 else None))
+
+
+def _shares_of_teams(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
+    size, apart = settings.processes_per_task, settings.process_placement == "strict_spread"
+    gpus = settings.gpus_per_process
+    if gpus is None:
+        gpus = int(any(node.gpus for node in nodes))
+    on_each = [_fit(node, settings.cpus_per_worker, gpus) for node in nodes]
+    if apart:
+        fits = max(n for n in range(sum(on_each) // size + 1) if sum(min(n, fit) for fit in on_each) >= n * size)
+    else:
+        fits = sum(on_each) // size
+    workers = settings.workers or max(fits, 1)
+    if workers > fits:
+        there = ", ".join(f"{node.cpus:g} and {node.gpus:g}" for node in nodes)
+        each = f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU each"
+        raise DispatchError(
+            f"dispatch.processes_per_task: {workers} worker(s) of {size} processes of {each} do not fit, {fits} do: "
+            f"{'each process is on a node of its own' if apart else 'a process is on one node'}, and the nodes have "
+            f"{there}; lower dispatch.workers, dispatch.processes_per_task, dispatch.cpus_per_worker or "
+            f"dispatch.gpus_per_process"
+        )
+    return Shares(workers, gpus)
 
 
 def refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:

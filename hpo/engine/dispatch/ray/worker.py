@@ -7,7 +7,7 @@ sends the class itself, and this file imports the toolkit only after that entry 
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,19 +63,25 @@ class RayWorker:
         self._equipment = equipment
         self._child = Child(folder, equipment.fresh_process)
         self._node: Any = None
+        self._team: Any = None
 
-    def start(self) -> Mapping[str, str] | None:
+    def start(self, others: Sequence[Any] = ()) -> Sequence[Mapping[str, str]]:
         """Start the child; when the call returns, the worker is ready.
 
+        Args:
+            others: the workers that train every task together with this one, which leads.
+
         Returns:
-            What the node has, where the driver is on another one; see `look`.
+            Of each where the driver is on another node: the node's `id`, and what it has; see `look`.
         """
-        self._child.start()
         import ray
 
+        begun = [other.start.remote() for other in others]
+        self._child.start()
         told = self._equipment
-        is_away = ray.get_runtime_context().get_node_id() != told.driver
-        found = look(told) if is_away or told.artifacts is not None else None
+        node = ray.get_runtime_context().get_node_id()
+        is_away = node != told.driver
+        found = {"id": node, **look(told)} if is_away or told.artifacts is not None else None
         if found is not None:
             from hpo.engine.dispatch.away.artifacts import Artifacts
             from hpo.engine.dispatch.away.cache import NodeCache
@@ -83,7 +89,12 @@ class RayWorker:
 
             artifacts = None if told.artifacts is None else Artifacts(told.artifacts)
             self._node = Node(self._child, NodeCache(), ray.get, found["node"], told.most_bytes, artifacts)
-        return found if is_away else None
+        found_elsewhere = [each for answer in ray.get(begun) for each in answer]
+        if others:
+            from hpo.engine.dispatch.ray.ranks import Team
+
+            self._team = Team(others, self._child)
+        return ([found] if is_away and found is not None else []) + found_elsewhere
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
         """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved.
@@ -93,10 +104,48 @@ class RayWorker:
             call: the unique name of this call.
             shipment: what was sent with it.
         """
+        # The test part is scored by one process.
+        if self._team is None or payload["test"] is not None:
+            yield from self._trained(payload, call, shipment)
+        else:
+            task = (payload, shipment)
+            yield from self._team.run(task, call, lambda mine: self._trained(payload, call, shipment, mine))
+
+    def follow(
+        self, payload: Mapping[str, Any], shipment: Any, call: str, variables: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Run a task that another worker leads; return its last message."""
+        from hpo.engine.dispatch.process.here import last
+
+        ending = last(self._trained(payload, call, shipment, variables))
+        if "outcome" in ending and ending["outcome"]["error"] is not None:
+            self._child.renew()
+        return ending
+
+    def seat(self) -> Any:
+        """Return where this worker is, a `Seat`."""
+        from hpo.engine.dispatch.ray.ranks import seat
+
+        return seat()
+
+    def tell_to_end(self) -> None:
+        """Let the training save its state and end; while `run` or `follow` runs."""
+        (self._child if self._team is None else self._team).tell_to_end()
+
+    def kill(self) -> None:
+        """Kill the child; while `follow` runs."""
+        self._child.kill()
+
+    def _trained(
+        self, payload: Mapping[str, Any], call: str, shipment: Any, variables: Mapping[str, str] | None = None
+    ) -> Iterator[dict[str, Any]]:
         from hpo.engine.training.payload import Payload
 
         task = Payload.from_dict(payload)
-        yield from self._child.run(task, call) if self._node is None else self._node.run(task, call, shipment or {})
+        if self._node is None:
+            yield from self._child.run(task, call, variables=variables)
+        else:
+            yield from self._node.run(task, call, shipment or {}, variables)
 
 
 def look(equipment: Equipment) -> dict[str, str]:

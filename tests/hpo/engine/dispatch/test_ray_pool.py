@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hpo.engine.dispatch.ray.crew import Crew
 from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.errors import DispatchError
 from tests.contracts.test_dispatchers import run, task
@@ -59,12 +60,12 @@ def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, wo
     def get(_answer):
         raise NotStartedError
 
-    pool = RayDispatcher.__new__(RayDispatcher)
-    pool._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
-    pool._starting, pool._num_failed_starts, pool.slots = {"answer": None}, 4, 2
+    crew = Crew.__new__(Crew)
+    crew._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
+    crew.starting, crew._num_failed_starts, crew._num_slots = {"answer": None}, 4, 2
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     with pytest.raises(DispatchError, match=words):
-        pool._take_on("answer")
+        crew.take_on("answer")
 
 
 @pytest.mark.slow

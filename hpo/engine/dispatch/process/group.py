@@ -1,0 +1,151 @@
+"""Several processes that train one task together: the first reports, and one that ends early ends them all."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from hpo.engine.dispatch.process.child import Child
+from hpo.engine.training.worker import LAST_MESSAGES, Message
+
+# From the failure of another's objective to the end of the first, which waits for it. Where all fail alike, as with a
+# loss that is not finite, the first tells of it in that time.
+_SECONDS_ALONE = 10.0
+# From the failure of the first to the end of the others: where one of them has died, that is the reason.
+_SECONDS_TO_LEARN_WHY = 2.0
+# From the end of the first to that of the others, where all is well.
+_SECONDS_TO_FINISH = 60.0
+# From the notice that they must end to the end of those that have not.
+_SECONDS_TO_SAVE = 60.0
+
+
+class Rank(Protocol):
+    """One of the processes, but not the first."""
+
+    def run(self, call: str, variables: Mapping[str, str]) -> Message:
+        """Train the task; return the last message: of `Child.run`, or `{"lost": reason, "is_at_fault": ...}`."""
+        ...
+
+    def tell_to_end(self) -> None:
+        """Send SIGTERM to the process."""
+        ...
+
+    def kill(self) -> None:
+        """Kill the process, so that `run` returns."""
+        ...
+
+
+class Group:
+    """Runs one task. When its last message has come, none of the processes trains any more.
+
+    Args:
+        first: has the process of rank 0.
+        others: those of ranks 1, 2, ...
+    """
+
+    def __init__(self, first: Child, others: Sequence[Rank]) -> None:
+        self._first = first
+        self._others = others
+        self._change = threading.Condition()
+        self._endings: dict[int, Message] = {}
+        self._is_first_done = self._is_told = False
+        self._cause: Message | None = None
+
+    def run(
+        self,
+        call: str,
+        variables: Sequence[Mapping[str, str]],
+        begin: Callable[[Mapping[str, str]], Iterator[Message]],
+    ) -> Iterator[Message]:
+        """Yield the messages of the first process, and one that tells how all have ended.
+
+        Args:
+            call: the unique name of this call.
+            variables: of each process, by rank.
+            begin: starts the first with its variables, and gives its messages.
+        """
+        for rank in range(1, len(variables)):
+            threading.Thread(target=self._follow, args=(rank, call, variables[rank]), daemon=True).start()
+        for message in begin(variables[0]):
+            if "died" in message or not LAST_MESSAGES.isdisjoint(message):
+                yield self._concluded(message)
+                return
+            yield message
+
+    def tell_to_end(self) -> None:
+        """Let all processes save what they have and end; from any thread."""
+        self._is_told = True
+        self._first.tell_to_end()
+        for other in self._others:
+            other.tell_to_end()
+
+    def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
+        """Run one of the others; where it ends before the first, without success, end the first as well."""
+        ending = self._others[rank - 1].run(call, variables)
+        with self._change:
+            self._endings[rank] = ending
+            self._change.notify_all()
+            if _is_success(ending):
+                return
+            alone = _SECONDS_ALONE if "outcome" in ending else 0.0
+            patience = _SECONDS_TO_SAVE if self._is_told else alone
+            if not self._change.wait_for(lambda: self._is_first_done, patience):
+                self._cause = self._cause or _of_rank(rank, ending)
+                self._first.kill()
+
+    def _concluded(self, message: Message) -> Message:
+        """Return the last message of all, given that of the first, when the others have ended."""
+        with self._change:
+            self._is_first_done = True
+            self._change.notify_all()
+        if _is_success(message):
+            self._end_others(_SECONDS_TO_FINISH)
+            return message
+        if "outcome" in message:
+            # It may be in the middle of anything.
+            self._first.renew()
+        before = self._end_others(0.0 if self._cause or self._is_told else _SECONDS_TO_LEARN_WHY)
+        if self._cause is not None:
+            return self._cause
+        if "outcome" not in message:
+            return message
+        for rank, ending in before.items():
+            if "outcome" not in ending:
+                return _of_rank(rank, ending)
+        scored = [rank for rank, ending in before.items() if ending["outcome"]["metrics"]]
+        if scored:
+            hint = f"rank {scored[0]} has returned a score, but only that of rank 0 counts"
+            return _failed(message, f"{message['outcome']['error']}; {hint}")
+        return message
+
+    def _end_others(self, patience: float) -> Mapping[int, Message]:
+        """Wait for the others, then kill them; return how those ended that were not killed."""
+
+        def have_ended() -> bool:
+            return len(self._endings) == len(self._others)
+
+        with self._change:
+            self._change.wait_for(have_ended, patience)
+            before = dict(self._endings)
+        for rank, other in enumerate(self._others, start=1):
+            if rank not in before:
+                other.kill()
+        with self._change:
+            self._change.wait_for(have_ended, _SECONDS_ALONE)
+        return before
+
+
+def _is_success(message: Message) -> bool:
+    return "outcome" in message and message["outcome"]["error"] is None
+
+
+def _of_rank(rank: int, ending: Message) -> Message:
+    """Return the ending of one of the others as that of all."""
+    if "outcome" in ending:
+        return _failed(ending, f"rank {rank}: {ending['outcome']['error']}")
+    if "died" in ending:
+        return {**ending, "died": {**ending["died"], "rank": rank}}
+    return ending
+
+
+def _failed(message: Message, error: str) -> Message:
+    return {**message, "outcome": {**message["outcome"], "error": error}}

@@ -1,0 +1,56 @@
+"""The variables by which the processes of one training find each other, as torchrun sets them."""
+
+import socket
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_PLACE = ("MASTER_ADDR", "MASTER_PORT")
+_OF_EACH = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+VARIABLES = (*_PLACE, *_OF_EACH)
+"""Those that say whether a process is one of several."""
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one of the processes is.
+
+    Attributes:
+        node: the name of its machine.
+        gpus: the numbers of its GPUs there.
+    """
+
+    node: str = ""
+    gpus: Sequence[str] = ()
+
+
+def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
+    """Return the variables of each process, by rank; with a port that is free at the first, where this is called.
+
+    All processes of a machine see the GPUs of all of them, and choose one by LOCAL_RANK, as under torchrun.
+
+    Args:
+        seats: of the processes, by rank.
+        address: of the first one's machine.
+    """
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as free:
+        free.bind((address, 0))
+        place = dict(zip(_PLACE, (address, str(free.getsockname()[1])), strict=True))
+    if address == LOOPBACK and sys.platform == "linux":
+        # Else gloo listens on the address of the machine's name, which others may reach.
+        place["GLOO_SOCKET_IFNAME"] = "lo"
+    nodes = list(dict.fromkeys(seat.node for seat in seats))
+    on_node = Counter(seat.node for seat in seats)
+    before: Counter[str] = Counter()
+    result = []
+    for rank, seat in enumerate(seats):
+        number = str(nodes.index(seat.node))
+        values = (str(rank), str(before[seat.node]), number, number, str(len(seats)), str(on_node[seat.node]))
+        before[seat.node] += 1
+        gpus = [gpu for other in seats if other.node == seat.node for gpu in other.gpus]
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+        result.append(place | dict(zip(_OF_EACH, values, strict=True)) | visible)
+    return result

@@ -1,0 +1,79 @@
+"""The processes of one task in several Ray workers, the first of which leads."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hpo.engine.dispatch.process.child import Child
+from hpo.engine.dispatch.process.group import Group
+from hpo.engine.dispatch.process.variables import LOOPBACK, Seat, variables_of
+from hpo.engine.dispatch.ray.reasons import is_at_fault, reason
+from hpo.engine.training.worker import Message
+
+
+class Follower:
+    """One of the other workers, for one task.
+
+    Args:
+        actor: the worker.
+        task: what its `follow` is given besides the call and the variables.
+    """
+
+    def __init__(self, actor: Any, task: Sequence[Any]) -> None:
+        self._actor = actor
+        self._task = task
+
+    def run(self, call: str, variables: Mapping[str, str]) -> Message:
+        """Train; see `Rank`."""
+        import ray
+
+        try:
+            ending: Message = ray.get(self._actor.follow.remote(*self._task, call, variables))
+        except ray.exceptions.RayError as error:
+            return {"call": call, "lost": reason(error), "is_at_fault": is_at_fault(error)}
+        return ending
+
+    def tell_to_end(self) -> None:
+        """Send SIGTERM to the process."""
+        self._actor.tell_to_end.remote()
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._actor.kill.remote()
+
+
+class Team:
+    """The other workers of a leader.
+
+    Args:
+        actors: of ranks 1, 2, ...; they have started.
+        child: the leader's.
+    """
+
+    def __init__(self, actors: Sequence[Any], child: Child) -> None:
+        import ray
+
+        self._actors = actors
+        self._child = child
+        self._seats: Sequence[Seat] = [seat(), *ray.get([actor.seat.remote() for actor in actors])]
+        is_one_machine = len({each.node for each in self._seats}) == 1
+        find_address: Any = ray.util.get_node_ip_address
+        self._address = LOOPBACK if is_one_machine else find_address()
+        self._group: Group | None = None
+
+    def run(self, task: Sequence[Any], call: str, begin: Any) -> Iterator[Message]:
+        """Yield the messages of `Group.run`, or `{"lost": ...}` as the last where another worker was lost."""
+        self._group = Group(self._child, [Follower(actor, task) for actor in self._actors])
+        yield from self._group.run(call, variables_of(self._seats, self._address), begin)
+
+    def tell_to_end(self) -> None:
+        """Let all processes save what they have and end."""
+        if self._group is not None:
+            self._group.tell_to_end()
+
+
+def seat() -> Seat:
+    """Return where this worker is."""
+    import ray
+
+    context = ray.get_runtime_context()
+    return Seat(context.get_node_id(), context.get_accelerator_ids().get("GPU", []))
