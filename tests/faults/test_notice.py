@@ -37,11 +37,17 @@ def steps(task):
             signal.raise_signal(signal.SIGTERM)
     return {"score": 1.0}
 """
-DIGITS = ("study.trials=3", "training.epochs=12", "training.batch_size=16", "strategy=random", "track=none")
+DIGITS = (
+    "study.trials=2",
+    "split.folds=1",
+    "training.epochs=8",
+    "training.batch_size=16",
+    "strategy=random",
+    "track=none",
+)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("number", "processes"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
 def test_a_search_that_is_told_to_end_goes_on_in_the_midst_of_an_epoch(number, processes):
     settings = ("dispatch.workers=1", f"dispatch.processes_per_task={processes}", "dispatch.cpus_per_worker=0.5")
     code, out, err = hpo("search", *DIGITS, *settings, "study.name=undisturbed")
