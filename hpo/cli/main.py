@@ -25,6 +25,7 @@ COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
     "resume": "continue a study from its frozen configuration",
     "extend": "train the best trials of a study further, or longer from the start",
+    "cluster": "write what to submit to Slurm or Kubernetes, or to run on machines by ssh",
     "logs": "what the trainings of a study printed",
     "report": "write report.html, report.md, report.json and trials.csv of a study",
     "reproduce": "train recorded trials again and compare",

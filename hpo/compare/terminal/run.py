@@ -65,7 +65,7 @@ def run_comparison(
         if missing:
             dispatcher = dispatcher or _started(comparison, stack)
             stopping = Stopping()
-            stopping.begin(lambda: _last_words(comparison, searches, total))
+            stopping.begin(lambda: _last_words(comparison, searches, total), dispatcher.runs_here)
             try:
                 with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
                     run_missing(comparison, searches, StoppableDispatcher(dispatcher, stopping), [progress])

@@ -1,0 +1,126 @@
+"""`hpo cluster`: write what to submit so that a study is searched on a cluster, or goes on there."""
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpo.cli.arguments import add_config, make_parser, read_config
+from hpo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hpo.integrations.clusters.job import Job
+
+_EXAMPLES = """\
+  hpo cluster slurm --nodes 2 --cpus 16 --gpus 4 --memory 128G --partition gpu --time 12:00:00 study.name=big
+  sbatch big.sbatch
+  hpo cluster kubernetes --nodes 4 --gpus 1 --memory 32G --image me/hpo:1 study.name=big study.mirror=s3://bucket/hpo
+  kubectl apply -f big.yaml
+  hpo cluster local --hosts ann,bob study.name=big      this machine, and others by ssh
+  bash big.sh"""
+_SUFFIXES = {"slurm": "sbatch", "kubernetes": "yaml", "local": "sh"}
+_NEXT = {"slurm": "sbatch", "kubernetes": "kubectl apply -f", "local": "bash"}
+_ADDRESS = "dispatch.address"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code."""
+    parser = make_parser("cluster", __doc__, _EXAMPLES)
+    parser.add_argument("kind", choices=list(_SUFFIXES), help="slurm | kubernetes (a RayJob) | local (machines by ssh)")
+    add_config(parser)
+    parser.add_argument("--nodes", type=_count, default=1, help="machines, or pods (default 1)")
+    parser.add_argument("--cpus", type=_count, default=os.cpu_count() or 1, help="of each (default: as many as here)")
+    parser.add_argument("--gpus", type=_number, default=0, help="of each (default 0)")
+    parser.add_argument("--memory", type=_memory, help="of each, such as 64G")
+    parser.add_argument("--time", type=_time, help="slurm: the longest that the job may take, HH:MM:SS")
+    parser.add_argument("--partition", type=_word, help="slurm: the part of the cluster")
+    parser.add_argument("--image", type=_word, help="kubernetes: the container image that has hpo and your code")
+    parser.add_argument("--hosts", type=_hosts, default=(), help="local: the other machines, with commas")
+    parser.add_argument("--output", metavar="FILE", help="write it there (default: the study's name); - prints it")
+    given = parser.parse_intermixed_args(arguments)
+    job = _job(given)
+
+    from hpo.integrations.clusters import kubernetes, machines, slurm
+    from hpo.integrations.clusters.job import FILL_IN
+
+    write = {"slurm": slurm.script, "kubernetes": kubernetes.manifest, "local": machines.script}[given.kind]
+    path = Path(given.output or f"{job.name}.{_SUFFIXES[given.kind]}")
+    text = write(job, str(path))
+    if given.output == "-":
+        print(text, end="")
+        return 0
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise ConfigError(f"--output: {path} exists; delete it, or give another name") from error
+    print(f"wrote {path}")
+    missing = sorted(set(re.findall(rf"{FILL_IN}_[A-Z]+", text)))
+    if missing:
+        print(f"fill in {', '.join(missing)} there first")
+    print(f"next:   {_NEXT[given.kind]} {path}")
+    return 0
+
+
+def _job(given: argparse.Namespace) -> "Job":
+    """Return the job, after its study's configuration was read as `hpo search` would."""
+    if given.cfg:
+        raise ConfigError("--cfg: has no effect here; `hpo search --cfg job` prints the configuration")
+    for text in given.overrides:
+        if text.lstrip("+").startswith(f"{_ADDRESS}="):
+            raise ConfigError(f"{_ADDRESS}: the job sets it to its own Ray cluster, given {text!r}; leave it out")
+    tree = read_config("search", given)
+
+    from hpo.config.study_config import config_from_dict
+    from hpo.integrations.clusters.job import Job
+
+    config = config_from_dict(tree)
+    if config.dispatch.name != "ray":
+        raise ConfigError(f"dispatch: must be ray on a cluster, given {config.dispatch.name}; leave it out")
+    options: list[str] = []
+    for name in ("config", "config_dir"):
+        if getattr(given, name):
+            options += [f"--{name.replace('_', '-')}", getattr(given, name)]
+    environment = os.environ.get("VIRTUAL_ENV")
+    activate = None if environment is None else str(Path(environment) / "bin" / "activate")
+    asked: dict[str, Any] = {
+        name: getattr(given, name)
+        for name in ("nodes", "cpus", "gpus", "memory", "time", "partition", "image", "hosts")
+    }
+    return Job(config.study.name, [*options, *given.overrides], mirror=config.study.mirror, activate=activate, **asked)
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, given {text!r}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, given {text!r}")
+    return int(text)
+
+
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*[KMGT]", text):
+        raise argparse.ArgumentTypeError(f"must be a number and K, M, G or T, given {text!r}; write 64G")
+    return text
+
+
+def _time(text: str) -> str:
+    if not re.fullmatch(r"(\d+-)?\d{1,3}:\d\d:\d\d", text):
+        raise argparse.ArgumentTypeError(f"must be HH:MM:SS or D-HH:MM:SS, given {text!r}; write 04:00:00")
+    return text
+
+
+def _word(text: str) -> str:
+    if not re.fullmatch(r"[\w./:@-]+", text):
+        raise argparse.ArgumentTypeError(f"must be one word, given {text!r}")
+    return text
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    return tuple(map(_word, text.split(",")))
