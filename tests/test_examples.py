@@ -24,6 +24,13 @@ def test_a_pytorch_loop_of_ones_own():
     assert "stopped" in {row["state"] for row in rows(Path("runs/train/trials.csv"))}
 
 
+def test_a_loop_of_two_processes():
+    command = [sys.executable, str(EXAMPLES / "several_processes.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1].split()[0]) > 0.8
+
+
 def test_a_training_that_knows_nothing_of_the_search():
     said = ast.get_docstring(ast.parse((EXAMPLES / "command_line.py").read_text()))
     program, *words = shlex.split(said[said.index("hpo search") : said.index("Whatever")].replace("\\\n", ""))

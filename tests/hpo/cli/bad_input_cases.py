@@ -142,6 +142,19 @@ VALUES = {
     "a metric that is not returned": (["study.metric=acuracy"], ("study.metric", "did you mean 'accuracy'?")),
     "a name that climbs": (["study.name=..secret"], ("study.name", "'..'")),
     "threads of none": (["dispatch.threads=0"], ("dispatch.threads", "given 0")),
+    "several processes where a task is one": (
+        ["dispatch=local", "dispatch.processes_per_task=2"],
+        ("dispatch.processes_per_task", "must be 1", "use dispatch=ray"),
+    ),
+    "GPUs of a process without several": (
+        ["dispatch.gpus_per_process=1"],
+        ("dispatch.gpus_per_process", "has an effect only"),
+    ),
+    "GPUs of a worker with several processes": (
+        ["dispatch.processes_per_task=2", "dispatch.gpus_per_worker=1"],
+        ("dispatch.gpus_per_worker", "use dispatch.gpus_per_process"),
+    ),
+    "no processes": (["dispatch.processes_per_task=0"], ("dispatch.processes_per_task", "1")),
     "infinite CPUs": (["dispatch.cpus_per_worker=inf"], ("dispatch.cpus_per_worker", "finite")),
     "a negative timeout": (["dispatch.timeout_seconds=-1"], ("dispatch.timeout_seconds", "-1")),
 }

@@ -30,6 +30,11 @@ def shares(nodes, **settings):
         ([Node(8, 4), Node(8, 0), Node(8, 2)], {}, Shares(6, 1)),
         # 0.6 of a GPU: two do not share one.
         ([Node(8, 2)], {"gpus_per_worker": 0.6}, Shares(2, 0.6)),
+        # Teams of several processes: across nodes, or each process on a node of its own.
+        (EIGHT, {"processes_per_task": 4}, Shares(2, 1)),
+        ([Node(8, 4)] * 2, {"processes_per_task": 3}, Shares(2, 1)),
+        ([Node(3, 0)] * 3, {"processes_per_task": 2, "process_placement": "strict_spread"}, Shares(4, 0)),
+        ([Node(9, 0), Node(1, 0)], {"processes_per_task": 2, "process_placement": "strict_spread"}, Shares(1, 0)),
         # Half a CPU is left on each node.
         ([Node(2.5, 0), Node(2.5, 0)], {}, Shares(4, 0)),
     ],
@@ -48,6 +53,16 @@ def test_what_is_left_open_is_what_fits(nodes, settings, expected):
             "1 worker.* of 1 CPU and 9 GPU each do not fit, 0",
         ),
         ([Node(64, 8)] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17, there are 16"),
+        (
+            [Node(8, 8)] * 2,
+            {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1},
+            "1 worker.* of 2 processes of 1 CPU and 9 GPU each do not fit, 0 do: a process is on one node",
+        ),
+        (
+            [Node(8, 8)] * 2,
+            {"processes_per_task": 3, "process_placement": "strict_spread", "workers": 1},
+            "0 do: each process is on a node of its own",
+        ),
         ([Node(4, 0)], {"gpus_per_worker": 1}, "need 1, there are 0"),
         ([Node(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* do not fit, 2 do"),
         ([Node(2, 0)], {"workers": 3}, "need 3, there are 2"),
