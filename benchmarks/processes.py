@@ -82,8 +82,10 @@ def one_task(folder: Path, width: int, steps: int, processes: int) -> Payload:
 
 def by_torchrun(payload: Payload) -> float:
     """Seconds of the training under torchrun."""
+    # Without Python's own end, in which torch's threads now and then abort the process.
     code = (
-        "import json, sys; from model import objective; list(objective.run_fold(json.loads(open(sys.argv[1]).read())))"
+        "import json, os, sys; from model import objective; "
+        "list(objective.run_fold(json.loads(open(sys.argv[1]).read()))); os._exit(0)"
     )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "train.py").write_text(code)

@@ -28,7 +28,7 @@ class FakeChild:
         self.dies = dies
         self.payload = None
 
-    def run(self, payload, call, snapshots):
+    def run(self, payload, call, snapshots, variables=None):
         self.payload = payload
         self.seen = {kind: content(getattr(payload, kind)) for kind in ("data_dir", "resume_dir")}
         write(payload.resume_dir, b"after")
