@@ -61,9 +61,9 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
     monitored = best.monitor if isinstance(best, ModelCheckpoint) and best.best_model_path else None
     if trial.checkpoint_dir is not None:
         trial.checkpoint_dir.mkdir(parents=True, exist_ok=True)
-        if monitored:
+        if monitored and trainer.is_global_zero:
             shutil.copyfile(best.best_model_path, trial.checkpoint_dir / MODEL)
-        else:
+        elif not monitored:
             trainer.save_checkpoint(trial.checkpoint_dir / MODEL, weights_only=True)
     chosen = [point for point in callback.curve if monitored and point.get(monitored) == float(best.best_model_score)]
     return (chosen or callback.curve)[-1]
@@ -109,16 +109,21 @@ class TrialCallback(Callback):  # type: ignore[misc]  # its types are not read
         self.report(more=not is_last)
 
     def _save(self, trainer: Trainer, folder: Path) -> None:
-        """Save the curve, then the state that it leads to, and remove the one before: each whole or not at all."""
+        """Save the curve, then the state that it leads to, and remove the one before: each whole or not at all.
+
+        Of several processes all take part, and the first writes.
+        """
         aside = folder / "new"
         before = list(folder.glob("epoch-*.ckpt"))
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(self.curve))
-        aside.replace(folder / _CURVE)
+        if trainer.is_global_zero:
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            aside.write_text(json.dumps(self.curve))
+            aside.replace(folder / _CURVE)
         trainer.save_checkpoint(aside)
-        aside.replace(folder / f"epoch-{len(self.curve)}.ckpt")
-        for state in before:
-            state.unlink()
+        if trainer.is_global_zero:
+            aside.replace(folder / f"epoch-{len(self.curve)}.ckpt")
+            for state in before:
+                state.unlink()
 
     def report(self, more: bool = True) -> None:
         """Report what the search does not know; `more`: whether the training goes on after it."""
