@@ -1,4 +1,4 @@
-"""A loop of two processes a training, written for torchrun: `python examples/several_processes.py`, 40 seconds.
+"""A loop of two processes a training, written for torchrun: `python examples/several_processes.py`, 20 seconds.
 
 It reads torch.distributed's variables as under `torchrun --nproc-per-node 2`; so do Lightning (`Trainer(devices=2,
 strategy="ddp")`), Accelerate and the Hugging Face Trainer. With GPUs, `dispatch.gpus_per_process` is 1.
@@ -14,6 +14,7 @@ import hpo
 
 def train(config, trial):
     """Return the accuracy on digits that were not trained on; what the process of rank 0 returns counts."""
+    torch.set_num_threads(trial.threads)
     distributed.init_process_group("gloo")
     rank, size = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(trial.seed)
@@ -39,5 +40,5 @@ if __name__ == "__main__":
     space = {"lr": hpo.log(1e-3, 1.0), "width": [16, 32, 64, 128]}
     settings = {"dispatch.processes_per_task": 2, "dispatch.cpus_per_worker": 0.5}
     goal = {"metric": "accuracy", "direction": "maximize"}
-    study = hpo.search(train, space, trials=8, workers=1, settings=settings, **goal)
+    study = hpo.search(train, space, trials=4, workers=1, settings=settings, **goal)
     print(study.best.score, study.best.config)
