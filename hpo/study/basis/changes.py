@@ -137,10 +137,12 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys that differ and may not, each with a line about the change."""
+    # Studies of before there was the key trained in one process.
+    is_unsaid = ("dispatch.processes_per_task", None, 1)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in differences(before, now).items()
-        if key not in FREE_KEYS
+        if key not in FREE_KEYS and (key, old, new) != is_unsaid
     }
     is_said = any(key.partition(".")[0] == "space" for key in changed)
     if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):
