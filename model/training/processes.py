@@ -51,6 +51,8 @@ class Processes:
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
             try:
                 yield cls(distributed.get_rank(), size, notice)
+                # They leave together: leaving may hang where the first, which holds their store, has left before.
+                distributed.barrier()
             finally:
                 distributed.destroy_process_group()
 
