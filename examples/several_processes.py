@@ -4,6 +4,8 @@ It reads torch.distributed's variables as under `torchrun --nproc-per-node 2`; s
 strategy="ddp")`), Accelerate and the Hugging Face Trainer. With GPUs, `dispatch.gpus_per_process` is 1.
 """
 
+import gc
+
 import torch
 from sklearn.datasets import load_digits
 from torch import distributed, nn
@@ -13,9 +15,17 @@ import hpo
 
 
 def train(config, trial):
-    """Return the accuracy on digits that were not trained on; what the process of rank 0 returns counts."""
-    torch.set_num_threads(trial.threads)
+    """Join the other processes, train, and leave them; what the process of rank 0 returns counts."""
     distributed.init_process_group("gloo")
+    result = fit(config, trial)
+    gc.collect()  # The network goes before its group: torch may hang where it is the other way round.
+    distributed.destroy_process_group()
+    return result
+
+
+def fit(config, trial):
+    """Return the accuracy on digits that were not trained on."""
+    torch.set_num_threads(trial.threads)
     rank, size = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(trial.seed)
     digits = load_digits()
@@ -32,8 +42,6 @@ def train(config, trial):
             optimizer.step()
         accuracy = (model(images[1400:]).argmax(-1) == labels[1400:]).float().mean().item()
         trial.report(epoch=epoch, accuracy=accuracy)
-    distributed.barrier()  # leave together: the first holds what the others find each other by
-    distributed.destroy_process_group()
     return {"accuracy": accuracy, "processes": size}
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import gc
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ class Processes:
     @classmethod
     @contextlib.contextmanager
     def joined(cls, device: torch.device) -> Iterator["Processes"]:
-        """Join the others, as the variables of torch.distributed say, and leave them at the end of the context."""
+        """Join the others, as the variables of torch.distributed say, and leave them if the context ends well."""
         size, notice = int(os.environ.get("WORLD_SIZE", "1")), Notice()
         with notice.awaited():
             if size == 1:
@@ -49,12 +50,12 @@ class Processes:
             if device.type == "cuda":
                 torch.cuda.set_device(device)
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
-            try:
-                yield cls(distributed.get_rank(), size, notice)
-                # They leave together: leaving may hang where the first, which holds their store, has left before.
-                distributed.barrier()
-            finally:
-                distributed.destroy_process_group()
+            yield cls(distributed.get_rank(), size, notice)
+            # Where a network in `parallel` outlives its group, torch may hang for ever when it goes: it joins threads
+            # that need the interpreter's lock while it holds it. So it goes first; and where an exception still holds
+            # it, the group is not left.
+            gc.collect()
+            distributed.destroy_process_group()
 
     def parallel(self, network: nn.Module) -> nn.Module:
         """Return the network, whose gradients become the mean over the processes in every backward pass.

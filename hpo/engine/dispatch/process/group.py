@@ -12,9 +12,8 @@ from hpo.engine.training.worker import LAST_MESSAGES, Message
 _SECONDS_ALONE = 10.0
 # From the failure of the first to the end of the others: where one of them has died, that is the reason.
 _SECONDS_TO_LEARN_WHY = 2.0
-# From the end of the first to that of the others, where all is well. It is short, since leaving a group of gloo
-# sometimes hangs where the first has left it; those that have not finished are killed, and the next task has others.
-_SECONDS_TO_FINISH = 5.0
+# From the end of the first to that of the others, where all is well; those that have not finished are killed.
+_SECONDS_TO_FINISH = 30.0
 # From the notice that they must end to the end of those that have not.
 _SECONDS_TO_SAVE = 60.0
 

@@ -66,10 +66,11 @@ def mine(tmp_path, monkeypatch):
 
 def ended(objective, processes=3):
     """The messages of a task, after which none of its processes is left."""
+    before = set(psutil.Process().children())
     payload = Payload(f"mine:{objective}", {}, "score", processes=processes)
     messages = list(run_here(payload, str(Path.cwd())))
     deadline = time.monotonic() + 10
-    while psutil.Process().children():
+    while set(psutil.Process().children()) - before:
         assert time.monotonic() < deadline, "a process is left"
         time.sleep(0.05)
     return messages
