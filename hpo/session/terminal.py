@@ -63,18 +63,20 @@ class Terminal:
     def tell_lanes(self, study: Study, workers: int) -> None:
         """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""
         lanes, rules = study.config.study.lanes or 1, study.rules()
+        processes = study.config.dispatch.processes_per_task
+        slots = _count(workers, "worker") + (f" of {processes} processes" if processes > 1 else "")
         if rules.order == "free":
             effect = "another run of this search would have other trials"
             if not replace(rules, order="clock").waits:
                 effect = "study.order=free has no effect with this strategy, whose trials are the same in any order"
-            print(f"{_count(workers, 'worker')}, free order: {effect}", flush=True)
+            print(f"{slots}, free order: {effect}", flush=True)
             return
         if not rules.waits:
             is_in_rounds = study.strategy.learns == "by_round"
             waits = "a round waits for its last trial" if is_in_rounds else "none waits for another"
-            print(f"{_count(workers, 'worker')}: {waits} with this strategy, whatever the lanes", flush=True)
+            print(f"{slots}: {waits} with this strategy, whatever the lanes", flush=True)
             return
-        says = f"{_count(lanes, 'lane')}, {_count(workers, 'worker')}"
+        says = f"{_count(lanes, 'lane')}, {slots}"
         # Lanes that wait for the clock leave no worker idle if there are some more of them.
         suits = math.ceil(_LANES_PER_WORKER * workers)
         if workers > lanes:

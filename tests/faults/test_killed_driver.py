@@ -25,9 +25,7 @@ from tests.tracked import assert_shows_the_record, runs_of
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 # After so many it is left alone, since a busy machine may not come to the end between two of them.
-MOST_KILLS = 10
-
-
+MOST_KILLS = 6
 SEEDS = range(int(os.environ.get("HPO_FAULT_SEEDS", "1")))
 
 
