@@ -52,7 +52,7 @@ def optuna_study(
     import optuna
 
     low, high = fence([trial.score for trial in trials if trial.score is not None])
-    ranks = {d.key: _ranks(d) for d in space.dimensions if not isinstance(d, Range)}
+    ranks = {d.key: ranks_of(d) for d in space.dimensions if not isinstance(d, Range)}
     kinds = {d.key: _distribution(d, ranks) for d in space.dimensions}
     with quiet_optuna():
         study = optuna.create_study(direction=direction)
@@ -98,7 +98,8 @@ def quiet_optuna() -> Iterator[None]:
 _Ranks = Mapping[tuple[bool, Value], Rank]
 
 
-def _ranks(dimension: Dimension) -> _Ranks:
+def ranks_of(dimension: Dimension) -> _Ranks:
+    """Return the rank of each value of a finite dimension, by whether it is a boolean and the value."""
     names = [shown(text) for text in texts(dimension)]
     return {(isinstance(v, bool), v): Rank(place, names[place]) for place, v in enumerate(dimension.values)}
 

@@ -5,12 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hpo.config.keys import flatten
 from hpo.engine.course.clock import Key
 from hpo.engine.course.times import Span, clock_times
 from hpo.engine.record.record import memory_record
-from hpo.engine.space.space import Space
+from hpo.engine.space.first_points import default_point
+from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
+from hpo.errors import SpaceError
 from hpo.report.facts.importances import importances
+from hpo.report.facts.shapley import Contribution, shapley_values
 from hpo.report.facts.words import counted
 from hpo.report.part import Absent
 from hpo.study.study import Study
@@ -28,6 +32,7 @@ class Subject:
         clock: begin and end of each task on the study's clock.
         trials: all trials, in the order of their numbers.
         winner: the study's; None if no trial is complete.
+        default: the default configuration; None where it does not lie in the space.
     """
 
     space: Space
@@ -40,6 +45,7 @@ class Subject:
     clock: Mapping[Key, Span]
     trials: Sequence[Trial]
     winner: Trial | None
+    default: Point | None = None
 
     @classmethod
     def of(cls, study: Study, trials: Sequence[Trial], winner: Trial | None) -> "Subject":
@@ -57,6 +63,7 @@ class Subject:
             clock_times(study.rules(), record) if study.waits else {},
             trials,
             winner,
+            default_of(study),
         )
 
     @cached_property
@@ -78,6 +85,11 @@ class Subject:
     def importances(self) -> dict[str, float] | Absent:
         """The share of each hyperparameter that was searched, the most important first; see `importances`."""
         return importances(self.space, self.direction, self.scored)
+
+    @cached_property
+    def contributions(self) -> dict[str, Contribution] | Absent:
+        """What each hyperparameter contributes to the winner's gain over the default; see `shapley_values`."""
+        return shapley_values(self.space, self.scored, self.default, self.winner)
 
     @property
     def keys(self) -> list[str]:
@@ -103,6 +115,14 @@ class Subject:
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""
         return self.winner is not None and trial.number == self.winner.number
+
+
+def default_of(study: Study) -> Point | None:
+    """Return the default configuration's point; None where it does not lie in the space."""
+    try:
+        return default_point(study.space, flatten(study.config.objective_config))
+    except SpaceError:
+        return None
 
 
 def score_of(trial: Trial) -> float:

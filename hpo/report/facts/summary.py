@@ -8,7 +8,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.facts.schema.fields import FIELDS, missing_values
 from hpo.report.facts.schema.missing import Missing, missing
 from hpo.report.facts.schema.report import ReportJson
-from hpo.report.facts.schema.results import Cost, Importance, Short
+from hpo.report.facts.schema.results import Contributed, Cost, Importance, Short
 from hpo.report.facts.sections.cautions import at_the_end, cautions
 from hpo.report.facts.sections.comparison import describe_comparison
 from hpo.report.facts.sections.cost import describe_cost
@@ -94,8 +94,15 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
 
 
 def _importance(subject: Subject) -> Importance | Missing:
-    shares = subject.importances
-    return missing(shares.reason) if isinstance(shares, Absent) else {"evaluator": "PED-ANOVA", "values": shares}
+    shares, parts = subject.importances, subject.contributions
+    if isinstance(shares, Absent):
+        return missing(shares.reason)
+    shapley: dict[str, Contributed] | Missing
+    if isinstance(parts, Absent):
+        shapley = missing(parts.reason)
+    else:
+        shapley = {key: {"gain": each.gain, "low": each.low, "high": each.high} for key, each in parts.items()}
+    return {"evaluator": "PED-ANOVA", "values": shares, "shapley": shapley}
 
 
 def _short(trial: Trial) -> Short:

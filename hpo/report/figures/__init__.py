@@ -29,28 +29,28 @@ class Drawing:
 
     Attributes:
         name: its name in the page's addresses; never changes.
-        field: the number of its field in the report.
-        title: the title above it.
+        section: the part of the page where it stands.
+        title: the title above it; empty where that of the section is enough.
         content: the figure, or why there is none.
     """
 
     name: str
-    field: int
+    section: str
     title: str
     content: Drawn | Absent
 
 
-_FIGURES: tuple[tuple[str, int, str, Callable[[Subject], Drawn | Absent]], ...] = (
-    ("fold-spread", 15, "Scores by fold", draw_fold_spread),
-    ("best-so-far", 17, "Best so far", draw_best_so_far),
-    ("expected-performance", 17, "Expected validation performance", draw_expected_performance),
-    ("learning-curves", 19, "Learning curves", draw_learning_curves),
-    ("importance", 20, "Importance of hyperparameters", draw_importance),
-    ("parallel-coordinates", 20, "Parallel coordinates", draw_parallel_coordinates),
-    ("slices", 20, "Slices", draw_slices),
-    ("contours", 20, "Contours", draw_contours),
-    ("timeline", 24, "Timeline of workers", draw_timeline),
-    ("planned-timeline", 24, "The same on the study's clock", draw_planned_timeline),
+_FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] = (
+    ("best-so-far", "Best so far", "", draw_best_so_far),
+    ("expected-performance", "Best so far", "Expected validation performance", draw_expected_performance),
+    ("importance", "What mattered", "", draw_importance),
+    ("slices", "Where the good values lie", "One hyperparameter at a time", draw_slices),
+    ("contours", "Where the good values lie", "Two at a time", draw_contours),
+    ("parallel-coordinates", "Where the good values lie", "All at once", draw_parallel_coordinates),
+    ("learning-curves", "Learning curves", "", draw_learning_curves),
+    ("fold-spread", "Learning curves", "Scores by fold", draw_fold_spread),
+    ("timeline", "Timeline", "Workers", draw_timeline),
+    ("planned-timeline", "Timeline", "The same on the study's clock", draw_planned_timeline),
 )
 
 
@@ -64,5 +64,5 @@ def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) ->
     """
     subject = Subject.of(study, trials, winner)
     return tuple(
-        Drawing(name, field, title, part(partial(draw, subject), Absent)) for name, field, title, draw in _FIGURES
+        Drawing(name, section, title, part(partial(draw, subject), Absent)) for name, section, title, draw in _FIGURES
     )

@@ -9,10 +9,10 @@ from hpo.report.facts.words import counted, shown
 from hpo.report.figures.canvas.clock import Clock
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import (
-    BLUE,
     FAR_OUT,
-    GREY,
-    ORANGE,
+    GOOD,
+    OTHER,
+    STAR,
     near_range,
     new_figure,
     styled,
@@ -69,9 +69,9 @@ def _panel(
     ends = [*steps, (places[-1][0], steps[-1][1])]
     won = [(place, trial) for place, trial in places if subject.is_winner(trial)]
     # The winner is drawn whole where it lies on an axis.
-    star = {"mode": "markers", "marker": {"color": ORANGE, "size": 12, "symbol": "star"}, "cliponaxis": False}
-    line = {"mode": "lines", "line": {"color": BLUE, "width": 2.5, "shape": "hv"}}
-    dots = {"mode": "markers", "marker": {"color": GREY, "size": 5, "opacity": 0.6}}
+    star = {"mode": "markers", "marker": STAR, "cliponaxis": False}
+    line = {"mode": "lines", "line": {"color": GOOD, "width": 2.5, "shape": "hv"}}
+    dots = {"mode": "markers", "marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
     for name, drawn, style in (("trials", shown, dots), ("best so far", ends, line), ("winner", won, star)):
         figure.add_scatter(
             x=[place for place, _ in drawn],

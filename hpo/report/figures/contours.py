@@ -1,15 +1,17 @@
 """The score over pairs of the most important hyperparameters."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.space.dimensions import Range
+from hpo.engine.trials.trial import Trial
 from hpo.report.facts.importances import FEWEST, too_few
-from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
+from hpo.report.facts.optuna_study import Rank, optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.axes import axis_of
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import clipped, styled
+from hpo.report.figures.canvas.look import OTHER, STAR, clipped, scale_of, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
@@ -33,28 +35,44 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
         return Absent("fewer than two hyperparameters have more than one value among the complete trials")
     with quiet_optuna():
         figure = plot_contour(study, params=[shown(key) for key in keys], target_name=shown(subject.metric))
-    figure.update_traces(marker={"size": 3, "line": {"width": 0}, "color": "black"}, selector={"type": "scatter"})
-    _share_colours(figure, shown(subject.metric))
+    figure.update_traces(marker={"size": 3, "line": {"width": 0}, "color": OTHER}, selector={"type": "scatter"})
+    _share_colours(figure, shown(subject.metric), scale_of(subject.direction))
+    _mark_winner(figure, subject, study, sorted(keys, key=shown), drawn)
     _label(figure, subject, sorted(keys, key=shown))
     styled(figure, 480 if len(keys) == 2 else 230 * len(keys), margin={"t": 20, "r": 30, "b": 70, "l": 90})
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
     snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
     return Drawn(
         figure,
-        f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial), and between them what "
-        f"the neighbours suggest.{snapped}"
+        f"The best {subject.metric} at each pair of values ({subject.which}; a dot is a trial, the star the winner; "
+        f"full blue is good), and between them what the neighbours suggest.{snapped}"
         + sampled(len(drawn), len(subject.scored))
         + clipped([score_of(trial) for trial in drawn], "score*"),
     )
 
 
-def _share_colours(figure: Any, title: str) -> None:
+def _share_colours(figure: Any, title: str, scale: Sequence[tuple[float, str]]) -> None:
     """Give all maps one colour scale; Optuna gives each its own and shows only the first."""
     for trace in figure.select_traces({"type": "contour"}):
         if trace.colorscale:
-            scale = {"colorscale": trace.colorscale, "reversescale": trace.reversescale}
-            figure.update_layout(coloraxis={**scale, "colorbar": {"title": {"text": title}}})
+            figure.update_layout(coloraxis={"colorscale": scale, "colorbar": {"title": {"text": title}}})
     figure.update_traces(selector={"type": "contour"}, coloraxis="coloraxis", showscale=None)
+
+
+def _mark_winner(figure: Any, subject: Subject, study: Any, keys: list[str], drawn: Sequence[Trial]) -> None:
+    """Draw the winner's place on every map, as Optuna was given its values."""
+    place = next((number for number, trial in enumerate(drawn) if subject.is_winner(trial)), None)
+    if place is None:
+        return
+    params = study.get_trials(deepcopy=False)[place].params
+    at = [int(value) if isinstance(value, Rank) else value for value in (params.get(shown(key)) for key in keys)]
+    maps = [(x, y) for x in range(len(keys)) for y in range(len(keys)) if x != y] if len(keys) > 2 else [(0, 1)]
+    for x, y in maps:
+        if at[x] is not None and at[y] is not None:
+            panel = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
+            figure.add_scatter(
+                x=[at[x]], y=[at[y]], mode="markers", marker=STAR, showlegend=False, hoverinfo="skip", **panel
+            )
 
 
 def _varied(study: Any) -> set[str]:

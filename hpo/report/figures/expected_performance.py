@@ -6,9 +6,9 @@ from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import (
-    BLUE,
     FAR_OUT,
-    ORANGE,
+    GOOD,
+    OTHER,
     add_band,
     log_ticks,
     near_range,
@@ -19,8 +19,8 @@ from hpo.report.figures.canvas.look import (
 from hpo.report.part import Absent
 
 _LOOK = {
-    "unbiased": ("unbiased (Tang et al. 2020)", BLUE, "solid"),
-    "biased": ("biased (Dodge et al. 2019)", ORANGE, "dash"),
+    "unbiased": ("unbiased (Tang et al. 2020)", GOOD, "solid"),
+    "biased": ("biased (Dodge et al. 2019)", OTHER, "dash"),
 }
 
 

@@ -3,7 +3,7 @@
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import BLACK, BLUE, ORANGE, new_figure, styled
+from hpo.report.figures.canvas.look import OTHER, WINNER, new_figure, styled
 from hpo.report.part import Absent
 
 _MOST = 15
@@ -16,7 +16,9 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     if subject.layout.size == 1:
         return Absent("each configuration was trained once (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
+    numbers = [trial.number for trial in best]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
+    colours = [WINNER if subject.is_winner(trial) else OTHER for trial in best]
     figure = new_figure()
     for index in range(subject.layout.size):
         values = [trial.outcomes[index].metrics[subject.metric] for trial in best]
@@ -25,16 +27,18 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
             x=names,
             y=values,
             mode="markers",
-            marker={"color": [ORANGE if subject.is_winner(trial) else BLUE for trial in best], "size": 7},
+            marker={"color": colours, "size": 7},
             opacity=0.7,
-            hovertemplate=f"{subject.layout.name(index)}: %{{y}}<extra>trial %{{x}}</extra>",
+            customdata=numbers,
+            hovertemplate=f"{subject.layout.name(index)}: %{{y}}<extra>trial %{{customdata}}</extra>",
         )
     figure.add_scatter(
         x=names,
         y=[trial.score for trial in best],
         mode="markers",
-        marker={"symbol": "line-ew-open", "size": 22, "color": BLACK, "line": {"width": 2.5}},
-        hovertemplate="mean: %{y}<extra>trial %{x}</extra>",
+        marker={"symbol": "line-ew-open", "size": 22, "color": colours, "line": {"width": 2.5}},
+        customdata=numbers,
+        hovertemplate="mean: %{y}<extra>trial %{customdata}</extra>",
     )
     styled(figure, showlegend=False)
     figure.update_xaxes(type="category", title_text="trial, from the best")

@@ -1,49 +1,52 @@
-"""The importance of each hyperparameter, as bars."""
+"""What mattered: the importance of each hyperparameter, and its part of the gain over the default."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from hpo.report.facts.importances import best_share
-from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import BLUE, styled
-from hpo.report.figures.canvas.sample import evenly
+from hpo.report.figures.canvas.look import GOOD, OTHER, new_figure, styled
 from hpo.report.part import Absent
+
+# With fewer trials for each hyperparameter, chance moves the shares of PED-ANOVA more than the space does.
+_ENOUGH_PER_KEY = 20
 
 
 def draw_importance(subject: Subject) -> Drawn | Absent:
-    """Draw one bar per hyperparameter, the longest at the top."""
-    known = subject.importances
-    if isinstance(known, Absent):
-        return known
-    from optuna.visualization import plot_param_importances
-
-    # The figure needs a study only to look up names.
-    few = optuna_study(subject.space, subject.direction, evenly(subject.scored, 100))
-    there = {key for trial in few.get_trials(deepcopy=False) for key in trial.params}
-    values = {shown(key): share for key, share in known.items() if shown(key) in there}
-    with quiet_optuna():
-        figure = plot_param_importances(few, evaluator=_known(values), params=list(values))
-    figure.update_traces(marker_color=BLUE, hovertemplate="%{y}: %{x:.3f}<extra></extra>")
-    styled(figure, 90 + 30 * len(values), margin={"t": 20, "r": 60, "b": 60, "l": 20}, bargap=0.35)
-    figure.update_xaxes(title_text="share of importance", rangemode="tozero")
-    figure.update_yaxes(title_text=None, automargin=True, ticksuffix="  ")
-    return Drawn(
-        figure,
-        f"Evaluator: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.which}: how far the values among the best "
-        f"{best_share(len(subject.scored)):.0%} differ from those among all. It knows one hyperparameter at a time, "
-        f"and says nothing of values that were not tried.",
+    """Draw one bar per hyperparameter, the longest at the top; beside them its part of the winner's gain."""
+    shares, parts = subject.importances, subject.contributions
+    if isinstance(shares, Absent):
+        return shares
+    titles = ["share of importance (PED-ANOVA)"]
+    titles += [] if isinstance(parts, Absent) else ["gain over the default (Shapley)"]
+    figure = new_figure(len(titles), titles)
+    _add(figure, shares, {"marker": {"color": OTHER}, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, 1)
+    figure.update_xaxes(rangemode="tozero", row=1, col=1)
+    caption = (
+        f"Left: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.which}: how far the values among the best "
+        f"{best_share(len(subject.scored)):.0%} differ from those among all, one hyperparameter at a time."
     )
+    if isinstance(parts, Absent):
+        caption = caption.removeprefix("Left: ") + f" No gain over the default: {parts.reason}."
+    else:
+        gains = {key: part.gain for key, part in parts.items()}
+        above = [part.high - part.gain for part in parts.values()]
+        below = [part.gain - part.low for part in parts.values()]
+        error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": OTHER}
+        look = {"marker": {"color": GOOD}, "error_x": error}
+        _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, 2)
+        caption += (
+            f" Right: what each of the winner's values adds to the default's {subject.metric}, above 0 is better: "
+            "Shapley values of random forests (HyperSHAP, Wever et al. 2025), with the middle 95 % of ten fits."
+        )
+    if len(subject.scored) < _ENOUGH_PER_KEY * len(shares):
+        caption += f" {len(subject.scored)} trials are few for {len(shares)} hyperparameters: a hint, no more."
+    styled(figure, 110 + 30 * len(shares), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
+    names = [shown(key) for key in reversed(shares)]
+    figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=names)
+    return Drawn(figure, f"{caption} Neither says anything of values that were not tried.")
 
 
-def _known(values: Mapping[str, float]) -> Any:
-    """Return an evaluator that returns these importances."""
-    from optuna.importance import PedAnovaImportanceEvaluator
-
-    class Known(PedAnovaImportanceEvaluator):
-        def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-            return dict(values)
-
-    return Known()
+def _add(figure: Any, values: dict[str, float], look: dict[str, Any], column: int) -> None:
+    figure.add_bar(orientation="h", y=[*map(shown, values)], x=list(values.values()), row=1, col=column, **look)

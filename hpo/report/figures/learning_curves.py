@@ -9,10 +9,11 @@ from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import (
-    BLUE,
+    FAILED,
     FAR_OUT,
-    GREY,
-    ORANGE,
+    OTHER,
+    STOPPED,
+    WINNER,
     near_range,
     new_figure,
     pale,
@@ -48,13 +49,20 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     drawn = best_and_even(there, _MOST_CURVES)
     figure = new_figure()
     for trial in sorted(drawn, key=lambda t: -t.loss):
-        _add(figure, curves[trial.number], f"trial {trial.number}", {"color": pale(_colour(trial), 0.6), "width": 1})
+        line = {"color": pale(_colour(trial), 0.6), "width": 1}
+        _add(figure, trial, curves[trial.number], f"trial {trial.number}", line)
     if subject.winner is not None:
         for index, outcome in sorted(subject.winner.outcomes.items()):
             if len(subject.winner.outcomes) > 1:
                 name = f"winner, {subject.layout.name(index)}"
-                _add(figure, curve_of(outcome, axis, metric), name, {"color": pale(ORANGE, 0.6), "dash": "dot"})
-        _add(figure, curves[subject.winner.number], "winner", {"color": ORANGE, "width": 3})
+                _add(
+                    figure,
+                    subject.winner,
+                    curve_of(outcome, axis, metric),
+                    name,
+                    {"color": pale(WINNER, 0.6), "dash": "dot"},
+                )
+        _add(figure, subject.winner, curves[subject.winner.number], "winner", {"color": WINNER, "width": 3})
     if not figure.data:
         return Absent("no two trainings of a trial have an evaluation at the same place")
     heights = near_range([y for trace in figure.data for y in trace.y])
@@ -64,7 +72,8 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     folds = ", dotted its folds and seeds" if subject.winner and len(subject.winner.outcomes) > 1 else ""
     far = FAR_OUT if heights else ""
     caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."
-    failed = " Trials that failed or were stopped in blue." if any(_colour(t) == BLUE for t in drawn) else ""
+    ended = {trial.state for trial in drawn}
+    failed = " Stopped trials in yellow." * ("stopped" in ended) + " Failed trials in purple." * ("failed" in ended)
     return Drawn(figure, caption + failed + sampled(len(drawn), len(there)) + far)
 
 
@@ -95,15 +104,16 @@ def _tasks(trials: Sequence[Trial]) -> list[tuple[Trial, int, Outcome]]:
 
 
 def _colour(trial: Trial) -> str:
-    return GREY if trial.state in ("complete", "running") else BLUE
+    return {"stopped": STOPPED, "failed": FAILED}.get(trial.state, OTHER)
 
 
-def _add(figure: Any, curve: Curve, name: str, line: Mapping[str, Any]) -> None:
+def _add(figure: Any, trial: Trial, curve: Curve, name: str, line: Mapping[str, Any]) -> None:
     if curve:
         figure.add_scatter(
             x=[place for place, _ in curve],
             y=[value for _, value in curve],
             name=name,
+            meta=trial.number,
             line=line,
             # One evaluation does not make a line.
             mode="lines" if len(curve) > 1 else "markers",

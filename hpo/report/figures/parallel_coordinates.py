@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
+from hpo.engine.space.dimensions import Range
+from hpo.engine.trials.trial import Trial
+from hpo.report.facts.optuna_study import optuna_study, quiet_optuna, ranks_of
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import clipped, short, styled
+from hpo.report.figures.canvas.look import GOOD, GREY, WINNER, clipped, pale, scale_of, short, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
@@ -29,22 +30,41 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
             params=[shown(key) for key in keys],
             target_name=shown(subject.metric),
         )
-    # Good ones on top; Optuna draws them in the order of some hyperparameters.
     *lines, scale = figure.data
-    figure.data = [*sorted(lines, key=lambda line: -loss_of(line.y[0], subject.direction)), scale]
-    # Otherwise the lines would cross the values out.
-    figure.update_annotations(bgcolor="rgba(255, 255, 255, 0.8)", borderpad=0)
+    worst, best = sorted((scale.marker.cmin, scale.marker.cmax), reverse=subject.direction == "minimize")
+    pairs = list(zip(_as_optuna_draws(subject, drawn, keys), lines, strict=True))
+    for trial, line in pairs:
+        share = (min(max(score_of(trial), scale.marker.cmin), scale.marker.cmax) - worst) / ((best - worst) or 1.0)
+        look = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": pale(GOOD, 0.05 + 0.6 * share)}
+        line.update(line=look, opacity=1.0, meta=trial.number)
+    # Good ones on top, and the winner on all of them.
+    pairs.sort(key=lambda pair: (subject.is_winner(pair[0]), -pair[0].loss, -pair[0].number))
+    scale.marker.update(colorscale=scale_of(subject.direction), reversescale=False)
+    figure.data = [*(line for _, line in pairs), scale]
+    figure.update_annotations(font={"color": GREY})
     figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=shown)]))
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(
         figure,
-        f"A line is a trial, dark is good: {subject.which}."
+        f"A line is a trial, full blue is good, orange the winner: {subject.which}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(len(drawn), len(subject.scored))
         + clipped([score_of(trial) for trial in drawn], "score*")
         + " None marks a hyperparameter that did not exist beside the trial's other values."
         * any(key not in trial.point for key in keys for trial in drawn),
     )
+
+
+def _as_optuna_draws(subject: Subject, trials: Sequence[Trial], keys: Sequence[str]) -> list[Trial]:
+    """Return the trials in the order of Optuna's lines: by the ranks of what is finite, names first."""
+    finite = [subject.space[key] for key in sorted(keys, key=shown) if not isinstance(subject.space[key], Range)]
+    ranks = {dimension.key: ranks_of(dimension) for dimension in finite}
+
+    def places(trial: Trial) -> list[int]:
+        values = [(key, trial.point.get(key)) for key in ranks]
+        return [ranks[key][isinstance(v, bool), v] if key in trial.point else -1 for key, v in values]
+
+    return sorted(trials, key=places)
 
 
 def _names(keys: Sequence[str]) -> list[str]:

@@ -1,30 +1,32 @@
 """The score against each single hyperparameter."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from hpo.report.facts.optuna_study import optuna_study, quiet_optuna
+from hpo.engine.space.dimensions import Dimension, Range
+from hpo.engine.trials.trial import Trial
+from hpo.report.facts.optuna_study import ranks_of
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.axes import axis_of
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import FAR_OUT, near_range, styled
+from hpo.report.figures.canvas.look import FAR_OUT, OTHER, STAR, near_range, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
 _ROOM = 110  # characters that fit under the figure
+_DOTS = {"color": OTHER, "size": 6, "opacity": 0.7}
 
 
 def draw_slices(subject: Subject) -> Drawn | Absent:
-    """Draw one panel per hyperparameter, the most important first; later trials are darker."""
+    """Draw one panel per hyperparameter, the most important first."""
     if not subject.scored:
         return Absent("no trial is complete")
-    from optuna.visualization import plot_slice
     from plotly.subplots import make_subplots
 
     drawn = best_and_even(subject.scored, _MOST)
-    study = optuna_study(subject.space, subject.direction, drawn, keeps_wild=True)
     there = {key for trial in drawn for key in trial.point}
     keys = [key for key in subject.keys if key in there][:_MOST_PANELS]
     rows = math.ceil(len(keys) / _COLUMNS)
@@ -32,26 +34,37 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
     figure = make_subplots(rows, columns, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.25 / rows)
     for place, key in enumerate(keys):
         row, column = place // columns + 1, place % columns + 1
-        with quiet_optuna():
-            panel = plot_slice(study, params=[shown(key)], target_name=shown(subject.metric))
-        _add(figure, panel, row, column)
-        values = [float(v) for t in drawn if isinstance(v := t.point.get(key), int | float)]
+        trials = [trial for trial in drawn if key in trial.point]
+        _add(figure, subject.space[key], [t for t in trials if not subject.is_winner(t)], _DOTS, row, column)
+        _add(figure, subject.space[key], [t for t in trials if subject.is_winner(t)], STAR, row, column)
+        values = [float(v) for t in trials if isinstance(v := t.point[key], int | float)]
         figure.update_xaxes(axis_of(subject.space[key], _ROOM // columns, values, has_names=True), row=row, col=column)
     heights = near_range([score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
     figure.update_yaxes(range=heights)
     figure.update_yaxes(title_text=shown(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
-    caption = f"{subject.which}; the darker, the later."
+    caption = f"{subject.which}; the star is the winner."
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""
     return Drawn(figure, caption + more + sampled(len(drawn), len(subject.scored)) + (FAR_OUT if heights else ""))
 
 
-def _add(figure: Any, panel: Any, row: int, column: int) -> None:
-    for trace in panel.data:
-        # A colour scale for all panels would be as high as the page; the caption explains the colours instead.
-        trace.marker.showscale = False
-        figure.add_trace(trace, row=row, col=column)
-    axis = panel.layout.xaxis
-    figure.update_xaxes(
-        type=axis.type, categoryorder=axis.categoryorder, categoryarray=axis.categoryarray, row=row, col=column
+def _add(
+    figure: Any, dimension: Dimension, trials: Sequence[Trial], look: dict[str, Any], row: int, column: int
+) -> None:
+    """Draw trials in the panel of a dimension: a range by its numbers, others by the names of their values."""
+    values = [trial.point[dimension.key] for trial in trials]
+    if not isinstance(dimension, Range):
+        ranks = ranks_of(dimension)
+        names = [str(rank) for rank in ranks.values()]
+        figure.update_xaxes(type="category", categoryorder="array", categoryarray=names, row=row, col=column)
+        values = [str(ranks[isinstance(value, bool), value]) for value in values]
+    figure.add_scatter(
+        x=values,
+        y=[trial.score for trial in trials],
+        customdata=[trial.number for trial in trials],
+        mode="markers",
+        marker=look,
+        hovertemplate="%{y} at %{x}<extra>trial %{customdata}</extra>",
+        row=row,
+        col=column,
     )

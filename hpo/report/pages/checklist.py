@@ -11,7 +11,7 @@ from hpo.report.facts.ranges import describe_range
 from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
-from hpo.report.facts.words import ended, times
+from hpo.report.facts.words import counted, ended, times
 
 
 def render_checklist(summary: ReportJson) -> str:
@@ -165,7 +165,7 @@ def _splits(summary: ReportJson) -> str:
 def _folds(split: SplitPart) -> str:
     folds = split["folds"]
     sizes = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in folds)
-    return f"{len(folds)} fold(s), training / validation examples: {sizes}"
+    return f"{counted(len(folds), 'fold*')}, training / validation examples: {sizes}"
 
 
 def _excluded(summary: ReportJson) -> str:

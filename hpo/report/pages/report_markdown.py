@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from hpo.report.facts.against_default import against_default
 from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
@@ -54,6 +55,7 @@ def _winner(summary: ReportJson) -> Iterable[str]:
         spread = f" ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}; 95 % interval "
         spread += f"{low:.4f} to {high:.4f})"
     yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
+    yield against_default(summary)
     yield ""
     values = [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
     yield from markdown_table(("hyperparameter", "value"), values)

@@ -1,4 +1,4 @@
-"""The report as one page that opens from disk: the verdict, then the 25 fields in order with their figures."""
+"""The report as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
 
 import math
 from collections.abc import Sequence
@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpo.engine.trials.trial import loss_of
+from hpo.report.facts.against_default import against_default
 from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_at
-from hpo.report.facts.schema.missing import reason_missing
+from hpo.report.facts.schema.missing import is_missing, reason_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.pages.report_markdown import EXTENDED, extended_cells
 
 _MOST_TRIALS = 500
-# Fields whose values are collapsed, because figures show them.
-_DRAWN = {"best_so_far", "expected_performance", "curves", "importance"}
 
 
 def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
@@ -33,46 +32,42 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
     return render(
         "report.html",
         summary=summary,
-        groups=[(group, list(fields)) for group, fields in groupby(FIELDS, key=lambda field: field.group)],
+        against_default=against_default,
+        pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         num_fields=len(FIELDS),
         gaps_of=_gaps,
+        fields_of=_fields,
+        field_has_gap=lambda summary, field: bool(missing_values(summary, field)),
         values_of=_values,
         extended_head=EXTENDED,
         extended_rows=lambda extension: list(map(extended_cells, extension["trials"])),
         list_trials=partial(_list_trials, summary, trials),
-        drawings=drawings,
         has_figures=any(isinstance(drawing.content, Drawn) for drawing in drawings),
     )
 
 
-class _Value(NamedTuple):
-    """A value of a field, and whether a figure shows it too."""
-
-    value: Any
-    is_drawn: bool
-
-
 class _Listed(NamedTuple):
-    """The table of the trials: its title, its cells, and the class of each row."""
+    """The table of the trials: its title, its cells, and the class and the address of each row."""
 
     which: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     marks: Sequence[str]
+    ids: Sequence[str]
 
 
 def _gaps(summary: ReportJson) -> list[Field]:
     return [field for field in FIELDS if missing_values(summary, field)]
 
 
-def _values(summary: ReportJson, field: Field) -> list[tuple[str, _Value]]:
+def _fields(summary: ReportJson) -> list[Field]:
+    """Return all fields, first those that lack something."""
+    return sorted(FIELDS, key=lambda field: (not missing_values(summary, field), field.number))
+
+
+def _values(summary: ReportJson, field: Field) -> list[tuple[str, Any]]:
     """Return the values of a field by name; the name of a single value is the field's title."""
-    named = []
-    for key in field.keys:
-        value = _arranged(key, value_at(summary, key))
-        name = key.rpartition(".")[2].replace("_", " ")
-        named.append((name, _Value(value, key in _DRAWN and reason_missing(value) is None)))
-    return named
+    return [(key.rpartition(".")[2].replace("_", " "), _arranged(key, value_at(summary, key))) for key in field.keys]
 
 
 def _arranged(key: str, value: Any) -> Any:
@@ -85,20 +80,21 @@ def _arranged(key: str, value: Any) -> Any:
 
 
 def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
-    """Return the table of the trials, at most the 500 best."""
-    columns, rows = list(trials.columns), trials.to_dict("records")
-    number = len(rows)
-    if number > _MOST_TRIALS:
-        direction = summary["metric"]["direction"]
-        losses = {r["number"]: loss_of(r["score"], direction) for r in rows if r["state"] == "complete"}
-        rows.sort(key=lambda row: (losses.get(row["number"], math.inf), row["number"]))
-    rows = rows[:_MOST_TRIALS]
+    """Return the table of the trials, from the best to those without a score, at most 500."""
+    space = summary["space"]
+    first = ["number", "score", "state", *([] if is_missing(space) else [dimension["key"] for dimension in space])]
+    columns = [*first, *(name for name in trials.columns if name not in first)]
+    rows = trials.to_dict("records")
+    direction, number = summary["metric"]["direction"], len(rows)
+    losses = {row["number"]: loss_of(row["score"], direction) for row in rows if row["state"] == "complete"}
     winner = summary["winner"].get("number")
+    rows.sort(key=lambda row: (row["number"] != winner, losses.get(row["number"], math.inf), row["number"]))
+    rows = rows[:_MOST_TRIALS]
     marks = ["winner" if row["number"] == winner else row["state"] for row in rows]
     cells = [["" if row[name] is None else _cell(row[name]) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
-    return _Listed(which, columns, cells, marks)
+    return _Listed(which, columns, cells, marks, [f"trial-{row['number']}" for row in rows])
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

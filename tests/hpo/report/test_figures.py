@@ -14,6 +14,7 @@ from hpo.report.facts.sections.expected_performance import describe_expected
 from hpo.report.facts.subject import Subject
 from hpo.report.figures import Drawn
 from hpo.report.figures.best_so_far import draw_best_so_far
+from hpo.report.figures.canvas.look import WINNER
 from hpo.report.figures.canvas.sample import best_and_even
 from hpo.report.figures.contours import draw_contours
 from hpo.report.figures.expected_performance import draw_expected_performance
@@ -125,8 +126,8 @@ def test_what_decides_the_score_is_the_most_important_and_its_bar_the_longest_on
     trials = [trial(k, [0.9 - abs(point(k)["layers"] - 3) / 10 + k % 7 / 1e4]) for k in range(60)]
     content = draw_importance(subject(trials))
     (bars,) = content.figure.data
-    assert bars.y[-1] == "layers"
-    assert list(bars.x) == sorted(bars.x)
+    assert content.figure.layout.yaxis.categoryarray[-1] == bars.y[0] == "layers"
+    assert list(bars.x) == sorted(bars.x, reverse=True)
     assert "60 complete trials" in content.caption
     assert "PED-ANOVA" in content.caption
 
@@ -136,13 +137,15 @@ def test_slices_hold_every_score_at_its_own_value():
     content = draw_slices(subject(trials))
     axes = {axis.title.text: axis for axis in content.figure.select_xaxes()}
     assert set(axes) == {"lr (log)", "layers", "optimizer", "momentum"}
-    by_axis = {t.xaxis: t for t in content.figure.data}
+    by_axis = {}
+    for trace in content.figure.data:
+        by_axis.setdefault(trace.xaxis, []).extend(zip(trace.x, trace.y, trace.customdata, strict=True))
     names = {f"x{axis.plotly_name.removeprefix('xaxis')}": name for name, axis in axes.items()}
     for place, name in names.items():
         key = name.removesuffix(" (log)")
-        found = sorted((str(x), y) for x, y in zip(by_axis[place].x, by_axis[place].y, strict=True))
-        there = [(t.point[key], t.score) for t in trials if key in t.point]
-        wanted = [(str(v) if key == "lr" or isinstance(v, str) else f"{v:g}", score) for v, score in there]
+        found = sorted((str(x), y, number) for x, y, number in by_axis[place])
+        there = [(t.point[key], t.score, t.number) for t in trials if key in t.point]
+        wanted = [(str(v) if key == "lr" or isinstance(v, str) else f"{v:g}", *rest) for v, *rest in there]
         assert found == sorted(wanted)
     assert list(axes["layers"].categoryarray) == ["1", "2", "3", "4"]
     # A tick names the category that it stands at.
@@ -179,6 +182,8 @@ def test_parallel_coordinates_draw_a_line_a_trial_the_best_on_top(direction):
     assert len(lines) == 40
     heights = [line.y[0] for line in lines]
     assert heights == sorted(heights, reverse=direction == "minimize")
+    assert [line.meta for line in lines] == [t.number for t in sorted(trials, key=lambda t: -t.loss)]
+    assert [line.line.color for line in lines].index(WINNER) == 39
     worst, best = min(t.score for t in trials), max(t.score for t in trials)
     assert sorted(heights) == pytest.approx(sorted((t.score - worst) / (best - worst) for t in trials))
     assert (scale.marker.cmin, scale.marker.cmax) == (worst, best)

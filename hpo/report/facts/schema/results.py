@@ -86,11 +86,22 @@ class Curves(TypedDict):
     tasks: dict[str, list[dict[str, float]]]
 
 
+class Contributed(TypedDict):
+    """What a hyperparameter contributes to the winner's gain over the default: above 0 is better."""
+
+    gain: float
+    low: float
+    high: float
+
+
 class Importance(TypedDict):
-    """Field 20: shares that sum to 1."""
+    """Field 20: shares that sum to 1, and contributions in the units of the metric."""
 
     evaluator: str
     values: dict[str, float]
+    shapley: NotRequired[
+        Annotated[dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")]
+    ]
 
 
 class AtEnd(TypedDict):

@@ -66,12 +66,17 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
-    """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range."""
+    """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range.
+
+    Nothing lies beyond 0, as of a dropout: it is the end of what a hyperparameter can be, not of its range alone.
+    """
     ends: list[AtEnd] = []
     for dimension in space.dimensions:
         if isinstance(dimension, Choices) or dimension.key not in winner.point:
             continue
         value = winner.point[dimension.key]
+        if value == 0 and not isinstance(value, bool):
+            continue
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             place = dimension.to_unit(value)

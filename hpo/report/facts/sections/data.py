@@ -5,6 +5,7 @@ from typing import cast
 from hpo.engine.training.splits import Plan
 from hpo.report.facts.schema.missing import Missing, missing
 from hpo.report.facts.schema.report import DataPart, MethodPart, MetricPart, SplitPart
+from hpo.report.facts.words import counted
 from hpo.study.study import Study
 
 _OWN = "the objective brings its own data (its module has no describe_data)"
@@ -58,7 +59,7 @@ def describe_metric(study: Study, method: MethodPart) -> MetricPart:
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     reason = f"{study.config.objective.partition(':')[0]}.describe_method defines no metric '{config.metric}'"
-    over = [f"{study.num_folds} fold(s)", f"{config.repeats} seed(s) each"]
+    over = [counted(study.num_folds, "fold*"), f"{counted(config.repeats, 'seed*')} each"]
     return {
         "name": config.metric,
         "definition": definition or missing(reason),

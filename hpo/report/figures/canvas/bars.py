@@ -6,10 +6,10 @@ from typing import Any
 
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.report.facts.subject import Subject
-from hpo.report.figures.canvas.look import BLACK, ORANGE, SKY, YELLOW, new_figure, styled
+from hpo.report.figures.canvas.look import FAILED, OTHER, STOPPED, WINNER, new_figure, styled
 
 _MOST = 3_000
-_KINDS = {"complete": SKY, "winner": ORANGE, "stopped early": YELLOW, "failed": BLACK}
+_KINDS = {"complete": OTHER, "winner": WINNER, "stopped early": STOPPED, "failed": FAILED}
 
 
 @dataclass(frozen=True)

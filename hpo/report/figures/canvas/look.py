@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from hpo.engine.trials.trial import Direction
 from hpo.report.facts.outliers import fence
 from hpo.report.facts.words import counted, shown
 
@@ -20,6 +21,9 @@ OKABE_ITO = {
 }
 BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY, BLACK = OKABE_ITO.values()
 GREY = "#9AA0A6"
+# What a colour means, in every figure of a report. All of them can be seen on white and on black.
+WINNER, GOOD, OTHER, STOPPED, FAILED = ORANGE, BLUE, GREY, YELLOW, PURPLE
+STAR = {"color": WINNER, "size": 12, "symbol": "star"}
 # By their names in the page's style.
 PALETTE = {**OKABE_ITO, "grey": GREY}
 
@@ -88,6 +92,12 @@ def pale(colour: str, opacity: float = 0.15) -> str:
     """Return the colour with this opacity."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
+
+
+def scale_of(direction: Direction) -> list[tuple[float, str]]:
+    """Return the colours of scores from the lowest to the highest: full ones are good, on white and on black."""
+    ends = [pale(GOOD, 0.05), pale(GOOD, 1.0)]
+    return list(zip((0.0, 1.0), ends if direction == "maximize" else ends[::-1], strict=True))
 
 
 def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:

@@ -1,11 +1,24 @@
 // Only what is looked at is drawn: a page of large figures opens at once. What is printed is drawn whole.
 const places = [...document.querySelectorAll(".figure")];
+const ink = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 const draw = place => {
-  const figure = JSON.parse(document.getElementById(place.id + "-data").textContent);
-  Plotly.newPlot(place, figure.data, figure.layout, settings);
+  const {data, layout} = JSON.parse(document.getElementById(place.id + "-data").textContent);
+  // The page's own colours, light or dark.
+  Object.assign(layout, {paper_bgcolor: "transparent", plot_bgcolor: "transparent"});
+  layout.font.color = ink("--ink");
+  layout.modebar = {bgcolor: "transparent", color: ink("--soft"), activecolor: ink("--link")};
+  const lines = {gridcolor: ink("--line"), linecolor: ink("--line"), zerolinecolor: ink("--line")};
+  for (const axis of ["xaxis", "yaxis"]) Object.assign(layout.template.layout[axis], lines);
+  Plotly.newPlot(place, data, layout, settings);
+  // What is clicked names its trial; its row is shown.
+  place.on("plotly_click", ({points: [point]}) => {
+    const trial = /\d+/.exec(point.data.meta ?? point.customdata);
+    if (trial && document.getElementById("trial-" + trial)) location.hash = "trial-" + trial;
+  });
 };
 const watcher = new IntersectionObserver(entries => {
   for (const entry of entries) if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
 }, {rootMargin: "800px"});
 places.forEach(place => watcher.observe(place));
 addEventListener("beforeprint", () => places.filter(place => !place.data).forEach(draw));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.filter(place => place.data).forEach(draw));

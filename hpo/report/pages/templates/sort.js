@@ -1,10 +1,19 @@
 // Numbers by size, texts by the alphabet, what is empty last, whichever way.
 for (const table of document.querySelectorAll("table.sortable")) {
+  const rows = [...table.tBodies[0].rows];
   [...table.tHead.rows[0].cells].forEach((head, column) => head.addEventListener("click", () => {
     const way = head.dataset.way = head.dataset.way === "1" ? "-1" : "1";
     const text = row => row.cells[column].textContent;
     const compare = (a, b) => a === "" || b === "" ? (a === "") - (b === "")
       : way * (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
-    table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => compare(text(a), text(b))));
+    table.tBodies[0].append(...[...rows].sort((a, b) => compare(text(a), text(b))));
   }));
+  // A row stays where each word is in one of its cells.
+  document.getElementById("filter").addEventListener("input", event => {
+    const words = event.target.value.toLowerCase().split(/\s+/);
+    for (const row of rows) row.hidden = !words.every(word => [...row.cells].some(cell =>
+      cell.textContent.toLowerCase().includes(word)));
+  });
 }
+// On a narrow screen the contents are folded.
+if (innerWidth < 960) for (const contents of document.querySelectorAll("nav details")) contents.open = false;
