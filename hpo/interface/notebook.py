@@ -50,6 +50,9 @@ class Notebook:
         text = f"<b>{html.escape(section.name)}</b>: {section.trials} trials, {html.escape(section.metric)}; starting"
         self._output = display(HTML(text), display_id=True)
 
+    def tell_start(self, dispatch: DispatchSection) -> None:
+        """Show nothing more: the cell says that it starts."""
+
     def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
         """Say what the workers have of the GPUs, where there are some."""
         if (says := gpus_in_words(gpus, dispatch)) is not None:
@@ -109,7 +112,7 @@ class NotebookProgress(Progress):
         """Count the trial and show its line."""
         self._running.pop(trial.number, None)
         self._num_done += 1
-        is_best = trial.state == "complete" and (self._best is None or trial.loss < self._best.loss)
+        is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
         result = f"failed: {trial.error}" if trial.score is None else f"{trial.score:.4f}{' *' if is_best else ''}"

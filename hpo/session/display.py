@@ -29,6 +29,9 @@ class Display(Protocol):
     def announce(self, study: Study) -> None:
         """Show what is searched."""
 
+    def tell_start(self, dispatch: DispatchSection) -> None:
+        """Show that workers are being started."""
+
     def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
         """Show what the workers have of the machine's GPUs."""
 
@@ -46,6 +49,9 @@ class Nowhere:
     """Shows nothing."""
 
     def announce(self, study: Study) -> None:
+        """Show nothing."""
+
+    def tell_start(self, dispatch: DispatchSection) -> None:
         """Show nothing."""
 
     def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from hpo.config.sections import StudySection
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.space.space import short_text
+from hpo.engine.space.dimensions import Dimension, Range
+from hpo.engine.space.space import Space, short_text, short_value
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.session.display import Progress
@@ -27,15 +28,33 @@ _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 
 
+_AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
+# Of a number of a range: 5.57e-5.
+_NUMBER = 7
+
+
 class TerminalProgress(Progress):
     """Counts trials, keeps the best, and shows running tasks with their epochs and the time left.
 
-    `history` and `seconds_before` are what earlier runs of the search left.
+    Args:
+        study, layout: the study's.
+        history: what earlier runs of the search left.
+        seconds_before: how long they took.
+        space: for columns as wide as its values.
     """
 
-    def __init__(self, study: StudySection, layout: TaskLayout, history: History, seconds_before: float = 0.0) -> None:
+    def __init__(
+        self,
+        study: StudySection,
+        layout: TaskLayout,
+        history: History,
+        seconds_before: float = 0.0,
+        space: Space | None = None,
+    ) -> None:
         self._study = study
         self._layout = layout
+        self._widths = {} if space is None else {each.key: _width(each) for each in space.dimensions}
+        self._has_told_amounts = False
         self._num_done = self._done_before = len(history)
         self._seconds_before = seconds_before
         self._best = history.best()
@@ -89,12 +108,15 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
         self._num_done += 1
-        is_best = trial.state == "complete" and (self._best is None or trial.loss < self._best.loss)
+        is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
         now = time.monotonic()
         is_last = self._num_done == self._study.trials
         if is_best or is_last or self._num_printed < _LINES_AT_ONCE or now - self._last_line > 1 / _LINES_PER_SECOND:
+            if trial.amount is not None and not self._has_told_amounts:
+                self._console.print(Text(_AMOUNTS), soft_wrap=True)
+                self._has_told_amounts = True
             self._console.print(self._line(trial), highlight=False, soft_wrap=True)
             self._num_printed += 1
             self._last_line = now
@@ -102,7 +124,7 @@ class TerminalProgress(Progress):
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))
         head = f"{self._num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
-        point = short_text(trial.point) + (f" to {trial.amount}" if trial.amount is not None else "")
+        point = short_text(trial.point, self._widths) + (f" to {trial.amount}" if trial.amount is not None else "")
         if trial.score is None:
             result = f"failed: {trial.error}"
         elif trial.state == "stopped":
@@ -151,3 +173,11 @@ class TerminalProgress(Progress):
         if self._study.minutes is not None:
             seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))
         return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _width(dimension: Dimension) -> int:
+    """Return how many characters the texts of its values have."""
+    if isinstance(dimension, Range) and not dimension.integer:
+        return _NUMBER
+    values = (dimension.low, dimension.high) if isinstance(dimension, Range) else dimension.values
+    return max(len(short_value(value)) for value in values)

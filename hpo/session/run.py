@@ -60,7 +60,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
             has_work = _has_work(study, record)
-            dispatcher = _dispatcher(study) if has_work else LocalDispatcher()
+            dispatcher = _dispatcher(study, display) if has_work else LocalDispatcher()
             stack.callback(dispatcher.close)
             if has_work:
                 display.tell_gpus(dispatcher.gpus, config.dispatch)
@@ -68,7 +68,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         else:
             refuse_bad_urls(config, None)
             display.announce(study)
-            dispatcher = _dispatcher(study)
+            dispatcher = _dispatcher(study, display)
             stack.callback(dispatcher.close)
             stopping.check()
             display.tell_gpus(dispatcher.gpus, config.dispatch)
@@ -90,8 +90,9 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             return run_study(study, record, StoppableDispatcher(logged, stopping), tracker, observers)
 
 
-def _dispatcher(study: Study) -> Dispatcher:
+def _dispatcher(study: Study, display: Display) -> Dispatcher:
     config = study.config
+    display.tell_start(config.dispatch)
     return make_dispatcher(config.dispatch, config.secrets, study.objective, config.artifacts)
 
 

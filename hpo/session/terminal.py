@@ -55,6 +55,14 @@ class Terminal:
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             print(f"data: {', '.join(parts)}; validation: {kind}{folds}", flush=True)
 
+    def tell_start(self, dispatch: DispatchSection) -> None:
+        """Print what the next seconds go into."""
+        if dispatch.name == "ray":
+            where = (
+                f"joining the Ray cluster at {dispatch.address}" if dispatch.address else "starting Ray on this machine"
+            )
+            print(f"{where} ...", flush=True)
+
     def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
         """Print what the workers have of the GPUs, where there are some."""
         if (says := gpus_in_words(gpus, dispatch)) is not None:
@@ -87,7 +95,7 @@ class Terminal:
 
     def progress(self, study: Study, record: Record) -> TerminalProgress:
         """Return what shows the trials as they come."""
-        return TerminalProgress(study.config.study, study.layout, record.history(), seconds_spent(record))
+        return TerminalProgress(study.config.study, study.layout, record.history(), seconds_spent(record), study.space)
 
     def conclude(self, study: Study, result: Result) -> None:
         """Print the winner, and where the report is."""

@@ -21,7 +21,7 @@ from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
 from hpo.errors import ConfigError, StudyError
 from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import READING, Cells, headline, standings, verdicts, winners
+from hpo.report.pages.comparison_cells import READING, Cells, answer, headline, standings, verdicts, winners
 from hpo.session.program import is_ours, leave
 from hpo.session.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.study.folder import RUNS, StudyFolder
@@ -115,6 +115,8 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
     console.print(f"\n{headline(result)}", highlight=False, markup=False)
+    if told := answer(result):
+        console.print(told, style="bold", highlight=False, markup=False)
     _print_by_budget(console, standings(result))
     if result["pairs"]:
         _print_by_budget(console, _fitted(console, verdicts(result["pairs"])))

@@ -24,11 +24,18 @@ def point_key(point: Point) -> str:
     return _CANONICAL.encode(dict(point))
 
 
-def short_text(point: Point) -> str:
-    """Return a short text of a point: `lr=3e-4 num_layers=2`, with whole keys where their last parts are the same."""
+def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
+    """Return a short text of a point: `lr=3e-4 num_layers=2`, with whole keys where their last parts are the same.
+
+    Args:
+        point: the point.
+        widths: least numbers of characters of the values, by key.
+    """
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
-    return " ".join(f"{name}={short_value(value)}" for name, value in zip(names, point.values(), strict=True))
+    least = widths or {}
+    values = [short_value(value).ljust(least.get(key, 0)) for key, value in point.items()]
+    return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True)).rstrip()
 
 
 def short_value(value: Value) -> str:

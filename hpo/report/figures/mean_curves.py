@@ -1,15 +1,16 @@
 """The best so far of repeated searches: the mean of each strategy, with a band."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.facts.words import shown
-from hpo.report.figures.canvas.look import OKABE_ITO, add_band, pale, styled
+from hpo.report.figures.canvas.look import GREY, OKABE_ITO, add_band, log_ticks, pale, styled
 
 # Dash patterns distinguish curves in print, and if there are more than seven.
-_COLOURS = tuple(OKABE_ITO.values())
+_COLOURS = tuple(GREY if name == "black" else colour for name, colour in OKABE_ITO.items())
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
 
@@ -53,11 +54,20 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
         font={"size": 14},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         xaxis={"title": {"text": _AXES[unit]}, "rangemode": "tozero"},
-        yaxis={
-            "title": {"text": f"regret ({metric})" if has_regret else f"best {metric}"},
-            "range": _range(figure),
-        },
+        yaxis=_log_axis(figure, metric)
+        if has_regret
+        else {"title": {"text": f"best {metric}"}, "range": _range(figure)},
     )
+
+
+def _log_axis(figure: Any, metric: str) -> dict[str, Any]:
+    """Return an axis of regrets; what is 0, and has no logarithm, is drawn at its lower end."""
+    lowest = min((y for trace in figure.data for y in trace.y if y > 0), default=1.0) / 2
+    for trace in figure.data:
+        trace.y = [max(y, lowest) for y in trace.y]
+    heights = [y for trace in figure.data for y in trace.y]
+    ends = [math.log10(min(heights)), math.log10(max(heights)) + 0.05]
+    return {**log_ticks(heights), "title": {"text": f"regret ({metric}, log)"}, "range": ends}
 
 
 def _range(figure: Any) -> tuple[float, float] | None:

@@ -32,6 +32,38 @@ def headline(result: ComparisonJson) -> str:
     )
 
 
+def answer(result: ComparisonJson) -> str:
+    """Return which is better, in one sentence, at the first budget that was decided on; empty where nothing was."""
+    pairs = first_pairs(result)
+    if not pairs:
+        return ""
+    when = f"After {pairs[0]['budget']:,g} {pairs[0]['unit']}"
+    labels = list(dict.fromkeys(label for pair in pairs for label in (pair["a"], pair["b"])))
+    beaten: dict[str, list[str]] = {}
+    for pair in pairs:
+        if pair["better"] is not None:
+            beaten.setdefault(pair["better"], []).append(pair["b"] if pair["better"] == pair["a"] else pair["a"])
+    if not beaten:
+        which = "the two cannot" if len(labels) == 2 else f"none of the {len(labels)} can"
+        return f"{when} {which} be told apart."
+    best = next((label for label, others in beaten.items() if len(others) == len(labels) - 1), None)
+    if best is not None:
+        return f"{when} {best} is better than {'all others' if len(labels) > 2 else beaten[best][0]}."
+    says = "; ".join(f"{label} is better than {_listed(others)}" for label, others in beaten.items())
+    return f"{when} {says}; no other two can be told apart."
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def first_pairs(result: ComparisonJson) -> list[Pair]:
+    """Return the pairs at the budget that was asked for first."""
+    pairs = result["pairs"]
+    return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
+
+
 def verdicts(pairs: Sequence[Pair]) -> Cells:
     """Return the table of pairs; a loss below 0 means that A is better."""
     rows = [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import READING, headline, standings, verdicts, winners
+from hpo.report.pages.comparison_cells import READING, answer, headline, standings, verdicts, winners
 from hpo.report.pages.tables import markdown_table
 
 
@@ -13,7 +13,10 @@ def render_comparison_markdown(result: ComparisonJson) -> str:
 
 
 def _lines(result: ComparisonJson) -> Iterator[str]:
-    yield from (f"# {result['name']}", "", headline(result), "")
+    yield from (f"# {result['name']}", "")
+    if told := answer(result):
+        yield from (f"**{told}**", "")
+    yield from (headline(result), "")
     yield from (f"- {note}" for note in result["notes"])
     tables = (
         ("Standings", standings(result)),

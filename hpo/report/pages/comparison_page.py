@@ -5,7 +5,7 @@ from typing import Any
 
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.figures.mean_curves import draw_mean_curves
-from hpo.report.pages.comparison_cells import READING, headline, standings, verdicts, winners
+from hpo.report.pages.comparison_cells import READING, answer, first_pairs, headline, standings, verdicts, winners
 from hpo.report.pages.html import render
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
@@ -14,13 +14,14 @@ _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": 
 def render_comparison_page(result: ComparisonJson) -> str:
     """Return the page of the content of comparison.json."""
     pairs, folds = result["pairs"], result.get("folds", ())
-    first = [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
+    first = first_pairs(result)
     others = pairs[len(first) :]
     figures = [draw_mean_curves(result, unit) for unit in ("trials", "seconds")]
     figures = [figure for figure in figures if figure is not None]
     return render(
         "comparison.html",
         result=result,
+        answer=answer(result),
         headline=headline(result),
         verdicts=(*verdicts(first), _marks(first)),
         winners=(*winners(result), _marks(folds)),

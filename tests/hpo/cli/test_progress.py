@@ -1,12 +1,14 @@
 """The progress display: plain lines without a terminal, a panel with what runs on one."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
@@ -31,6 +33,26 @@ def test_a_line_for_every_finished_trial(capsys):
     assert "d_model=32  1.5 s" in lines[0]
     assert "left)" in lines[0]
     assert "failed: fold 0: no luck" in lines[3]
+
+
+def test_columns_are_as_wide_as_the_values_of_the_space(capsys):
+    space = space_from_dict({"lr": {"low": 1e-5, "high": 0.1, "log": True}, "width": [8, 256], "act": ["relu", "tanh"]})
+    points = [{"lr": 0.01, "width": 8, "act": "relu"}, {"lr": 5.57e-5, "width": 256, "act": "tanh"}]
+    with TerminalProgress(STUDY, TaskLayout(), History(), space=space) as progress:
+        for number, point in enumerate(points):
+            progress.trial_finished(replace(done(number, 0.5), point=point))
+    first, second = capsys.readouterr().out.splitlines()
+    for word in ("lr=", "width=", "act=", " s"):
+        assert first.index(word) == second.index(word)
+
+
+def test_of_trials_that_are_trained_by_different_amounts_the_best_is_one_that_was_trained_furthest(capsys):
+    with TerminalProgress(STUDY, TaskLayout(), History()) as progress:
+        for number, (value, amount) in enumerate(((0.9, 1), (0.5, 3), (0.95, 1), (0.6, 3))):
+            progress.trial_finished(replace(done(number, value), amount=amount))
+    told, *lines = capsys.readouterr().out.splitlines()
+    assert "of those that were trained furthest" in told
+    assert ["*" in line for line in lines] == [True, True, False, True]
 
 
 @pytest.mark.parametrize("width", [20, 120])

@@ -9,6 +9,7 @@ import pytest
 
 from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
+from hpo.report.pages.comparison_cells import answer
 from hpo.report.pages.comparison_page import render_comparison_page
 
 FULL = Budget(20, "trials")
@@ -128,6 +129,21 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     assert hostile not in page
     assert "src=" not in page.partition("<script")[0]
     assert not [tag for tag in ('src="http', "src='http", "<link", "@import") if tag in page]
-    assert page.count("plotly.js v") == 1
+    assert page.count("plotly.js (cartesian - minified) v") == 1
     assert page.count("class='figure'") == page.count("type='application/json'") == 2
     assert "b is better" in page
+
+
+def test_one_sentence_says_which_is_better():
+    def told(*shifts):
+        searches = {name: made_up(name, 12, shift=-shift) for name, shift in zip("abc", shifts, strict=False)}
+        measure = Measure("m", "minimize")
+        return answer(compare_strategies("c", searches, measure, [FULL], {name: {} for name in searches}))
+
+    assert told(0.0, 1.0, 2.0).endswith("trials a is better than all others.")
+    assert told(0.0, 1.0).endswith("trials a is better than b.")
+    assert told(0.0, 0.0).endswith("trials the two cannot be told apart.")
+    assert told(0.0, 0.0, 0.0).endswith("trials none of the 3 can be told apart.")
+    assert told(0.0, 0.0, 2.0).endswith(
+        "trials a is better than c; b is better than c; no other two can be told apart."
+    )
