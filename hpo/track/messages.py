@@ -3,6 +3,7 @@
 import math
 import posixpath
 import re
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,6 +117,9 @@ def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage
     metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
     if trial.score is not None:
         metrics["score"] = trial.score
+        values = [o.metrics[metric] for o in trial.outcomes.values() if metric in o.metrics]
+        if len(values) > 1:
+            metrics["score_standard_deviation"] = statistics.stdev(values)
     for index, outcome in sorted(trial.outcomes.items()):
         others = {name: value for name, value in outcome.metrics.items() if name != "num_parameters"}
         metrics |= {f"{layout.name(index)}/final_{name_taken(name)}": value for name, value in others.items()}

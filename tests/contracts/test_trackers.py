@@ -7,8 +7,9 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.trials.trial import Trial
-from hpo.track.messages import name_taken, run_name
+from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.track.messages import close_trial, name_taken, run_name
+from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped
 from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
 
@@ -75,6 +76,13 @@ def test_datasets_are_listed_with_sizes_and_fingerprints(finished_run):
 )
 def test_names_are_short_and_bounded(point, name):
     assert run_name(Trial(7, 0, point)) == name
+
+
+def test_the_spread_over_folds_is_a_metric_beside_their_mean():
+    metrics = close_trial(made_up_trial(0, [0.5, 0.7]), "score", TaskLayout(2))["metrics"]
+    assert metrics["score"] == pytest.approx(0.6)
+    assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
+    assert "score_standard_deviation" not in close_trial(made_up_trial(0, [0.5]), "score", TaskLayout(1))["metrics"]
 
 
 def test_a_failed_trial_says_why(finished_run):

@@ -15,7 +15,7 @@ VIEW_PREFIX = "mlflow.sharedViewState."
 # Limit of an experiment's tag in older servers; today's is four times as large.
 _MAX_VALUE = 5000
 _MAX_COLUMNS = 12
-_METRICS = ("score", "trial", "round", "seconds", "num_parameters")
+_METRICS = ("score", "score_standard_deviation", "trial", "round", "seconds", "num_parameters")
 
 # Makes the UI offer runs, models and charts instead of chats and judges.
 EXPERIMENT_TAGS = {
