@@ -35,7 +35,7 @@ def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
     names = lasts if len(set(lasts)) == len(lasts) else list(point)
     least = widths or {}
     values = [short_value(value).ljust(least.get(key, 0)) for key, value in point.items()]
-    return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True)).rstrip()
+    return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
 
 
 def short_value(value: Value) -> str:
