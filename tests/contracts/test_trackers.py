@@ -8,6 +8,7 @@ from mlflow import MlflowClient
 
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.report.facts.sections.course import improvements
 from hpo.track.messages import close_trial, name_taken, run_name
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped
@@ -122,6 +123,9 @@ def test_scores_stand_against_the_number_of_the_trial(finished_run):
     best = [(p.step, p.value) for p in client.get_metric_history(parent.info.run_id, "best_score")]
     assert [value for _, value in best] == sorted(value for _, value in best)
     assert best[-1] == (len(result.verdict.history), result.verdict.winner.score)
+    assert [step for step, _ in best[:-1]] == [trial.number for trial in improvements(result.verdict.history)]
+    # The page shows them in this order.
+    assert next(iter(parent.data.metrics)) == "best_score"
 
 
 def test_the_note_tells_the_winner_the_best_and_how_to_reproduce(finished_run):

@@ -1,6 +1,7 @@
 """Writes messages into MLflow: a parent run per study, a child run per trial. A repeated message is harmless."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
+from hpo.engine.trials.trial import loss_sign
 from hpo.track.messages import TrackerMessage, fill_in
 from hpo.track.mlflow.models import register_champion
 from hpo.track.mlflow.pages import run_page, table_page
@@ -42,6 +44,8 @@ class MlflowSink:
         # The curve points that MLflow has of running trials; a dead worker may have sent some already.
         self._curves: dict[int, set[_Point]] = {}
         self._study_id = ""
+        # The least loss of the complete trials that were closed, and the sign that makes a loss of a score.
+        self._least, self._sign = math.inf, 1.0
         self._is_unsure = self._was_unsure = False
 
     def apply(self, messages: Sequence[TrackerMessage]) -> None:
@@ -79,6 +83,7 @@ class MlflowSink:
             self._client.log_inputs(self._runs.parent, [_dataset(d) for d in message["datasets"]])
         self._client.set_experiment_tag(self._experiment_id, *trials_view(message, self._runs.parent))
         self._study_id = message["study_id"]
+        self._least, self._sign = math.inf, loss_sign(message["direction"])
         self._set_note(message["note"])
 
     def _set_note(self, note: str) -> None:
@@ -110,13 +115,17 @@ class MlflowSink:
         self._add(number, [Metric(key, value, timestamp, step) for key, value in new.items()])
 
     def _close_trial(self, message: TrackerMessage) -> None:
-        number = message["number"]
+        number, score = message["number"], message["metrics"].get("score")
+        loss = math.inf if score is None or message["tags"]["hpo.state"] != "complete" else self._sign * score
+        is_best, self._least = loss < self._least, min(loss, self._least)
         if number in self._runs.closed:
             return
         timestamp = milliseconds(message["time"])
         self._add(number, [Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()])
-        if "score" in message["metrics"]:
-            self._add(_PARENT, [Metric("trial_score", message["metrics"]["score"], timestamp, number)])
+        if score is not None:
+            # The page shows metrics in the order of their first points.
+            names = ("best_score", "trial_score") if is_best else ("trial_score",)
+            self._add(_PARENT, [Metric(name, score, timestamp, number) for name in names])
         run_id = self._runs.trials[number]
         if message["details"]:
             self._client.log_text(run_id, message["details"], "error.txt")
@@ -151,8 +160,8 @@ class MlflowSink:
         if self._was_unsure:
             self._runs.find_again()
         end, parent = milliseconds(message["when"]), self._runs.parent
-        metrics = [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
-        metrics += [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
+        metrics = [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
+        metrics += [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
         self._add(_PARENT, metrics)
         self._flush(_PARENT)
         if message["note"] is not None:
