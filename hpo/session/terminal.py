@@ -73,6 +73,9 @@ class Terminal:
         lanes, rules = study.config.study.lanes or 1, study.rules()
         processes = study.config.dispatch.processes_per_task
         slots = _count(workers, "worker") + (f" of {processes} processes" if processes > 1 else "")
+        trainings = study.config.study.trials * study.layout.size
+        if trainings < workers:
+            print(f"{_count(trainings, 'training')} in all: {workers - trainings} of {workers} workers will be idle")
         if rules.order == "free":
             effect = "another run of this search would have other trials"
             if not replace(rules, order="clock").waits:

@@ -27,6 +27,7 @@ def simulated(workers, **changes):
         (4, 4, "4 lanes, 4 workers (study.lanes=6 would keep them busier, in a study of its own)\n"),
         (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 keeps all busy, in a study of its own\n"),
         (1, 1, "1 lane, 1 worker\n"),
+        (20, 4, "13 trainings in all: 7 of 20 workers will be idle\n"),
     ],
 )
 def test_lanes_and_workers_are_told(capsys, workers, lanes, words):
