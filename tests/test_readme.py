@@ -4,9 +4,11 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpo.cli.main import COMMANDS, main
 from tests.studies import REPOSITORY, rows
@@ -96,3 +98,21 @@ def test_the_tree_names_every_room():
         assert rooms <= named
     for path in (REPOSITORY / "hpo" / "engine").iterdir():
         assert path.name.startswith("__") or {path.name, f"{path.name}/"} & named, path
+
+
+def test_one_version_stands_everywhere():
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())["version"] == version
+    headings = re.findall(r"^## ([\d.]+)", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == version
+
+
+def test_what_the_documents_for_contributors_name_is_there():
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "README.md"):
+        text = (REPOSITORY / name).read_text()
+        for path in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            assert (REPOSITORY / path).exists(), f"{name}: {path}"
+    for path in re.findall(
+        r"`((?:hpo|model|conf|tests|\.github)/[\w./-]*)`", (REPOSITORY / "CONTRIBUTING.md").read_text()
+    ):
+        assert (REPOSITORY / path).exists(), path

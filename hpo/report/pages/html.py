@@ -64,6 +64,6 @@ def _part_or(instead: Callable[[str], str], caller: Callable[[], str]) -> str:
 def _plotly_library() -> str:
     """Return plotly.js with the traces of flat axes alone: a third of the library that comes with plotly.
 
-    The file is that of `npm pack plotly.js-cartesian-dist-min`, of the version that the installed plotly wants.
+    The file is that of `npm pack plotly.js-cartesian-dist-min` (MIT licence), of the major version that plotly draws for.
     """
     return gzip.decompress((files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()).decode()

@@ -21,8 +21,8 @@ from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import environment, prepared, report_again, run_toy, toy_config
 
-# The installed plotly draws for this version.
-LIBRARY = f"plotly.js (cartesian - minified) v{get_plotlyjs_version()}"
+# Figures are made for this major version of plotly.js.
+LIBRARY = f"plotly.js (cartesian - minified) v{get_plotlyjs_version().partition('.')[0]}."
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
