@@ -7,7 +7,7 @@ from typing import Any
 from hpo.errors import SpaceError
 
 # Kept as they are.
-_LISTS = ("values", "choices")
+_KEPT = ("values", "choices", "when")
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,12 @@ def written_out(branch: Any) -> Any:
         return {"choices": branch}
     if isinstance(branch, Mapping):
         inner = {str(name): value for name, value in branch.items()}
-        return {name: list(value) if name in _LISTS else written_out(value) for name, value in inner.items()}
+        return {name: _kept(value) if name in _KEPT else written_out(value) for name, value in inner.items()}
     return branch
+
+
+def _kept(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def _of_python(value: Any) -> Any:

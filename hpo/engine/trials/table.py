@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ Row = Mapping[str, str]
 
 # The columns that differ from one run of a study to the next.
 TIMES = ("seconds", "started", "ended")
+_FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
 _OTHERS = frozenset(
     {*("number", "round", "learned", "cost", "state", "score", "amount", "num_parameters", "error"), *TIMES}
 )
@@ -61,7 +63,7 @@ def point_of(row: Row, space: Space) -> Point | None:
     for dimension in space.dimensions:
         if space.active(dimension, point):
             # Files of before 0.2.0 have every hyperparameter under its own name.
-            text = row.get(_column(dimension.key), row.get(dimension.key, ""))
+            text = row.get(column_of(dimension.key), row.get(dimension.key, ""))
             values = [value for value in _readings(text, dimension) if allows(dimension, value)]
             if not values:
                 return None
@@ -84,12 +86,12 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
 
 def own_columns(keys: Iterable[str]) -> list[str]:
     """Return those of the hyperparameters whose column is their key, in every version."""
-    return [key for key in keys if _column(key) == key]
+    return [key for key in keys if column_of(key) == key]
 
 
-def _column(key: str) -> str:
+def column_of(key: str) -> str:
     """Return the column of a hyperparameter: its key, except where that is the name of another column."""
-    return f"space.{key}" if key in _OTHERS else key
+    return f"space.{key}" if key in _OTHERS or _FOLD.fullmatch(key) else key
 
 
 def _number(text: str) -> float | None:
@@ -119,7 +121,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], metric: str, layo
     amount = ["amount"] if any(trial.amount is not None for trial in trials) else []
     # Studies of before the clock have neither.
     on_clock = ["learned", "cost"] if any(trial.cost is not None for trial in trials) else []
-    columns = ["number", "round", *on_clock, "state", "score", *map(_column, keys), *amount]
+    columns = ["number", "round", *on_clock, "state", "score", *map(column_of, keys), *amount]
     columns += [*(layout.name(index) for index in range(layout.size)), "num_parameters", *TIMES, "error"]
     start = first_start(trials)
     rows = [_row(trial, keys, metric, layout, bool(on_clock), bool(amount), start) for trial in trials]

@@ -1,26 +1,38 @@
 """By how much the winner is better than the default configuration."""
 
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.schema.missing import is_missing, known
+from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.sections.results import interval
+from hpo.report.facts.words import score_text
+
+_ENDS = {"failed": "failed", "stopped": "was stopped"}
 
 
 def against_default(summary: ReportJson) -> str:
-    """Return the difference in the units of the metric, as a sentence; why it is not known where it is not."""
+    """Return the difference in the units of the metric, with its interval over folds and seeds, as a sentence."""
     winner, baselines = summary["winner"], summary["baselines"]
-    default = baselines if is_missing(baselines) else baselines["default"]
-    for absent in (winner, default):
-        if is_missing(absent):
-            return f"How much better than the default configuration it is, is not known: {absent['missing']}."
-    winner, default = known(winner), known(default)
+    if is_missing(winner) or is_missing(baselines) or is_missing(baselines["default"]):
+        return "There is no default configuration to compare with: it was not tried, or does not lie in the space."
+    default, direction = baselines["default"], summary["metric"]["direction"]
     score, number = default["score"], default["number"]
-    if score is None:
-        return f"The default configuration (trial {number}) has no score: it {_ENDS.get(default['state'], 'runs')}."
     if number == winner["number"]:
         return "It is the default configuration: nothing better was found."
-    gain = loss_of(score - winner["score"], summary["metric"]["direction"])
-    verb = "Better" if gain > 0 else "Worse"
-    return f"{verb} by {abs(gain):.4f} than the default configuration, which has {score:.4f} (trial {number})."
-
-
-_ENDS = {"failed": "failed", "stopped": "was stopped"}
+    if score is None or default["state"] in _ENDS:
+        return f"The default configuration (trial {number}) {_ENDS.get(default['state'], 'has not ended')}."
+    if default.get("amount") != winner["amount"]:
+        trained = f"was trained to {default.get('amount')} only (trial {number}), where it had {score_text(score)}"
+        return f"The default configuration {trained}: the two cannot be compared."
+    theirs = f"the default configuration, which has {score_text(score)} (trial {number})"
+    gain = loss_of(score - winner["score"], direction)
+    if gain == 0:
+        return f"As good as {theirs}."
+    before, now = default.get("values", {}), winner["values"]
+    pairs = [(before[name], now[name]) for name in before if name in now]
+    spread = interval([loss_of(one - other, direction) for one, other in pairs])
+    within = ""
+    if not is_missing(spread):
+        low, high = spread
+        chance = ", which may be chance" if low <= 0 <= high else ""
+        within = f" (95 % interval over {len(pairs)} folds and seeds: {score_text(low)} to {score_text(high)}{chance})"
+    return f"{'Better' if gain > 0 else 'Worse'} by {score_text(abs(gain))}{within} than {theirs}."

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from hpo.engine.space.dimensions import Choices, Dimension, Range
-from hpo.engine.space.space import Point, Space
+from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.importances import FEWEST, too_few
 from hpo.report.facts.optuna_study import ranks_of
 from hpo.report.part import Absent
 
-# Fits of the surrogate, each on a sample of the trials with replacement; 2^12 subsets are predicted in a moment.
-_FITS, _TREES, _MOST_KEYS = 10, 20, 12
+# Fits of the surrogate; 2^12 subsets are predicted in a moment.
+_FITS, _TREES, _MOST_PLAYERS = 20, 20, 12
 _ABSENT = object()
 
 
@@ -39,8 +39,9 @@ def shapley_values(
 ) -> dict[str, Contribution] | Absent:
     """Return the Shapley value of each hyperparameter in which winner and default differ, the largest first.
 
-    The value of a set of hyperparameters is the score that a random forest predicts where they have the winner's
-    values and the others the default's; so the contributions sum to the predicted gain of the winner.
+    The value of a set of hyperparameters is the score that a surrogate predicts where they have the winner's values and
+    the others the default's; so the contributions sum to the winner's gain, as predicted. A hyperparameter that exists
+    in one of the two only belongs to the one that its condition names.
 
     Args:
         space: the space that was searched.
@@ -54,20 +55,39 @@ def shapley_values(
         return too_few(len(trials))
     if default is None or winner is None:
         return Absent("the default configuration lies outside of the space")
-    keys = [key for key in space.keys if default.get(key, _ABSENT) != winner.point.get(key, _ABSENT)]
-    if not keys:
+    players = _players(space, default, winner.point)
+    if not players:
         return Absent("the winner is the default configuration")
-    if len(keys) > _MOST_KEYS:
-        return Absent(f"the winner differs from the default in {len(keys)} hyperparameters, more than {_MOST_KEYS}")
-    sets = list(itertools.product((False, True), repeat=len(keys)))
-    mixed = [_mixed(default, winner.point, set(itertools.compress(keys, members))) for members in sets]
-    values = _predicted(space, trials, mixed) @ _weights(sets)
-    spread = np.quantile(values, (0.025, 0.975), axis=0)
-    found = {
-        key: Contribution(float(values[:, at].mean()), float(spread[0, at]), float(spread[1, at]))
-        for at, key in enumerate(keys)
-    }
+    if len(players) > _MOST_PLAYERS:
+        return Absent(f"the winner differs from it in {len(players)} hyperparameters, more than {_MOST_PLAYERS}")
+    sets = list(itertools.product((False, True), repeat=len(players)))
+    mixed = []
+    for members in sets:
+        keys = {key for those in itertools.compress(players.values(), members) for key in those}
+        mixed.append(_mixed(default, winner.point, keys))
+    ends = {point_key(default), point_key(winner.point)}
+    values = _predicted(space, trials, mixed, ends) @ _weights(sets)
+    low, high = np.quantile(values, (0.025, 0.975), axis=0)
+    parts = zip(values.mean(axis=0), low, high, strict=True)
+    found = {key: Contribution(*map(float, part)) for key, part in zip(players, parts, strict=True)}
     return dict(sorted(found.items(), key=lambda item: (-item[1].gain, item[0])))
+
+
+def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
+    """Return what has its own part of the gain: hyperparameters that differ, with those that exist beside them only."""
+    players: dict[str, list[str]] = {}
+    belongs: dict[str, str] = {}
+    for dimension in space.dimensions:
+        key = dimension.key
+        before, after = default.get(key, _ABSENT), winner.get(key, _ABSENT)
+        if before == after and isinstance(before, bool) == isinstance(after, bool):
+            continue
+        # Where it exists in one of the two only, what it depends on differs, and stands before it.
+        parent = next((belongs[name] for name in dimension.when if name in belongs), None)
+        is_alone = parent is None or (before is not _ABSENT and after is not _ABSENT)
+        belongs[key] = key if parent is None or is_alone else parent
+        players.setdefault(belongs[key], []).append(key)
+    return players
 
 
 def _mixed(default: Point, winner: Point, keys: Collection[str]) -> Point:
@@ -76,19 +96,26 @@ def _mixed(default: Point, winner: Point, keys: Collection[str]) -> Point:
     return kept | {key: winner[key] for key in keys if key in winner}
 
 
-def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point]) -> Any:
-    """Return the negative loss of each point in each fit, shape (fits, points)."""
-    from sklearn.ensemble import RandomForestRegressor  # here: it takes a while to load
+def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], always: Collection[str]) -> Any:
+    """Return the negative loss of each point in each fit, shape (fits, points).
+
+    A fit has a sample of the trials with replacement, and those at the points `always`, so that it knows both ends of
+    the gain. Its trees are extremely randomised and have every trial of the sample: they meet its scores exactly.
+
+    Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
+    """
+    from sklearn.ensemble import ExtraTreesRegressor  # here: it takes a while to load
 
     known = np.array([_encoded(space, trial.point) for trial in trials])
     losses = np.array([trial.loss for trial in trials])
     asked = np.array([_encoded(space, point) for point in points])
+    kept = np.array([place for place, trial in enumerate(trials) if point_key(trial.point) in always], dtype=int)
     rng = np.random.default_rng(0)
     gains = []
     for fit in range(_FITS):
-        sample = rng.integers(len(trials), size=len(trials))
-        forest = RandomForestRegressor(_TREES, random_state=fit).fit(known[sample], losses[sample])
-        gains.append(-forest.predict(asked))
+        sample = np.concatenate([rng.integers(len(trials), size=len(trials)), kept])
+        trees = ExtraTreesRegressor(_TREES, random_state=fit).fit(known[sample], losses[sample])
+        gains.append(-trees.predict(asked))
     return np.array(gains)
 
 

@@ -21,6 +21,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
+def score_text(value: float) -> str:
+    """Return a score with four decimals, or with four digits where these would say nothing of it."""
+    return f"{value:.4f}" if value == 0 or 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"
+
+
 def times(number: int) -> str:
     """Return how often something was done, in words."""
     return "once" if number == 1 else f"{number} times"

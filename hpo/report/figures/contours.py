@@ -18,6 +18,7 @@ from hpo.report.part import Absent
 # Optuna keeps a cell per pair of values: without steps, 1,000 trials of ranges would make a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
 _ROOM = 80  # characters that fit under the figure
+_DOTS = {"size": 4, "color": OTHER}
 
 
 def draw_contours(subject: Subject) -> Drawn | Absent:
@@ -35,9 +36,8 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
         return Absent("fewer than two hyperparameters have more than one value among the complete trials")
     with quiet_optuna():
         figure = plot_contour(study, params=[shown(key) for key in keys], target_name=shown(subject.metric))
-    figure.update_traces(marker={"size": 3, "line": {"width": 0}, "color": OTHER}, selector={"type": "scatter"})
     _share_colours(figure, shown(subject.metric), scale_of(subject.direction))
-    _mark_winner(figure, subject, study, sorted(keys, key=shown), drawn)
+    _draw_trials(figure, subject, study, sorted(keys, key=shown), drawn)
     _label(figure, subject, sorted(keys, key=shown))
     styled(figure, 480 if len(keys) == 2 else 230 * len(keys), margin={"t": 20, "r": 30, "b": 70, "l": 90})
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
@@ -59,20 +59,35 @@ def _share_colours(figure: Any, title: str, scale: Sequence[tuple[float, str]]) 
     figure.update_traces(selector={"type": "contour"}, coloraxis="coloraxis", showscale=None)
 
 
-def _mark_winner(figure: Any, subject: Subject, study: Any, keys: list[str], drawn: Sequence[Trial]) -> None:
-    """Draw the winner's place on every map, as Optuna was given its values."""
-    place = next((number for number, trial in enumerate(drawn) if subject.is_winner(trial)), None)
-    if place is None:
-        return
-    params = study.get_trials(deepcopy=False)[place].params
-    at = [int(value) if isinstance(value, Rank) else value for value in (params.get(shown(key)) for key in keys)]
+def _draw_trials(figure: Any, subject: Subject, study: Any, keys: list[str], drawn: Sequence[Trial]) -> None:
+    """Draw the trials on every map in place of Optuna's dots, as it was given their values, with their numbers."""
+    figure.data = [trace for trace in figure.data if trace.type == "contour"]
+    params = [given.params for given in study.get_trials(deepcopy=False)]
     maps = [(x, y) for x in range(len(keys)) for y in range(len(keys)) if x != y] if len(keys) > 2 else [(0, 1)]
     for x, y in maps:
-        if at[x] is not None and at[y] is not None:
-            panel = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
+        panel = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
+        names = shown(keys[x]), shown(keys[y])
+        for is_winner, look in ((False, _DOTS), (True, STAR)):
+            there = [
+                (trial, given)
+                for trial, given in zip(drawn, params, strict=True)
+                if subject.is_winner(trial) == is_winner and all(name in given for name in names)
+            ]
+            places = [[_number(given[name]) for _, given in there] for name in names]
             figure.add_scatter(
-                x=[at[x]], y=[at[y]], mode="markers", marker=STAR, showlegend=False, hoverinfo="skip", **panel
+                x=places[0],
+                y=places[1],
+                customdata=[trial.number for trial, _ in there],
+                mode="markers",
+                marker=look,
+                showlegend=False,
+                hovertemplate="trial %{customdata}<extra></extra>",
+                **panel,
             )
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, Rank) else value
 
 
 def _varied(study: Any) -> set[str]:

@@ -34,11 +34,13 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
         above = [part.high - part.gain for part in parts.values()]
         below = [part.gain - part.low for part in parts.values()]
         error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": OTHER}
-        look = {"marker": {"color": GOOD}, "error_x": error}
+        colours = [GOOD if gain > 0 else OTHER for gain in gains.values()]
+        look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, 2)
         caption += (
-            f" Right: what each of the winner's values adds to the default's {subject.metric}, above 0 is better: "
-            "Shapley values of random forests (HyperSHAP, Wever et al. 2025), with the middle 95 % of ten fits."
+            f" Right: what each of the winner's values adds to the default's {subject.metric}, with those of "
+            "hyperparameters that depend on it; above 0 is better. Shapley values (HyperSHAP, Wever et al. 2025) of "
+            "what randomised trees predict, and the middle 95 % of twenty fits to samples of the trials."
         )
     if len(subject.scored) < _ENOUGH_PER_KEY * len(shares):
         caption += f" {len(subject.scored)} trials are few for {len(shares)} hyperparameters: a hint, no more."

@@ -12,6 +12,7 @@ from hpo.report.figures.canvas.look import GREY, OKABE_ITO, add_band, log_ticks,
 # Dash patterns distinguish curves in print, and if there are more than seven.
 _COLOURS = tuple(GREY if name == "black" else colour for name, colour in OKABE_ITO.items())
 _DASHES = ("solid", "dash", "dot", "dashdot")
+_ROUNDING = 1e-9
 _AXES = {"trials": "trials", "seconds": "seconds of training, all workers together"}
 
 
@@ -61,13 +62,25 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _log_axis(figure: Any, metric: str) -> dict[str, Any]:
-    """Return an axis of regrets; what is 0, and has no logarithm, is drawn at its lower end."""
-    lowest = min((y for trace in figure.data for y in trace.y if y > 0), default=1.0) / 2
-    for trace in figure.data:
-        trace.y = [max(y, lowest) for y in trace.y]
+    """Return an axis of regrets; what is 0, and has no logarithm, is drawn at its lower end, which is called 0."""
     heights = [y for trace in figure.data for y in trace.y]
-    ends = [math.log10(min(heights)), math.log10(max(heights)) + 0.05]
-    return {**log_ticks(heights), "title": {"text": f"regret ({metric}, log)"}, "range": ends}
+    # Less is rounding.
+    least = _ROUNDING * max(heights)
+    above = [y for y in heights if y > max(0.0, least)]
+    if not above:
+        return {"title": {"text": f"regret ({metric})"}, "rangemode": "tozero"}
+    zero = min(above) / 2
+    for trace in figure.data:
+        if trace.hoverinfo != "skip":
+            trace.update(customdata=list(trace.y), hovertemplate="%{customdata:.4g}")
+        trace.y = [y if y > max(0.0, least) else zero for y in trace.y]
+    ticks = log_ticks([zero, *above])
+    named = [(at, text) for at, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True) if at > zero]
+    if len(above) < len(heights):
+        named.insert(0, (zero, "0"))
+    ticks |= {"tickvals": [at for at, _ in named], "ticktext": [text for _, text in named]}
+    ends = [math.log10(zero), math.log10(max(above)) + 0.05]
+    return {**ticks, "title": {"text": f"regret ({metric}, log)"}, "range": ends}
 
 
 def _range(figure: Any) -> tuple[float, float] | None:

@@ -35,13 +35,14 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     pairs = list(zip(_as_optuna_draws(subject, drawn, keys), lines, strict=True))
     for trial, line in pairs:
         share = (min(max(score_of(trial), scale.marker.cmin), scale.marker.cmax) - worst) / ((best - worst) or 1.0)
-        look = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": pale(GOOD, 0.05 + 0.6 * share)}
+        look = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": pale(GOOD, 0.15 + 0.6 * share)}
         line.update(line=look, opacity=1.0, meta=trial.number)
     # Good ones on top, and the winner on all of them.
     pairs.sort(key=lambda pair: (subject.is_winner(pair[0]), -pair[0].loss, -pair[0].number))
     scale.marker.update(colorscale=scale_of(subject.direction), reversescale=False)
     figure.data = [*(line for _, line in pairs), scale]
-    figure.update_annotations(font={"color": GREY})
+    # Otherwise the lines would cross the values out; the page has its own white.
+    figure.update_annotations(bgcolor="white", font={"color": GREY})
     figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=shown)]))
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(

@@ -8,11 +8,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from hpo.report.facts.ranges import value_text
 from hpo.report.facts.schema.missing import reason_missing
-from hpo.report.facts.words import times
+from hpo.report.facts.words import score_text, times
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
-from hpo.report.pages.values import blocks, plain_text
+from hpo.report.pages.values import blocks
 from hpo.report.part import part
 
 # The other buttons would upload the figure, or have no effect on lines.
@@ -47,7 +48,8 @@ def templates() -> Environment:
         "figure_content": figure_content,
         "palette": PALETTE,
         "part_or": _part_or,
-        "plain_text": plain_text,
+        "score_text": score_text,
+        "value_text": value_text,
         "plotly_library": _plotly_library,
         "plotly_settings": _PLOTLY_SETTINGS,
         "reason_missing": reason_missing,
@@ -64,6 +66,6 @@ def _part_or(instead: Callable[[str], str], caller: Callable[[], str]) -> str:
 def _plotly_library() -> str:
     """Return plotly.js with the traces of flat axes alone: a third of the library that comes with plotly.
 
-    The file is that of `npm pack plotly.js-cartesian-dist-min` (MIT licence), of the major version that plotly draws for.
+    It is that of `npm pack plotly.js-cartesian-dist-min` (MIT licence), of the major version that plotly draws for.
     """
     return gzip.decompress((files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()).decode()

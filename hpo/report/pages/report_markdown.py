@@ -8,7 +8,7 @@ from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
 from hpo.report.facts.schema.results import FinalistPart
-from hpo.report.facts.words import ended
+from hpo.report.facts.words import ended, score_text
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 
@@ -52,15 +52,16 @@ def _winner(summary: ReportJson) -> Iterable[str]:
     spread = ""
     if winner["standard_deviation"] is not None:
         low, high = known(winner["interval"])
-        spread = f" ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}; 95 % interval "
-        spread += f"{low:.4f} to {high:.4f})"
-    yield f"Trial {winner['number']}: {metric} **{winner['score']:.4f}**{spread}, chosen by {summary['chosen_by']}."
+        spread = f" ± {score_text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
+        spread += f"{score_text(low)} to {score_text(high)})"
+    score = score_text(winner["score"])
+    yield f"Trial {winner['number']}: {metric} **{score}**{spread}, chosen by {summary['chosen_by']}."
     yield against_default(summary)
     yield ""
     values = [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
     yield from markdown_table(("hyperparameter", "value"), values)
     yield ""
-    yield f"Folds: {', '.join(f'{value:.4f}' for value in winner['values'].values())}."
+    yield f"Folds: {', '.join(f'{score_text(value)}' for value in winner['values'].values())}."
     yield f"Train it: `hpo train --config {winner['config']}`."
     yield ""
     yield _test_line(summary)
@@ -73,8 +74,9 @@ def _test_line(summary: ReportJson) -> str:
     metric = summary["metric"]["name"]
     times = test["openings_of_these_data"]
     counted = "once" if times == 1 else f"**{times} times**, over all studies of these data"
+    score = score_text(test["metrics"][metric])
     return (
-        f"Test {metric}: **{test['metrics'][metric]:.4f}** on {test['size']} examples, trial {test['trial']}, opened "
+        f"Test {metric}: **{score}** on {test['size']} examples, trial {test['trial']}, opened "
         f"{test['time']}. This test part has been opened {counted}."
     )
 

@@ -1,14 +1,15 @@
 """The report as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from hpo.engine.trials.trial import loss_of
+from hpo.engine.trials.table import column_of
+from hpo.engine.trials.trial import loss_of, rank
 from hpo.report.facts.against_default import against_default
 from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_at
 from hpo.report.facts.schema.missing import is_missing, reason_missing
@@ -82,13 +83,19 @@ def _arranged(key: str, value: Any) -> Any:
 def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
     """Return the table of the trials, from the best to those without a score, at most 500."""
     space = summary["space"]
-    first = ["number", "score", "state", *([] if is_missing(space) else [dimension["key"] for dimension in space])]
+    first = ["number", "score", "state", *([] if is_missing(space) else [column_of(each["key"]) for each in space])]
     columns = [*first, *(name for name in trials.columns if name not in first)]
     rows = trials.to_dict("records")
     direction, number = summary["metric"]["direction"], len(rows)
-    losses = {row["number"]: loss_of(row["score"], direction) for row in rows if row["state"] == "complete"}
     winner = summary["winner"].get("number")
-    rows.sort(key=lambda row: (row["number"] != winner, losses.get(row["number"], math.inf), row["number"]))
+
+    def place(row: Mapping[Any, Any]) -> tuple[bool, bool, tuple[int, float, int]]:
+        """The winner first, then complete trials by their rank."""
+        is_complete = row["state"] == "complete"
+        loss = loss_of(row["score"], direction) if is_complete else math.inf
+        return row["number"] != winner, not is_complete, rank(row.get("amount"), loss, row["number"])
+
+    rows.sort(key=place)
     rows = rows[:_MOST_TRIALS]
     marks = ["winner" if row["number"] == winner else row["state"] for row in rows]
     cells = [["" if row[name] is None else _cell(row[name]) for name in columns] for row in rows]

@@ -9,6 +9,7 @@ import pytest
 
 from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
+from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.comparison_cells import answer
 from hpo.report.pages.comparison_page import render_comparison_page
 
@@ -132,6 +133,24 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     assert page.count("plotly.js (cartesian - minified) v") == 1
     assert page.count("class='figure'") == page.count("type='application/json'") == 2
     assert "b is better" in page
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_regret_is_drawn_on_a_log_axis_with_0_at_its_end_and_without_rounding(direction):
+    def axis(optimum, *shifts):
+        sign = 1 if direction == "minimize" else -1
+        searches = {name: made_up(name, 6, shift=shift) for name, shift in zip("ab", shifts, strict=True)}
+        measure = Measure("m", direction, sign * optimum)
+        figure = draw_mean_curves(compare_strategies("c", searches, measure, [FULL], {"a": {}, "b": {}}), "trials")
+        return figure.layout.yaxis, [y for trace in figure.data for y in trace.y]
+
+    axis_, heights = axis(0.5, 0.0, 0.2)
+    assert (axis_.type, "0" in axis_.ticktext) == ("log", False)
+    assert min(heights) > 0
+    # Of two that agree to the last digits, one is the optimum: its regret is 0 or rounding.
+    best = min(min(search.losses) for search in made_up("a", 6))
+    axis_, heights = axis(best, 0.0, 1e-17)
+    assert min(heights) >= axis_.tickvals[0] > 0
 
 
 def test_one_sentence_says_which_is_better():

@@ -113,3 +113,9 @@ def test_a_report_from_another_thread_or_after_the_end_is_an_error():
     assert list(trial.run(lambda: trial.report(loss=1.0))) == [{"epoch": 1, "loss": 1.0}]
     with pytest.raises(RuntimeError, match="after the end"):
         trial.report(loss=1.0)
+
+
+def test_a_condition_on_texts_is_written_as_it_is_in_a_file():
+    space = {"opt": ["sgd", "adam"], "momentum": {"values": [0.1, 0.9], "when": {"opt": ["sgd"]}}}
+    study = found(lambda config: config.get("momentum", 0.0), space=space, trials=3)
+    assert study.best.config == {"opt": "sgd", "momentum": 0.9}

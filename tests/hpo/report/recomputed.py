@@ -45,6 +45,7 @@ def of_trials(trials):
         },
         "baselines.default.number": 0,
         "baselines.default.score": trials.score[0],
+        **{f"baselines.default.values.{name}": trials[name][0] for name in trials if name.startswith("fold_")},
         "baselines.random.this_study": True,
     }
 

@@ -59,6 +59,12 @@ def test_a_winner_at_the_end_of_a_range():
     assert not said(many(winner), winner)
 
 
+def test_nothing_lies_beyond_a_dropout_of_0_but_beyond_an_upper_end_of_0_something_may():
+    space = space_from_dict({"dropout": [0.0, 0.1, 0.2], "log_lr": {"low": -4.0, "high": 0.0}})
+    found = at_the_end(space, Trial(0, 0, {"dropout": 0.0, "log_lr": 0.0}))
+    assert found == [{"key": "log_lr", "value": 0.0, "end": "upper"}]
+
+
 @pytest.mark.parametrize(
     ("high", "value", "end"), [(200, 5, "lower"), (200, 200, "upper"), (200, 6, None), (7, 5, "lower"), (6, 5, None)]
 )

@@ -18,6 +18,7 @@ from hpo.report.pages.values import plain_text
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.browser.chromium import BINARY, Chromium
+from tests.hpo.interface.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import environment, prepared, report_again, run_toy, toy_config
 
@@ -142,7 +143,7 @@ def test_refused_figures_leave_their_reason(page):
 def test_the_verdict_and_the_cautions_come_first(written):
     text, summary = written
     head = text[: text.index("id='part-1'")]
-    assert "the default configuration" in head
+    assert "default configuration" in head
     assert f"score {summary['winner']['score']:.4f}" in head
     assert f"trial {summary['winner']['number']}" in head
     assert summary["cautions"] or "None of the checks" in head
@@ -221,6 +222,16 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     assert f"<tr id='trial-{winner.number}' class='winner'>" in table
     # Without a figure the library is not needed.
     assert LIBRARY not in text
+
+
+def test_hyperparameters_may_be_called_as_columns_of_the_table():
+    space = {"amount": [1, 2, 3], "fold_0": (0.0, 1.0), "score": [5, 6], "seconds": [7, 8]}
+    study = found(lambda config: config["amount"], space=space, trials=6)
+    assert study.trials.columns.is_unique
+    page = study.report().read_text()
+    assert study.best.config["amount"] == 3
+    row = re.search(rf"<tr id='trial-{study.best.number}'[^>]*>(.*?)</tr>", page)[1]
+    assert re.findall(r"<td>([^<]*)</td>", row)[3:4] == ["3"]
 
 
 def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from hpo.engine.space.reader import space_from_dict
 from hpo.report.facts.shapley import _weights, shapley_values
 from hpo.report.part import Absent
 from tests.hpo.report.made_up import SPACE, trial
@@ -41,17 +42,35 @@ def made(direction, count=300):
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_what_each_hyperparameter_adds_is_found_in_the_units_of_the_metric(direction):
     trials = made(direction)
-    winner = trial(300, [1.0], at={"lr": 0.01, "layers": 4, "optimizer": "adamw"}, direction=direction)
+    sign = 1 if direction == "maximize" else -1
+    winner = trial(300, [sign * 0.6], at={"lr": 0.01, "layers": 4, "optimizer": "adamw"}, direction=direction)
+    trials = [*trials, winner]
     default = {"lr": 0.0001, "layers": 1, "optimizer": "sgd", "momentum": 0.0}
     found = shapley_values(SPACE, trials, default, winner)
     gains = {key: part.gain for key, part in found.items()}
     assert gains["layers"] == pytest.approx(0.3, abs=0.04)
     assert gains["lr"] == pytest.approx(0.1, abs=0.04)
-    # Where there is a momentum, the optimizer is sgd: the two share what that gives.
-    assert gains["optimizer"] + gains["momentum"] == pytest.approx(0.2, abs=0.04)
+    # A momentum exists beside sgd only, so its absence is part of the optimizer.
+    assert gains["optimizer"] == pytest.approx(0.2, abs=0.04)
+    assert "momentum" not in gains
     assert all(part.low <= part.gain <= part.high for part in found.values())
     assert list(found) == sorted(found, key=lambda key: -found[key].gain)
     assert found == shapley_values(SPACE, trials, default, winner)
+
+
+def test_the_parts_sum_to_the_gain_where_both_ends_were_tried():
+    trials = made("maximize", 40)
+    default, winner = trials[0], max(trials, key=lambda t: t.score)
+    found = shapley_values(SPACE, trials, default.point, winner)
+    assert sum(part.gain for part in found.values()) == pytest.approx(winner.score - default.score)
+
+
+def test_a_boolean_and_a_number_are_two_values():
+    space = space_from_dict({"flag": {"choices": [True, 1]}, "x": {"low": 0.0, "high": 1.0}})
+    rng = random.Random(0)
+    trials = [trial(k, [5.0 * (k % 2)], at={"flag": [True, 1][k % 2], "x": rng.random()}) for k in range(30)]
+    found = shapley_values(space, trials, trials[0].point, trials[1])
+    assert found["flag"].gain == pytest.approx(5.0, abs=0.3)
 
 
 def test_only_what_differs_takes_part_and_what_cannot_be_said_is_not():

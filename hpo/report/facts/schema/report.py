@@ -177,6 +177,8 @@ class DefaultTrial(TypedDict):
     number: int
     score: float | None
     state: State
+    amount: NotRequired[Annotated[int | None, Field(description="how far it was trained")]]
+    values: NotRequired[Annotated[dict[str, float], Field(description="score of each fold and seed")]]
 
 
 @with_config(EXACT)

@@ -10,6 +10,7 @@ from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.schema.results import AtEnd
+from hpo.report.facts.words import counted
 from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
 
 # Rules of thumb of the tuning playbook and the checklists.
@@ -62,21 +63,20 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
     wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
     if len(trials) < wanted and not whole:
-        yield f"few trials: {len(trials)} for {len(space.dimensions)} hyperparameters; {wanted} would be five for each"
+        searched = counted(len(space.dimensions), "hyperparameter*")
+        yield f"few trials: {len(trials)} for {searched}; {wanted} would be five for each"
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
     """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range.
 
-    Nothing lies beyond 0, as of a dropout: it is the end of what a hyperparameter can be, not of its range alone.
+    A lower end of 0 is left out, as of a dropout: mostly nothing lies beyond.
     """
     ends: list[AtEnd] = []
     for dimension in space.dimensions:
         if isinstance(dimension, Choices) or dimension.key not in winner.point:
             continue
         value = winner.point[dimension.key]
-        if value == 0 and not isinstance(value, bool):
-            continue
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)
             place = dimension.to_unit(value)
@@ -87,7 +87,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
         else:
             is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
             end = "first" if value == dimension.values[0] else "last"
-        if is_end:
+        if is_end and not (value == 0 and end in ("lower", "first")):
             ends.append({"key": dimension.key, "value": value, "end": end})
     return ends
 

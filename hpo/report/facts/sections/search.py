@@ -94,10 +94,20 @@ def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
     except SpaceError as error:
         return missing(f"the default configuration lies outside of the space: {str(error).partition(': ')[2]}")
     key = point_key(point)
-    default = next((trial for trial in trials if trial.key == key), None)
-    if default is None:
+    those = [trial for trial in trials if trial.key == key]
+    if not those:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
-    return {"number": default.number, "score": default.score, "state": default.state}
+    # With halving, the one that was trained furthest.
+    default = min(those, key=lambda trial: (-(trial.amount or 0), trial.number))
+    metric, layout = study.config.study.metric, study.layout
+    values = {layout.name(index): outcome.metrics.get(metric) for index, outcome in sorted(default.outcomes.items())}
+    return {
+        "number": default.number,
+        "score": default.score,
+        "state": default.state,
+        "amount": default.amount,
+        "values": {name: value for name, value in values.items() if value is not None},
+    }
 
 
 def comparison_command(study: Study) -> str:

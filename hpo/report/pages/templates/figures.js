@@ -4,7 +4,10 @@ const ink = name => getComputedStyle(document.documentElement).getPropertyValue(
 const draw = place => {
   const {data, layout} = JSON.parse(document.getElementById(place.id + "-data").textContent);
   // The page's own colours, light or dark.
-  Object.assign(layout, {paper_bgcolor: "transparent", plot_bgcolor: "transparent"});
+  Object.assign(layout, {paper_bgcolor: ink("--paper"), plot_bgcolor: ink("--paper")});
+  for (const note of layout.annotations ?? []) if (note.bgcolor) note.bgcolor = ink("--paper");
+  // A finger scrolls the page.
+  if (matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
   layout.font.color = ink("--ink");
   layout.modebar = {bgcolor: "transparent", color: ink("--soft"), activecolor: ink("--link")};
   const lines = {gridcolor: ink("--line"), linecolor: ink("--line"), zerolinecolor: ink("--line")};
@@ -13,7 +16,11 @@ const draw = place => {
   // What is clicked names its trial; its row is shown.
   place.on("plotly_click", ({points: [point]}) => {
     const trial = /\d+/.exec(point.data.meta ?? point.customdata);
-    if (trial && document.getElementById("trial-" + trial)) location.hash = "trial-" + trial;
+    const row = document.getElementById("trial-" + trial);
+    if (!row) return;
+    row.hidden = false;
+    location.hash = row.id;
+    row.scrollIntoView({block: "center"});
   });
 };
 const watcher = new IntersectionObserver(entries => {

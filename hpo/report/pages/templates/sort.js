@@ -13,6 +13,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const words = event.target.value.toLowerCase().split(/\s+/);
     for (const row of rows) row.hidden = !words.every(word => [...row.cells].some(cell =>
       cell.textContent.toLowerCase().includes(word)));
+    document.getElementById("found").textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length}`;
   });
 }
 // On a narrow screen the contents are folded.

@@ -1,0 +1,48 @@
+"""By how much the winner is better than the default: one sentence, in the units of the metric."""
+
+import pytest
+
+from hpo.report.facts.against_default import against_default
+
+
+def said(now, before, direction="maximize", amounts=(None, None), state="complete", number=0):
+    """The sentence on a winner and a default with these scores by fold."""
+    means = [sum(scores) / len(scores) for scores in (now, before)]
+    names = [[f"fold_{place}" for place in range(len(scores))] for scores in (now, before)]
+    winner = {"number": 7, "score": means[0], "values": dict(zip(names[0], now, strict=True)), "amount": amounts[0]}
+    default = {"number": number, "score": means[1], "state": state, "amount": amounts[1]}
+    default["values"] = dict(zip(names[1], before, strict=True))
+    return against_default(
+        {"winner": winner, "baselines": {"default": default}, "metric": {"direction": direction, "name": "m"}}
+    )
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_gain_has_its_interval_over_the_folds(direction):
+    sign = 1 if direction == "maximize" else -1
+    text = said([sign * 0.9, sign * 0.93], [sign * 0.8, sign * 0.82], direction)
+    assert text.startswith("Better by 0.1050 (95 % interval over 2 folds and seeds: 0.0415 to 0.1685) than the default")
+    assert "chance" not in text
+    assert "which may be chance) than the default" in said([0.9, 0.7], [0.8, 0.79])
+
+
+def test_one_training_has_no_interval_and_few_digits_are_never_all_zeros():
+    assert said([0.9], [0.8]) == "Better by 0.1000 than the default configuration, which has 0.8000 (trial 0)."
+    assert "Better by 1e-06 than" in said([3e-6], [2e-6])
+    assert said([0.8], [0.9]).startswith("Worse by 0.1000")
+    assert said([0.8], [0.8]).startswith("As good as the default configuration")
+
+
+def test_what_was_trained_less_is_not_compared():
+    text = said([0.9], [0.8], amounts=(9, 1))
+    assert text == (
+        "The default configuration was trained to 1 only (trial 0), where it had 0.8000: the two cannot be compared."
+    )
+
+
+def test_where_there_is_no_score_to_compare_with_it_says_so():
+    assert said([0.9], [0.9], number=7) == "It is the default configuration: nothing better was found."
+    assert said([0.9], [0.9], state="stopped") == "The default configuration (trial 0) was stopped."
+    missing = {"missing": "why"}
+    for summary in ({"winner": missing, "baselines": missing}, {"winner": {}, "baselines": {"default": missing}}):
+        assert against_default(summary).startswith("There is no default configuration to compare with")
