@@ -15,8 +15,8 @@ from hpo.report.facts.importances import FEWEST, too_few
 from hpo.report.facts.optuna_study import ranks_of
 from hpo.report.part import Absent
 
-# Fits of the surrogate; 2^12 subsets are predicted in a moment.
-_FITS, _TREES, _MOST_PLAYERS = 20, 20, 12
+# Fits of the surrogate, each to so many trials at most; 2^12 subsets are predicted in a moment.
+_FITS, _TREES, _MOST_TRIALS, _MOST_PLAYERS = 20, 20, 1_000, 12
 _ABSENT = object()
 
 
@@ -113,7 +113,7 @@ def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], a
     rng = np.random.default_rng(0)
     gains = []
     for fit in range(_FITS):
-        sample = np.concatenate([rng.integers(len(trials), size=len(trials)), kept])
+        sample = np.concatenate([rng.integers(len(trials), size=min(len(trials), _MOST_TRIALS)), kept])
         trees = ExtraTreesRegressor(_TREES, random_state=fit).fit(known[sample], losses[sample])
         gains.append(-trees.predict(asked))
     return np.array(gains)
