@@ -161,12 +161,12 @@ class StoppableDispatcher:
         return self._dispatcher.now
 
     def submit(self, task: Task) -> None:
-        """Pass the task to the dispatcher."""
-        self._stopping.check()
+        """Pass the task to the dispatcher; after a signal it is left to `wait`, which lets the others save, to end."""
         if self.runs_here:
+            self._stopping.check()
             with self._stopping.raising():
                 self._dispatcher.submit(task)
-        else:
+        elif self._stopping.number is None:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[Report]:

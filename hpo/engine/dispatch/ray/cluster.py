@@ -60,6 +60,7 @@ class RayCluster:
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._pipe = -1
         self._is_connected = self._is_hanging = False
+        self._leaving: threading.Thread | None = None
         self._is_left = threading.Event()
         self._raylets: list[psutil.Process] = []
         try:
@@ -218,6 +219,14 @@ class RayCluster:
             raise errors[0]
         self._is_connected = True
 
+    def begin_to_close(self) -> None:
+        """Begin to disconnect, which takes seconds where Ray has died; nothing may use it any more but `close`."""
+        import ray
+
+        if self._is_connected and self._leaving is None:
+            self._leaving = threading.Thread(target=ray.shutdown, daemon=True)
+            self._leaving.start()
+
     def close(self) -> None:
         """Disconnect, stop what was started here, and delete its folder. Closing twice is harmless."""
         if self._is_hanging:
@@ -225,7 +234,10 @@ class RayCluster:
         if self._is_connected:
             import ray
 
-            ray.shutdown()
+            if self._leaving is None:
+                ray.shutdown()
+            else:
+                self._leaving.join()
             self._is_connected = self._is_hanging = False
         self._is_left.set()
         if self._before:

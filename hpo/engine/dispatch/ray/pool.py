@@ -167,6 +167,7 @@ class RayDispatcher:
         while self._runs and self._cluster.is_alive and (left := deadline - time.monotonic()) > 0:
             for stream in self._ray.wait(list(self._runs), num_returns=1, timeout=min(left, 0.2))[0]:
                 reports += self._read(self._runs[stream])
+        self._cluster.begin_to_close()
         return [report for report in reports if report.outcome is not None]
 
     def close(self) -> None:
