@@ -8,7 +8,7 @@ from hpo.report.facts.optuna_study import optuna_study, quiet_optuna, ranks_of
 from hpo.report.facts.subject import Subject, score_of
 from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
-from hpo.report.figures.canvas.look import GOOD, GREY, WINNER, clipped, pale, scale_of, short, styled
+from hpo.report.figures.canvas.look import GREY, WINNER, clipped, scale_of, shade, short, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
 
@@ -17,7 +17,7 @@ _ROOM = 120  # characters that fit under the figure
 
 
 def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
-    """Draw one line per trial, darker for better ones."""
+    """Draw one line per trial, in fuller colour for better ones."""
     if not subject.scored:
         return Absent("no trial is complete")
     from optuna.visualization import plot_parallel_coordinate
@@ -35,7 +35,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     pairs = list(zip(_as_optuna_draws(subject, drawn, keys), lines, strict=True))
     for trial, line in pairs:
         share = (min(max(score_of(trial), scale.marker.cmin), scale.marker.cmax) - worst) / ((best - worst) or 1.0)
-        look = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": pale(GOOD, 0.15 + 0.6 * share)}
+        look = {"color": WINNER, "width": 3} if subject.is_winner(trial) else {"color": shade(share)}
         line.update(line=look, opacity=1.0, meta=trial.number)
     # Good ones on top, and the winner on all of them.
     pairs.sort(key=lambda pair: (subject.is_winner(pair[0]), -pair[0].loss, -pair[0].number))

@@ -33,7 +33,7 @@ def headline(result: ComparisonJson) -> str:
 
 
 def answer(result: ComparisonJson) -> str:
-    """Return which is better, in one sentence, at the first budget that was decided on; empty where nothing was."""
+    """Return which is better, in one sentence, at the budget that was asked for first; empty without pairs."""
     pairs = first_pairs(result)
     if not pairs:
         return ""

@@ -94,10 +94,15 @@ def pale(colour: str, opacity: float = 0.15) -> str:
     return f"rgba({red}, {green}, {blue}, {opacity})"
 
 
+def shade(share: float) -> str:
+    """Return the colour of a score, from 0, the worst, to 1, the best: full ones are good, on white and on black."""
+    return pale(GOOD, 0.1 + 0.9 * share)
+
+
 def scale_of(direction: Direction) -> list[tuple[float, str]]:
-    """Return the colours of scores from the lowest to the highest: full ones are good, on white and on black."""
-    ends = [pale(GOOD, 0.05), pale(GOOD, 1.0)]
-    return list(zip((0.0, 1.0), ends if direction == "maximize" else ends[::-1], strict=True))
+    """Return the colours of scores from the lowest to the highest."""
+    ends = (0.0, 1.0) if direction == "maximize" else (1.0, 0.0)
+    return list(zip((0.0, 1.0), map(shade, ends), strict=True))
 
 
 def add_band(figure: Any, places: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any) -> None:
