@@ -103,13 +103,14 @@ class Study:
         Raises:
             StudyError: there is no such figure, or this study has nothing to show there.
         """
+        from hpo.report.facts.subject import Subject
         from hpo.report.figures import draw_figures
         from hpo.report.figures.canvas.drawn import Drawn
 
         with self._read() as (study, _, verdict):
             figures: dict[str, Drawing] = {
                 drawing.name.replace("-", "_"): drawing
-                for drawing in draw_figures(study, verdict.trials, verdict.winner)
+                for drawing in draw_figures(Subject.of(study, verdict.trials, verdict.winner))
             }
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")

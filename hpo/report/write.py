@@ -11,6 +11,7 @@ from hpo.config.files import write_atomically
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table, write_trials
 from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.subject import Subject
 from hpo.report.facts.summary import summarise
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
@@ -57,13 +58,15 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     if winner is not None:
         text = yaml_text(best_config(study.as_of(Notes(record).allowed_changes, winner), winner))
         write_atomically(folder.best_path, text)
-    summary = summarise(study, record, verdict, _hashes(study, verdict.model))
+    # Its importances and contributions are worked out once, for report.json and the figures.
+    subject = Subject.of(study, trials, winner)
+    summary = summarise(study, record, verdict, subject, _hashes(study, verdict.model))
     json_path, markdown_path = folder.path / "report.json", folder.path / "report.md"
     folder.write_json(json_path, summary)
     write_atomically(markdown_path, render_report_markdown(summary))
     page_path = folder.path / "report.html"
     if has_page:
-        write_atomically(page_path, render_report_page(summary, draw_figures(study, trials, winner), table))
+        write_atomically(page_path, render_report_page(summary, draw_figures(subject), table))
     else:
         page_path.unlink(missing_ok=True)
     paths = [

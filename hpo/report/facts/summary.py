@@ -35,7 +35,7 @@ from hpo.study.winner.verdict import Verdict
 FORMAT: Literal[2] = 2
 
 
-def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, str]) -> ReportJson:
+def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]) -> ReportJson:
     """Return the JSON-able report of a study, which depends on its record only and not on the date.
 
     What cannot be computed is marked as missing, with the reason.
@@ -44,6 +44,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
         study: the study.
         record: its record, for the notes.
         verdict: the verdict of its search.
+        subject: what its figures are drawn from.
         files: SHA-256 of the study's other files, by name.
     """
     config, notes = study.config, Notes(record)
@@ -76,7 +77,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, files: dict[str, s
         "finalists": part(lambda: describe_finalists(verdict.finalists, config.study.metric), missing)
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
-        "importance": part(lambda: _importance(Subject.of(study, trials, winner)), missing),
+        "importance": part(lambda: _importance(subject), missing),
         "cost": part(lambda: _cost(study, trials, notes.gpu_share), missing),
         "cautions": [],
         "files": files,

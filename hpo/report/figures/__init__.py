@@ -1,10 +1,9 @@
 """The figures of a report: each is drawn from a study and its trials, or gives the reason in one line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from hpo.engine.trials.trial import Trial
 from hpo.report.facts.subject import Subject
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.canvas.drawn import Drawn
@@ -18,7 +17,6 @@ from hpo.report.figures.planned_timeline import draw_planned_timeline
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.part import Absent, part
-from hpo.study.study import Study
 
 __all__ = ["Drawing", "Drawn", "draw_figures"]
 
@@ -54,15 +52,8 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] 
 )
 
 
-def draw_figures(study: Study, trials: Sequence[Trial], winner: Trial | None) -> tuple[Drawing, ...]:
-    """Return all figures of a study in the order of the report; equal studies give equal figures.
-
-    Args:
-        study: the study.
-        trials: all trials, in the order of their numbers.
-        winner: the study's; None if no trial is complete.
-    """
-    subject = Subject.of(study, trials, winner)
+def draw_figures(subject: Subject) -> tuple[Drawing, ...]:
+    """Return all figures of a study in the order of the report; equal studies give equal figures."""
     return tuple(
         Drawing(name, section, title, part(partial(draw, subject), Absent)) for name, section, title, draw in _FIGURES
     )

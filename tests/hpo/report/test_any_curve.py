@@ -75,11 +75,11 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
     def fails(*_):
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(figures, "_FIGURES", (("timeline", 24, "Timeline of workers", fails), *figures._FIGURES[:-1]))
+    monkeypatch.setattr(figures, "_FIGURES", (("timeline", "Timeline", "Workers", fails), *figures._FIGURES[:-1]))
     for place in ("facts.summary.describe_cost", "facts.summary.describe_search", "pages.report_markdown._data"):
         monkeypatch.setattr(f"hpo.report.{place}", fails)
     # The verdict alone calls it in a template.
-    monkeypatch.setitem(templates().globals, "plain_text", fails)
+    monkeypatch.setitem(templates().globals, "score_text", fails)
     report_again(tmp_path / "study", tree)
     summary = json.loads((tmp_path / "study" / "report.json").read_text())
     reason = "could not be made: ZeroDivisionError: by nothing"
