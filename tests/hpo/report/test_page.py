@@ -17,7 +17,6 @@ from hpo.report.pages.report_page import render_report_page
 from hpo.report.pages.values import plain_text
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
-from tests.browser.chromium import BINARY, Chromium
 from tests.hpo.interface.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.studies import environment, prepared, report_again, run_toy, toy_config
@@ -281,45 +280,3 @@ def test_values_within_values_become_lists_and_tables():
     assert shown_value([{"a": k} for k in range(300)]).count("<tr>") == 201
     assert "<details>" in shown_value([{"a": k} for k in range(30)])
     assert shown_value("hpo test digits") == "<code>hpo test digits</code>"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(BINARY is None, reason="there is no Chromium")
-def test_a_browser_draws_every_figure_without_a_network(written, tmp_path):
-    (tmp_path / "report.html").write_text(written[0], encoding="utf-8")
-    with Chromium(tmp_path / "profile", width=1400, height=12_000) as browser:
-        browser.before_pages(
-            "window.faults = []; addEventListener('error', event => faults.push(event.message));"
-            "addEventListener('securitypolicyviolation', event => faults.push(event.blockedURI));"
-        )
-        browser.open(f"file://{tmp_path / 'report.html'}")
-        drawn = "[...document.querySelectorAll('.js-plotly-plot')].map(place => place.id)"
-        wanted = re.findall(r"<div class='figure' id='([\w-]+)'", written[0])
-        browser.wait(lambda: browser.evaluate(drawn) == wanted, f"all of {wanted}")
-        assert len(wanted) >= 7
-        assert browser.evaluate("faults") == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(BINARY is None, reason="there is no Chromium")
-def test_a_click_finds_the_trial_s_row_words_filter_and_the_contents_fold(written, tmp_path):
-    (tmp_path / "report.html").write_text(written[0], encoding="utf-8")
-    row = "document.querySelector('tr:target').id"
-    shown = "[...document.querySelectorAll('.sortable tbody tr')].filter(row => !row.hidden).map(row => row.innerText)"
-    with Chromium(tmp_path / "profile", width=400) as browser:
-        browser.open(f"file://{tmp_path / 'report.html'}")
-        browser.wait(lambda: browser.evaluate("!!document.getElementById('best-so-far')?.data"), "a figure")
-        assert browser.evaluate("document.querySelector('nav details').open") is False
-        assert browser.evaluate("document.documentElement.scrollWidth") == 400
-        browser.evaluate(
-            "document.getElementById('best-so-far').emit('plotly_click', {points: [{data: {}, customdata: 7}]})"
-        )
-        assert browser.evaluate(row) == "trial-7"
-        everything = browser.evaluate(shown)
-        browser.evaluate(
-            "document.getElementById('filter').value = 'relu 64';"
-            "document.getElementById('filter').dispatchEvent(new Event('input'))"
-        )
-        wanted = [text for text in everything if "relu" in text and any("64" in cell for cell in text.split("\t"))]
-        assert 0 < len(wanted) < len(everything)
-        assert browser.evaluate(shown) == wanted
