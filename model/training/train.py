@@ -138,7 +138,8 @@ def train(
         progress.train_loss = losses.mean()
         progress.loss_sum, progress.loss_count = (0.0, 0) if is_due else (losses.sum, losses.count)
 
-        if validation is not None and (is_due or progress.best is None) and not must_end:
+        # An evaluation that is due comes before the end: a state beyond it would never make up for it.
+        if validation is not None and (is_due or (progress.best is None and progress.step == last_step)):
             metrics = processes.by_first(lambda: evaluate(task, judged, validation, device, config))
             if not math.isfinite(metrics["loss"]):
                 raise Diverged(f"diverged at step {progress.step}: validation loss is {metrics['loss']}")

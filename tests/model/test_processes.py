@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from model.training.processes import Processes
 from tests.model.conftest import run, small
 
 # torch may hang where a DistributedDataParallel outlives its group.
@@ -121,3 +122,25 @@ def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_tw
     told, result = together(task, size)[0]
     assert ([*told], result) == undisturbed
     assert first == told[: len(first)]
+
+
+class ToldToEndError(Exception):
+    """The process has been told to end."""
+
+
+@pytest.mark.parametrize(("step", "every"), [(9, 10), (10, 10), (20, 10), (20, 30)])
+def test_a_notice_at_any_step_costs_no_evaluation(fold, tmp_path, monkeypatch, step, every):
+    """Also where an evaluation is due after the step, where it is the last, and where both are so."""
+    settings = {"training__evaluate_every_steps": every, "training__patience": None, "training__max_steps": 20}
+    config = small("generated", "encoder_decoder", **PUZZLE, **settings, training__epochs=6)
+    task = fold(config, resume_dir=str(tmp_path / "state"))
+    with monkeypatch.context() as told:
+        told.setattr(Processes, "must_end", lambda _self, now, _device: now == step)
+
+        def end(_self):
+            raise ToldToEndError
+
+        told.setattr(Processes, "end", end)
+        with pytest.raises(ToldToEndError):
+            run(task)
+    assert run(task) == run(fold(config))
