@@ -22,6 +22,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     It has what GridSearchCV has: `fit`, `best_params_`, `best_score_`, `best_estimator_`, `cv_results_`. The study is
     in memory only; `hpo.search` keeps one on disk, on Ray workers.
 
+    The other arguments are as of GridSearchCV; with several scores `refit` names the one that is searched by.
+
     Args:
         estimator: what is tuned.
         space: by the names of its parameters, `{"C": hpo.log(1e-3, 1e3), "kernel": ["rbf", "linear"]}`, as of
@@ -29,8 +31,6 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         trials: how many points are evaluated.
         strategy: one of conf/strategy, or its name and settings. One that trains by amounts cannot be used.
         random_state: decides every point; None = another search each time, or a `numpy.random.RandomState`.
-        scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as of GridSearchCV; with
-            several scores `refit` names the one that is searched by.
 
     Example:
         >>> search = HpoSearchCV(SVC(), {"C": hpo.log(1e-3, 1e3), "gamma": hpo.log(1e-4, 1.0)}, trials=20)

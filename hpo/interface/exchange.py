@@ -91,10 +91,13 @@ def import_trials(
 
     Args:
         name: a folder under runs/ that is made.
-        csv: a table with a header and one row per trial; with the columns of `metric` and, if not all others, `keys`.
-        optuna: an Optuna storage, such as `"sqlite:///old.db"`; with the name of its `study` if it has several.
+        csv: a table with a header and one row per trial; with the column `metric`.
+        optuna: an Optuna storage, such as `"sqlite:///old.db"`.
         ray: the folder of a Ray Tune experiment; with the result `metric` that was searched for.
-        study, metric, direction, keys: as said; `direction` where the source does not tell which way is better.
+        study: the name of the study in an Optuna storage that has several.
+        metric: the column or result that is the score.
+        direction: which way is better, where the source does not tell.
+        keys: the columns that are hyperparameters; None = all others.
         rename: from old names of hyperparameters to new.
 
     Returns:

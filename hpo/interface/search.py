@@ -107,7 +107,8 @@ def train(
     """Train one configuration without a search, as `hpo train` does, and return its metrics.
 
     Args:
-        overrides, config_dir: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
+        overrides: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
+        config_dir: as of `compose`.
         config_file: start from this one, such as a study's best.yaml.
         progress: whether the learning curve is printed.
 

@@ -84,7 +84,8 @@ class Study:
 
         Args:
             publish: whether to copy what others need into studies/<name>/.
-            checklist, latex: whether to write checklist.md, and tables.tex, too.
+            checklist: whether to write checklist.md, too.
+            latex: whether to write tables.tex, too.
             said: what only you know, by the keys of conf/report, such as `title="..."`.
         """
         paths = write_reports(str(self.folder), said, publish=publish, checklist=checklist, latex=latex)
@@ -144,7 +145,9 @@ class Study:
         """Go on with the search, also with a larger budget or other workers, and return the study.
 
         Args:
-            trials, minutes, workers: as of `hpo.search`.
+            trials: as of `hpo.search`.
+            minutes: the same.
+            workers: the same.
             settings: other keys that no trial depends on.
             name: go on with a copy of this name, which is a study of its own; None = with the study itself.
             allow_changes: go on although something has changed since; the report says what.

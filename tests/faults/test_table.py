@@ -1,4 +1,4 @@
-"""The table of faults in docs/faults.md names tests that there are, and says which of them are slow."""
+"""The table of faults in docs/explanation/faults.md names tests that there are, and says which of them are slow."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ def is_slow(test, file):
 
 
 def test_every_test_that_the_table_of_faults_names_exists_and_is_as_slow_as_it_says():
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`( \(slow\))?", (REPOSITORY / "docs/faults.md").read_text())
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`( \(slow\))?", (REPOSITORY / "docs/explanation/faults.md").read_text())
     assert len(named) > 30
     for file, name, slow in named:
         path = REPOSITORY / (file if file.startswith("tests/") else f"tests/faults/{file}")

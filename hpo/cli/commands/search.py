@@ -19,7 +19,7 @@ _EXAMPLES = """\
   hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
   hpo search strategy=asha study.trials=1000 study.minutes=90 study.stop_without_gain=100
   hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
-  hpo search --config-dir my_conf study=forest      groups of your own: see README, "Bring your own objective"
+  hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them
   hpo search --replay studies/digits                a published search again, trial by trial
   hpo search --cfg job                              print the configuration, run nothing"""
 

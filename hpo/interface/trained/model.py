@@ -46,7 +46,8 @@ class TrainedModel:
         if companion is None:
             module = self.objective.path.partition(":")[0]
             raise StudyError(
-                f"{name}: {module} has no function '{name}'; see docs/write_an_objective.md for what it must return"
+                f"{name}: {module} has no function '{name}'; "
+                "see docs/extending/write_an_objective.md for what it must return"
             )
         return companion
 

@@ -12,7 +12,7 @@ from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.payload import Payload
 from tests.studies import REPOSITORY
 
-PAGE = (REPOSITORY / "docs/write_an_objective.md").read_text()
+PAGE = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()
 
 
 def test_what_it_writes_names_what_comes_next(capsys):

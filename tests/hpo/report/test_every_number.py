@@ -83,8 +83,8 @@ def test_the_report_keeps_its_schema(report):
 
 
 def test_the_schema_in_the_documents_is_the_one_that_is_kept():
-    documented = json.loads((REPOSITORY / "docs" / "report.schema.json").read_text())
-    assert documented == report_schema(), "write it again: hpo report --schema > docs/report.schema.json"
+    documented = json.loads((REPOSITORY / "docs" / "reference" / "report.schema.json").read_text())
+    assert documented == report_schema(), "write it again: hpo report --schema > docs/reference/report.schema.json"
 
 
 def test_every_number_is_recomputed(folder, report, trials):

@@ -1,0 +1,136 @@
+"""Fills in the pages of the reference, a hook of mkdocs: keys of conf/, what `--help` prints, fields of the schema.
+
+A page says `<!-- reference: configuration -->` where its part belongs, so that it is a page without the site, too.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpo.cli.main import COMMANDS, main
+
+REPOSITORY = Path(__file__).parents[2]
+# The order in which a reader meets the groups; the first line of each is this page's own.
+GROUPS = {
+    "study": "What a study is: its name, budget, metric, and how its winner is chosen.",
+    "space": "What is searched ([how a space is written](../how_to/define_a_space.md)).",
+    "strategy": "How points are proposed ([which to take](../how_to/choose_a_strategy.md)).",
+    "split": "What is trained on, validated on, and kept for the test.",
+    "data": "What is read. `data.path` and the like are files of yours.",
+    "model": "The networks: three families in three shapes.",
+    "training": "The trainer of these networks.",
+    "dispatch": "Where trainings run ([on GPUs and on several machines](../how_to/run_on_machines.md)).",
+    "track": "Where runs are shown ([in MLflow](../how_to/use_mlflow.md)).",
+    "report": "What only a person knows of a study.",
+}
+KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return the page with its generated part in it."""
+    for name, generate in (("configuration", configuration), ("commands", commands), ("report", report)):
+        marker = f"<!-- reference: {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, generate())
+    return markdown
+
+
+def configuration() -> str:
+    """Return a section for each group of conf/, and in it a table for each of its files."""
+    parts = []
+    for group, what in GROUPS.items():
+        parts.append(f"## {group}\n\n{what}")
+        files = sorted(
+            (REPOSITORY / "conf" / group).glob("*.yaml"), key=lambda path: (path.stem != "default", path.stem)
+        )
+        parts += [_options(group, path) for path in files]
+    return "\n\n".join(parts)
+
+
+def _options(group: str, path: Path) -> str:
+    text = path.read_text()
+    head = f"### {group}={path.stem}"
+    if group == "space":
+        return f"{head}\n\n```yaml\n{text.rstrip()}\n```"
+    above = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
+    rows = [f"| `{group}.{key}` | `{value}` | {meaning} |" for key, value, meaning in _keys(text)]
+    table = ["| key | default | meaning |", "|---|---|---|", *rows] if rows else []
+    return "\n".join([head, "", _escaped(" ".join(above)), "", *table])
+
+
+def _keys(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the dotted key, value and meaning of each line of a configuration file that has a value."""
+    parents: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        found = KEY.match(line)
+        if not found:
+            continue
+        indent = len(found["indent"])
+        parents = [(depth, name) for depth, name in parents if depth < indent]
+        key = ".".join([*(name for _, name in parents), found["key"]])
+        if found["value"]:
+            yield key, found["value"].replace("|", "\\|"), _escaped(found["meaning"] or "")
+        parents.append((indent, found["key"]))
+
+
+def _escaped(text: str) -> str:
+    """Return a text of conf/ as Markdown that shows it as it stands."""
+    return re.sub(r"([|<>\[\]*_])", r"\\\1", text)
+
+
+def commands() -> str:
+    """Return a section for each command: what `--help` prints."""
+    return "\n\n".join(f"## hpo {name}\n\n```text\n{_help_of(name)}\n```" for name in COMMANDS)
+
+
+def _help_of(command: str) -> str:
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100"
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            main([command, "--help"])
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before
+    return printed.getvalue().rstrip()
+
+
+def report() -> str:
+    """Return a table of the fields of report.json, and one for each kind of part in it."""
+    schema = json.loads((REPOSITORY / "docs" / "reference" / "report.schema.json").read_text())
+    parts = [_fields(schema)]
+    for name, part in sorted(schema["$defs"].items()):
+        parts.append(f"### {name}\n\n{part.get('description', '')}\n\n{_fields(part)}")
+    return "\n\n".join(parts)
+
+
+def _fields(part: Mapping[str, Any]) -> str:
+    needed = set(part.get("required", ()))
+    rows = ["| field | is | meaning |", "|---|---|---|"]
+    for name, rule in part.get("properties", {}).items():
+        optional = "" if name in needed else " (may be absent)"
+        rows.append(f"| `{name}` | {_kind(rule)}{optional} | {_escaped(rule.get('description', ''))} |")
+    return "\n".join(rows)
+
+
+def _kind(rule: Mapping[str, Any]) -> str:
+    """Return in words what a field may hold."""
+    if "$ref" in rule:
+        name = rule["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in rule:
+        return " or ".join(dict.fromkeys(_kind(choice) for choice in rule["anyOf"]))
+    if "const" in rule or "enum" in rule:
+        return " or ".join(f"`{json.dumps(value)}`" for value in rule.get("enum", [rule.get("const")]))
+    if rule.get("type") == "array":
+        return f"list of {_kind(rule['items'])}" if rule.get("items") else "list"
+    if isinstance(rule.get("additionalProperties"), Mapping):
+        return f"object of {_kind(rule['additionalProperties'])}"
+    return str(rule.get("type", "anything"))

@@ -1,0 +1,68 @@
+"""The documentation: every command and every block of code is run, and what cannot be run here is composed."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpo.cli.main import COMMANDS, main
+from tests.documentation.blocks import PAGES, blocks_of, follow
+from tests.studies import REPOSITORY
+
+# With something to run. README begins with what Start has, and the tests.
+FOLLOWED = [
+    page
+    for page in PAGES
+    if page.name != "README.md" and any(block.language in ("bash", "python") for block in blocks_of(page))
+]
+NOT_RUN = [
+    (page, words)
+    for page in PAGES
+    for block in blocks_of(page)
+    if block.language == "console" or page.name == "README.md"
+    for words in block.commands()
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", FOLLOWED, ids=str)
+def test_who_follows_a_page_gets_what_it_says(page):
+    follow(page)
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), NOT_RUN, ids=lambda value: str(value) if isinstance(value, Path) else " ".join(value)
+)
+def test_a_command_that_is_not_run_here_is_one(page, words, capsys):
+    command, *rest = words
+    if command == "search":
+        assert main([*words, "--cfg", "job"]) == 0
+    assert main([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    for option in (word.partition("=")[0] for word in rest if word.startswith("--")):
+        assert option in said, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_its_code_compiles(page):
+    for block in blocks_of(page):
+        if block.language == "python":
+            compile(block.body, str(page), "exec")
+        elif block.language == "yaml":
+            yaml.safe_load(block.body)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_its_links_lead_somewhere(page):
+    for path in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", (REPOSITORY / page).read_text()):
+        assert (REPOSITORY / page.parent / path).exists(), path
+
+
+def test_every_command_is_shown():
+    shown = {words[0] for page in PAGES for block in blocks_of(page) for words in block.commands()}
+    assert shown == set(COMMANDS)
+
+
+def test_the_landing_page_fits_on_a_page():
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 120
