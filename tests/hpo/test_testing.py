@@ -15,7 +15,7 @@ from hpo.integrations.sklearn import HpoSearchCV
 from hpo.testing import SPACES, check_strategy
 from tests.studies import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "write_a_strategy.md").read_text()
+PAGE = (REPOSITORY / "docs" / "extending" / "write_a_strategy.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 OWN = """
 import itertools
