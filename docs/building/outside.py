@@ -1,9 +1,10 @@
 """Brings the files of the repository that pages link to into the site, a hook of mkdocs.
 
 `[the loop](../../examples/pytorch_loop.py)` works where a page is read in the repository; in the site it leads to a
-page with that file. Markdown is shown as it is, with what it links to in turn; anything else as a listing.
+page with that file. Markdown and notebooks are shown as they are, with what they link to; all else as a listing.
 """
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -17,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 # Where they are in the site.
 SHELF = "repository"
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
-LANGUAGES = {".py": "python", ".yaml": "yaml", ".ipynb": "json", ".csv": "text"}
+LANGUAGES = {".py": "python", ".yaml": "yaml"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -32,8 +33,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if here.suffix in (".png", ".svg"):
                 files.append(File.generated(config, f"{SHELF}/{target}", abs_src_path=str(here)))
                 continue
-            content = here.read_text()
-            shown = content if here.suffix == ".md" else _listing(target, content)
+            content = _of_notebook(here) if here.suffix == ".ipynb" else here.read_text()
+            shown = content if here.suffix in (".md", ".ipynb") else _listing(target, content)
             files.append(File.generated(config, _page_of(target), content=shown))
             if here.suffix == ".md":
                 waiting.append((target, content))
@@ -58,6 +59,17 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
 
 def _page_of(target: str) -> str:
     return f"{SHELF}/{target}" if target.endswith(".md") else f"{SHELF}/{target}.md"
+
+
+def _of_notebook(path: Path) -> str:
+    """Return the cells of a notebook as Markdown."""
+    cells = json.loads(path.read_text())["cells"]
+    texts = ("".join(cell["source"]) for cell in cells)
+    shown = (
+        text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+        for cell, text in zip(cells, texts, strict=True)
+    )
+    return "\n\n".join(shown)
 
 
 def _listing(target: str, content: str) -> str:

@@ -56,7 +56,8 @@ def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
     yield (
         f"Search by `{study.config.strategy['name']}` in {len(study.space.dimensions)} hyperparameters, seed "
         f"{config.seed}: [{counted}]({TABLE}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
-        f"the mean over {_trainings(study)}. {_data(study)}"
+        f"the mean over {_trainings(study)}. {_data(study)} The score of every trial, and the best so far, are charts "
+        "of this run (Model metrics)."
     )
 
 
