@@ -1,7 +1,5 @@
 """`hpo.testing`, and a strategy of the user's own: found by its path, checked, searched with, and continued."""
 
-import re
-import shlex
 import sys
 from pathlib import Path
 
@@ -15,8 +13,6 @@ from hpo.integrations.sklearn import HpoSearchCV
 from hpo.testing import SPACES, check_strategy
 from tests.studies import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "extending" / "write_a_strategy.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 OWN = """
 import itertools
 from dataclasses import dataclass
@@ -76,21 +72,6 @@ def not_imported_yet():
     sys.modules.pop("mine", None)
     yield
     sys.modules.pop("mine", None)
-
-
-def test_the_page_on_writing_one_is_right(monkeypatch):
-    monkeypatch.delitem(sys.modules, "spread", raising=False)
-    strategy, check = (block for language, block in BLOCKS if language == "python")
-    Path("spread.py").write_text(strategy)
-    exec(check, {})
-    command = next(block for language, block in BLOCKS if language == "bash")
-    Path("plain_trainer.py").write_text("def train(config):\n    return config['toy']['layers']\n")
-    here = ["objective='plain_trainer:train(config)'", "model=none", "training=none", "data=none", "space=none"]
-    here += ["+space.toy.layers=[1,2,3]", "+toy={layers: 1}", "study.trials=3", "dispatch=local", "track=none"]
-    assert main([*shlex.split(command)[1:], *here]) == 0
-    assert main(["report", "spread"]) == 0
-    assert main(["reproduce", "spread"]) == 0
-    sys.modules.pop("spread", None)
 
 
 def test_a_strategy_of_ones_own_keeps_the_promises():
