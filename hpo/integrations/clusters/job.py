@@ -56,7 +56,7 @@ class Job:
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"
         if self.mirror is None:
             return search
-        copy = shlex.quote(f"{self.mirror.rstrip('/')}/{self.name}")
+        copy = shlex.quote(self.mirror)
         return "\n".join([
             f"if [ ! -e {shlex.quote(f'runs/{self.name}')} ]; then",
             "  code=0",

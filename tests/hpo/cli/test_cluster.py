@@ -1,6 +1,7 @@
 """`hpo cluster`: what it writes is valid, holds what was asked for, and runs; what is missing is told."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
+from hpo.integrations.clusters.job import Job
 from tests.hpo.cli.commands import hpo
+from tests.studies import REPOSITORY, environment, rows
 
 SCHEMA = json.loads((Path(__file__).parent / "rayjob_schema.json").read_text())
 ASKED = ("--nodes", "2", "--cpus", "1", "--memory", "4G", "study.name=big")
@@ -52,6 +55,35 @@ def test_the_job_of_kubernetes_is_one_of_kuberay(capsys, tmp_path, monkeypatch, 
     checked = subprocess.run(["bash", "-n", "-c", spec["entrypoint"]], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
     assert ("hpo resume" in spec["entrypoint"]) == bool(overrides)
+
+
+@pytest.mark.slow
+def test_a_job_that_is_started_again_on_an_empty_disk_goes_on_from_the_mirror(tmp_path, monkeypatch):
+    mirror = (tmp_path / "mirror").as_uri()
+    table = REPOSITORY / "tests/tables/svm_digits.csv"
+    asked = ["study.name=big", "data=table", f"data.path={table}", "data.metric=accuracy_*", f"study.mirror={mirror}"]
+
+    def start(folder, trials):
+        (tmp_path / folder).mkdir()
+        job = Job("big", [*asked, "dispatch=local", "track=none", f"study.trials={trials}"], mirror)
+        script = job.commands("HERE").replace('"dispatch.address=HERE"', "")
+        binaries = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        run = ["bash", "-euc", script]
+        done = subprocess.run(
+            run,
+            cwd=tmp_path / folder,
+            env=environment() | {"PATH": binaries},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return rows(tmp_path / folder / "runs/big/trials.csv")
+
+    first = start("pod", 3)
+    both = start("another", 5)
+    assert len(both) == 5
+    assert [row["started"] for row in both[:3]] == [row["started"] for row in first]
 
 
 def test_what_is_not_given_is_a_placeholder_that_the_script_refuses(capsys, tmp_path, monkeypatch):
