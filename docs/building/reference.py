@@ -28,6 +28,8 @@ GROUPS = {
     "track": "Where runs are shown ([in MLflow](../how_to/use_mlflow.md)).",
     "report": "What only a person knows of a study.",
 }
+# Hydra's word in the head of a file.
+WHOLE = "# @package _global_\n"
 KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
 
 
@@ -42,25 +44,28 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def configuration() -> str:
     """Return a section for each group of conf/, and in it a table for each of its files."""
-    parts = []
+    parts = ["## The whole"]
+    parts += [_options(f"hpo {name}", REPOSITORY / "conf" / f"{name}.yaml", "") for name in ("search", "train")]
     for group, what in GROUPS.items():
         parts.append(f"## {group}\n\n{what}")
         files = sorted(
             (REPOSITORY / "conf" / group).glob("*.yaml"), key=lambda path: (path.stem != "default", path.stem)
         )
-        parts += [_options(group, path) for path in files]
+        parts += [_options(f"{group}={path.stem}", path, f"{group}.") for path in files]
     return "\n\n".join(parts)
 
 
-def _options(group: str, path: Path) -> str:
+def _options(name: str, path: Path, prefix: str) -> str:
+    """Return the section of a file, whose keys have a prefix unless it says that it sets the whole."""
     text = path.read_text()
-    head = f"### {group}={path.stem}"
-    if group == "space":
-        return f"{head}\n\n```yaml\n{text.rstrip()}\n```"
+    if prefix == "space.":
+        return f"### {name}\n\n```yaml\n{text.rstrip()}\n```"
+    if WHOLE in text:
+        text, prefix = text.replace(WHOLE, ""), ""
     above = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
-    rows = [f"| `{group}.{key}` | `{value}` | {meaning} |" for key, value, meaning in _keys(text)]
+    rows = [f"| `{prefix}{key}` | `{value}` | {meaning} |" for key, value, meaning in _keys(text)]
     table = ["| key | default | meaning |", "|---|---|---|", *rows] if rows else []
-    return "\n".join([head, "", _escaped(" ".join(above)), "", *table])
+    return "\n".join([f"### {name}", "", _escaped(" ".join(above)), "", *table])
 
 
 def _keys(text: str) -> Iterator[tuple[str, str, str]]:

@@ -77,7 +77,7 @@ def follow(page):
                 _compare(blocks[0].body, printed)
             printed = ""
         elif kind == "bash":
-            printed = "".join(_printed(["bash", "-euc", _without_installing(block)], block.code) for block in blocks)
+            printed = "".join(_printed(["bash", "-euc", block.body], block.code) for block in blocks)
         else:
             for block in blocks:
                 if block.file:
@@ -87,11 +87,6 @@ def follow(page):
 
 def _is_script(block):
     return block.language == "python" and block.file is None
-
-
-def _without_installing(block):
-    """Return a block's commands, for an environment in which all is installed."""
-    return re.sub(r"^python -m pip install .*?(&& |$)", "", block.body, flags=re.MULTILINE)
 
 
 def _printed(command, code):

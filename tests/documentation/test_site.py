@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from hpo.cli.main import COMMANDS
+from hpo.config.composing.compose import compose_config
+from hpo.config.keys import flatten
 from tests.studies import REPOSITORY, environment
 
 
@@ -30,7 +32,9 @@ def test_it_builds_and_has_all_of_the_reference(tmp_path):
     keys = (tmp_path / "reference/configuration/index.html").read_text()
     for path in (REPOSITORY / "conf").glob("*/*.yaml"):
         assert f"{path.parent.name}={path.stem}" in keys
-    assert "study.stop_without_gain" in keys
+    searched = [key for key in flatten(compose_config("search", [])) if not key.startswith("space.")]
+    assert [key for key in searched if f"<code>{key}</code>" not in keys] == []
+    assert "<code>command.line</code>" in keys
     commands = (tmp_path / "reference/commands/index.html").read_text()
     assert all(f"usage: hpo {command}" in commands for command in COMMANDS)
     fields = (tmp_path / "reference/report/index.html").read_text()
