@@ -168,15 +168,19 @@ def run_missing(path: Path, wanted: Sequence[tuple[Any, ...]], jobs: int) -> Non
 
 
 def report(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return the table: means over tables and seeds."""
-    groups: dict[tuple[int, str, str], list[list[float]]] = defaultdict(list)
+    """Return the table: means over tables and seeds, that of the last budget with half its 95 % interval."""
+    groups: dict[tuple[int, str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         key = int(row["workers"]), row["sigma"], row["method"]
-        groups[key].append([float(row[field]) for field in FIELDS[5:]])
+        groups[key][row["table"]].append([float(row[field]) for field in FIELDS[5:]])
     lines = []
     for workers, sigma, method in sorted(groups, key=lambda key: (key[0], key[1], METHODS.index(key[2]))):
-        *regrets, busy, done = np.mean(groups[workers, sigma, method], axis=0)
+        found = [np.array(table) for table in groups[workers, sigma, method].values()]
+        *regrets, busy, done = np.mean([table.mean(axis=0) for table in found], axis=0)
+        # The tables are fixed, the searches are the sample.
+        variance = sum(table[:, len(BUDGETS) - 1].var(ddof=1) / len(table) for table in found) / len(found) ** 2
         cells = [f"{regret:.3f}".removeprefix("0") for regret in regrets]
+        cells[-1] += f" ± {1.96 * np.sqrt(variance):.3f}".replace("0.", ".")
         lines.append([str(workers), sigma, method, *cells, f"{busy:.2f}", f"{done:.0f}"])
     return markdown(["workers", "sigma", "method", *(f"regret at {b}" for b in BUDGETS), "busy", "done"], lines)
 

@@ -62,6 +62,7 @@ VARIANTS: dict[str, tuple[str, Settings]] = {
     ),
     **_changes(
         "evolutionary",
+        pending_points_do_not_count={"penalize_pending": False},
         every_child_is_trained={"candidates": 1},
         the_best_of_4_candidates={"candidates": 4},
         the_best_of_16_candidates={"candidates": 16},

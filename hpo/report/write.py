@@ -30,7 +30,7 @@ class WrittenReport:
     """What was written.
 
     Attributes:
-        paths: the files, the text to read first.
+        paths: the files, the one to look at first.
         summary: what report.json holds.
         metrics: the numbers that a tracker shows.
     """
@@ -70,8 +70,8 @@ def write_report(study: Study, record: Record, verdict: Verdict, has_page: bool 
     else:
         page_path.unlink(missing_ok=True)
     paths = [
-        markdown_path,
         *([page_path] if has_page else ()),
+        markdown_path,
         json_path,
         folder.trials_path,
         folder.config_path,

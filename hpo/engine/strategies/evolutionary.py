@@ -30,6 +30,7 @@ class EvolutionarySettings(Settings):
         children: points of a later generation, which is finished before the next one; None = as many as do not
             survive. 1 = no generations: a child is made from what is known whenever a lane is free.
         candidates: children made per child that is trained; `Preselection` chooses it. 1 = every child is trained.
+        penalize_pending: whether candidates near pending points count for less, so that many lanes spread out.
         crossover: probability that a hyperparameter comes from the second parent instead of the first.
         mutation: probability that a hyperparameter of a child is changed; None = 1 / number of its dimensions.
         mutation_steps: maximum distance of a mutation along ordered values, in neighbouring values, all
@@ -43,6 +44,8 @@ class EvolutionarySettings(Settings):
     surviving: float = Field(gt=0, lt=1)
     children: int | None = Field(ge=1, le=MOST)
     candidates: int = Field(ge=1, le=MOST)
+    # Has a default, unlike the others, because configurations that were frozen before there was this key lack it.
+    penalize_pending: bool = False
     crossover: float = Field(ge=0, le=1)
     mutation: float | None = Field(ge=0, le=1)
     mutation_steps: int | None = Field(ge=1, le=MOST)
@@ -84,7 +87,8 @@ class Evolutionary:
     range. `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
     and from where trials failed. A child that was tried before is made again; where no new one is possible, a random
     point replaces it. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
-    are drawn at random. Ends after its generations, or when a finite space is exhausted.
+    are drawn at random, and the farthest from pending points is trained. Ends after its generations, or when a finite
+    space is exhausted.
 
     With `children: 1` there are no generations (steady-state evolution, Whitley 1989, "The GENITOR algorithm and
     selection pressure"). Because the worst are always deleted, the survivors are the best of all that is known, and no
@@ -141,7 +145,7 @@ class Evolutionary:
 
     @cached_property
     def _preselection(self) -> Preselection:
-        return Preselection(self.space)
+        return Preselection(self.space, self.settings.penalize_pending)
 
     def child(self, parents: Sequence[Point], rng: np.random.Generator) -> Point:
         """Return a mutated child of two different parents (or of a single one)."""

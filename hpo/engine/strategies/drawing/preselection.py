@@ -36,9 +36,14 @@ class Preselection:
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin
     2011, "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
+
+    Args:
+        space: of the points.
+        penalizes_pending: whether candidates near pending trials count for less.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, penalizes_pending: bool = False) -> None:
+        self._penalizes_pending = penalizes_pending
         self._dimensions = space.dimensions
         self._is_ordered = np.array([dimension.ordered for dimension in space.dimensions])
         self._places = [_places(dimension) for dimension in space.dimensions]
@@ -54,6 +59,10 @@ class Preselection:
         mean of the ranks of those (0 = best), pending ones in the middle. Ranks, not losses, so that diverged trials do
         not dominate; and a factor for feasibility, so that the search keeps away from failures (Gelbart, Snoek & Adams
         2014, "Bayesian optimization with unknown constraints": expected improvement times probability of feasibility).
+
+        A third factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
+        lanes spread out, and while nothing is known the farthest candidate is the best (Gonzalez et al. 2016, "Batch
+        Bayesian optimization via local penalization", with the kernel of above in place of a Lipschitz constant).
         """
         trials = [trial for trial in known[-MEMORY:] if trial.state != "failed"]
         losses = np.array([trial.loss for trial in trials])
@@ -64,6 +73,8 @@ class Preselection:
         if len(ranks):
             weights = self._weights(candidates, [*trials, *pending])
             gains = gains * (1 - weights @ ranks / weights.sum(axis=1))
+        if self._penalizes_pending and pending:
+            gains = gains * (1 - np.exp(-_SHARPNESS * self._distances(candidates, pending).min(axis=1)))
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
@@ -83,6 +94,13 @@ class Preselection:
 
     def _weights(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the weight of each trial for each candidate: shape (candidates, trials)."""
+        distances = self._distances(candidates, trials)
+        # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
+        weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
+        return weights
+
+    def _distances(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
+        """Return the distance of each candidate to each trial: shape (candidates, trials)."""
         if len(self._rows) > _MOST_ROWS:
             self._rows.clear()
         left = np.array([self._row(point) for point in candidates])[:, None]
@@ -96,10 +114,8 @@ class Preselection:
         is_absent = np.isnan(apart)
         if is_absent.any():
             apart = np.where(is_absent, np.isnan(left) != np.isnan(right), apart)
-        distances = apart.sum(axis=-1)
-        # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
-        weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
-        return weights
+        distances: Array = apart.sum(axis=-1)
+        return distances
 
     def _row(self, point: Point) -> list[float]:
         """Return a point's place in every dimension: 0 to 1 where ordered, NaN where it has none."""

@@ -128,6 +128,19 @@ def test_points_near_failed_ones_are_proposed_less():
     assert preselection.feasibility(history_of(points, [1.0] * len(points)), candidates).tolist() == [1.0] * 3
 
 
+def test_candidates_near_pending_points_count_for_less():
+    space = space_from_dict({"a": list(range(33)), "b": {"choices": ["x", "y"]}})
+    plain, spreads = Preselection(space), Preselection(space, penalizes_pending=True)
+    history = history_of([{"a": 16, "b": "x"}, {"a": 0, "b": "x"}], [0.0, 1.0])
+    near, far = {"a": 15, "b": "x"}, {"a": 9, "b": "x"}
+    beside, elsewhere = [Trial(2, 0, {"a": 14, "b": "x"})], [Trial(2, 0, {"a": 14, "b": "y"})]
+    assert plain.most_promising(history, beside, [near, far], 2) == [near, far]
+    assert spreads.most_promising(history, beside, [near, far], 2) == [far, near]
+    assert spreads.most_promising(history, elsewhere, [near, far], 2) == [near, far]
+    # While nothing is known, the farthest first.
+    assert spreads.most_promising(History(), beside, [near, far, {"a": 14, "b": "y"}], 2) == [{"a": 14, "b": "y"}, far]
+
+
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])
 def test_fewer_trials_fail_than_at_random(name):
     """A half of the space cannot be trained, and there it would be best."""
