@@ -31,6 +31,8 @@ class EvolutionarySettings(Settings):
             survive. 1 = no generations: a child is made from what is known whenever a lane is free.
         candidates: children made per child that is trained; `Preselection` chooses it. 1 = every child is trained.
         penalize_pending: whether candidates near pending points count for less, so that many lanes spread out.
+        patience: unusable children in a row (tried before, against the rules) before the rest of the candidates is
+            drawn uniformly; None = 64 in all, and 4 more per candidate.
         crossover: probability that a hyperparameter comes from the second parent instead of the first.
         mutation: probability that a hyperparameter of a child is changed; None = 1 / number of its dimensions.
         mutation_steps: maximum distance of a mutation along ordered values, in neighbouring values, all
@@ -44,8 +46,9 @@ class EvolutionarySettings(Settings):
     surviving: float = Field(gt=0, lt=1)
     children: int | None = Field(ge=1, le=MOST)
     candidates: int = Field(ge=1, le=MOST)
-    # Has a default, unlike the others, because configurations that were frozen before there was this key lack it.
+    # These two have defaults because configurations that were frozen before there were these keys lack them.
     penalize_pending: bool = False
+    patience: int | None = Field(default=None, ge=1, le=MOST)
     crossover: float = Field(ge=0, le=1)
     mutation: float | None = Field(ge=0, le=1)
     mutation_steps: int | None = Field(ge=1, le=MOST)
@@ -85,8 +88,8 @@ class Evolutionary:
     hyperparameter is taken from one or the other, and is changed with a probability: to another value near it where
     values have an order, to any other where not, by a Gaussian step, reflected at the ends, on the (log) scale of a
     range. `Preselection` chooses the child that is trained from several candidates, and keeps away from pending points
-    and from where trials failed. A child that was tried before is made again; where no new one is possible, a random
-    point replaces it. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
+    and from where trials failed. A child that was tried before is made again; where `patience` is out, random points
+    replace the missing. Failures have no children, ties go to the earlier trial; while no trial is complete, candidates
     are drawn at random, and the farthest from pending points is trained. Ends after its generations, or when a finite
     space is exhausted.
 
@@ -138,9 +141,8 @@ class Evolutionary:
             return draw_first(self.space, rng, tried, missing)
         parents = [trial.point for trial in known.ranked(settings.survivors) if trial.score is not None]
         count = settings.generation
-        made = draw_untried(
-            self.space, rng, tried, count * settings.candidates, (lambda: self.child(parents, rng)) if parents else None
-        )
+        breed = (lambda: self.child(parents, rng)) if parents else None
+        made = draw_untried(self.space, rng, tried, count * settings.candidates, breed, settings.patience)
         return made if len(made) <= count else self._preselection.most_promising(known, pending, made, count)
 
     @cached_property
@@ -156,14 +158,13 @@ class Evolutionary:
             probability = 1 / max(len(first), 1)
         values: dict[str, Value] = {}
         # All at once: one number at a time takes most of the time of a proposal.
-        is_crossed = (rng.random(len(self.space.dimensions)) < self.settings.crossover).tolist()
-        is_mutated = (rng.random(len(self.space.dimensions)) < probability).tolist()
-        for dimension, crossed, mutates in zip(self.space.dimensions, is_crossed, is_mutated, strict=True):
+        crossing, mutating = rng.random((2, len(self.space.dimensions))).tolist()
+        for dimension, crosses, mutates in zip(self.space.dimensions, crossing, mutating, strict=True):
             # A dimension of only one parent comes from that parent; `complete` drops it if inactive.
-            key, (one, other) = dimension.key, (second, first) if crossed else (first, second)
+            key, (one, other) = dimension.key, (second, first) if crosses < self.settings.crossover else (first, second)
             if key in one or key in other:
                 value = one[key] if key in one else other[key]
-                values[key] = self.mutated(dimension, value, rng) if mutates else value
+                values[key] = self.mutated(dimension, value, rng) if mutates < probability else value
         return self.space.complete(values, rng)
 
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:

@@ -9,8 +9,8 @@ from hpo.engine.space.space import Point, Space, point_key
 # After so many draws in a row that hit tried points, a finite space is listed instead. With a share f of the space
 # tried, 100 misses in a row have probability f**100: the space is nearly exhausted then.
 _PATIENCE = 100
-# The same for draws that a strategy proposes, for a whole call, and so many more per point: a long study has tried
-# most of what is near the best, and every draw costs.
+# The same for candidates that a strategy proposes, but for a whole call, and so many more per point: a long study has
+# tried most of what is near the best, and every candidate costs.
 _PATIENCE_PROPOSED, _PATIENCE_PER_POINT = 64, 4
 
 
@@ -20,16 +20,21 @@ def draw_untried(
     tried: Collection[str],
     count: int,
     propose: Callable[[], Point] | None = None,
+    patience: int | None = None,
 ) -> list[Point]:
     """Return up to `count` different points outside `tried`; fewer only where the space has no more.
 
-    `tried` holds the keys of points. `propose` draws one candidate, by default uniformly from the space; after it
-    proposed too many tried points, the rest is drawn uniformly from the untried ones.
+    `tried` holds the keys of points. `propose` draws one candidate, by default uniformly from the space; after
+    `patience` unusable candidates in a row (tried before, against the rules), the rest is drawn uniformly from the
+    untried points. None = after 64 in all, and 4 more for each point.
     """
     drawn: dict[str, Point] = {}
-    left = _PATIENCE_PROPOSED + _PATIENCE_PER_POINT * count
+    left = _PATIENCE_PROPOSED + _PATIENCE_PER_POINT * count if patience is None else patience
     while propose is not None and left and len(drawn) < count:
-        left -= not _add_untried(space, tried, drawn, propose())
+        if not _add_untried(space, tried, drawn, propose()):
+            left -= 1
+        elif patience is not None:
+            left = patience
     while len(drawn) < count:
         if not any(_add_untried(space, tried, drawn, space.draw(rng)) for _ in range(_PATIENCE)):
             return [*drawn.values(), *_from_list(space, rng, tried, drawn, count - len(drawn))]

@@ -47,8 +47,9 @@ class Preselection:
         self._dimensions = space.dimensions
         self._is_ordered = np.array([dimension.ordered for dimension in space.dimensions])
         self._places = [_places(dimension) for dimension in space.dimensions]
-        # By the key of a trial.
-        self._rows: dict[str, list[float]] = {}
+        # The coordinates of trials, one row each, and the row of each by the trial's key.
+        self._rows = np.empty((0, len(space.dimensions)))
+        self._row_of: dict[str, int] = {}
 
     def most_promising(
         self, known: History, pending: Sequence[Trial], candidates: Sequence[Point], count: int
@@ -61,8 +62,9 @@ class Preselection:
         2014, "Bayesian optimization with unknown constraints": expected improvement times probability of feasibility).
 
         A third factor, where pending trials are penalized, is 1 - exp(-10 x distance) to the nearest of them: many
-        lanes spread out, and while nothing is known the farthest candidate is the best (Gonzalez et al. 2016, "Batch
-        Bayesian optimization via local penalization", with the kernel of above in place of a Lipschitz constant).
+        lanes spread out, and while nothing is known the farthest candidate is the best, up to a distance of 3.7, where
+        the factor is 1 in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization",
+        with the kernel of above in place of a Lipschitz constant).
         """
         trials = [trial for trial in known[-MEMORY:] if trial.state != "failed"]
         losses = np.array([trial.loss for trial in trials])
@@ -101,21 +103,28 @@ class Preselection:
 
     def _distances(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the distance of each candidate to each trial: shape (candidates, trials)."""
-        if len(self._rows) > _MOST_ROWS:
-            self._rows.clear()
         left = np.array([self._row(point) for point in candidates])[:, None]
-        for trial in trials:
-            if trial.key not in self._rows:
-                self._rows[trial.key] = self._row(trial.point)
-        right = np.array([self._rows[trial.key] for trial in trials])[None]
+        right = self._rows_of(trials)[None]
         apart = np.abs(left - right)
         if not self._is_ordered.all():
-            apart = np.where(self._is_ordered, apart, np.sign(apart))
-        is_absent = np.isnan(apart)
-        if is_absent.any():
-            apart = np.where(is_absent, np.isnan(left) != np.isnan(right), apart)
+            apart[..., ~self._is_ordered] = np.sign(apart[..., ~self._is_ordered])
+        # Coordinates are fewer than distances, and NaN only in spaces with conditions.
+        if np.isnan(left).any() or np.isnan(right).any():
+            apart = np.where(np.isnan(apart), np.isnan(left) != np.isnan(right), apart)
         distances: Array = apart.sum(axis=-1)
         return distances
+
+    def _rows_of(self, trials: Sequence[Trial]) -> Array:
+        """Return the coordinates of trials: shape (trials, dimensions)."""
+        if len(self._row_of) + len(trials) > len(self._rows):
+            self._row_of.clear()
+            self._rows = np.empty((max(_MOST_ROWS, len(trials)), len(self._dimensions)))
+        for trial in trials:
+            if trial.key not in self._row_of:
+                self._rows[len(self._row_of)] = self._row(trial.point)
+                self._row_of[trial.key] = len(self._row_of)
+        rows: Array = self._rows[[self._row_of[trial.key] for trial in trials]]
+        return rows
 
     def _row(self, point: Point) -> list[float]:
         """Return a point's place in every dimension: 0 to 1 where ordered, NaN where it has none."""

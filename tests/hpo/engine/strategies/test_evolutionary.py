@@ -6,6 +6,7 @@ import pytest
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.preselection import Preselection
+from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from tests.studies import shipped
@@ -139,6 +140,24 @@ def test_candidates_near_pending_points_count_for_less():
     assert spreads.most_promising(history, elsewhere, [near, far], 2) == [near, far]
     # While nothing is known, the farthest first.
     assert spreads.most_promising(History(), beside, [near, far, {"a": 14, "b": "y"}], 2) == [{"a": 14, "b": "y"}, far]
+
+
+@pytest.mark.parametrize(("patience", "made"), [(7, 7), (None, 64 + 4 * 8)])
+def test_after_its_patience_it_draws_at_random(patience, made):
+    """Without mutation and crossover each child is a parent, and so was tried before."""
+    children = []
+
+    class Counting(Evolutionary):
+        def child(self, parents, rng):
+            children.append(super().child(parents, rng))
+            return children[-1]
+
+    settings = shipped("evolutionary") | {"population": 2, "mutation": 0.0, "crossover": 0.0, "patience": patience}
+    strategy = Counting(EvolutionarySettings(**settings), space_from_dict(TREE), 0)
+    history = history_of([{"a": 1, "b": "x", "c": 0.1}, {"a": 2, "b": "y", "c": 0.2}], [0.0, 1.0])
+    (point,) = strategy.propose(history, [])
+    assert len(children) == made
+    assert point not in history
 
 
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])
