@@ -63,7 +63,7 @@ VARIANTS: dict[str, tuple[str, Settings]] = {
     **_changes(
         "evolutionary",
         pending_points_do_not_count={"penalize_pending": False},
-        patience_of_64_in_all={"patience": None},
+        patience_of_96_in_all={"patience": None},
         every_child_is_trained={"candidates": 1},
         the_best_of_4_candidates={"candidates": 4},
         the_best_of_16_candidates={"candidates": 16},

@@ -9,8 +9,8 @@ from hpo.engine.space.space import Point, Space, point_key
 # After so many draws in a row that hit tried points, a finite space is listed instead. With a share f of the space
 # tried, 100 misses in a row have probability f**100: the space is nearly exhausted then.
 _PATIENCE = 100
-# The same for candidates that a strategy proposes, but for a whole call, and so many more per point: a long study has
-# tried most of what is near the best, and every candidate costs.
+# Where a strategy names no patience: so many unusable candidates in a whole call, and so many more per point, before
+# the rest is drawn uniformly. A long study has tried most of what is near the best, and every candidate costs.
 _PATIENCE_PROPOSED, _PATIENCE_PER_POINT = 64, 4
 
 

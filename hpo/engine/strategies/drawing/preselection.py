@@ -116,10 +116,12 @@ class Preselection:
 
     def _rows_of(self, trials: Sequence[Trial]) -> Array:
         """Return the coordinates of trials: shape (trials, dimensions)."""
-        if len(self._row_of) + len(trials) > len(self._rows):
+        new = [trial for trial in trials if trial.key not in self._row_of]
+        if len(self._row_of) + len(new) > len(self._rows):
             self._row_of.clear()
-            self._rows = np.empty((max(_MOST_ROWS, len(trials)), len(self._dimensions)))
-        for trial in trials:
+            self._rows = np.empty((max(_MOST_ROWS, 2 * len(trials)), len(self._dimensions)))
+            new = list(trials)
+        for trial in new:
             if trial.key not in self._row_of:
                 self._rows[len(self._row_of)] = self._row(trial.point)
                 self._row_of[trial.key] = len(self._row_of)

@@ -5,6 +5,7 @@ import pytest
 
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
+from hpo.engine.strategies.drawing import preselection
 from hpo.engine.strategies.drawing.preselection import Preselection
 from hpo.engine.strategies.evolutionary import Evolutionary, EvolutionarySettings
 from hpo.engine.trials.history import History
@@ -158,6 +159,29 @@ def test_after_its_patience_it_draws_at_random(patience, made):
     (point,) = strategy.propose(history, [])
     assert len(children) == made
     assert point not in history
+
+
+def test_configurations_frozen_before_its_youngest_settings_search_as_they_did():
+    given = {
+        key: value for key, value in shipped("evolutionary").items() if key not in ("penalize_pending", "patience")
+    }
+    settings = EvolutionarySettings(**given)
+    assert (settings.penalize_pending, settings.patience) == (False, None)
+
+
+def test_the_coordinates_that_are_kept_change_no_answer(monkeypatch):
+    """Even where they are dropped in between, and where more trials are pending than are kept."""
+    monkeypatch.setattr(preselection, "_MOST_ROWS", 8)
+    space = space_from_dict(TREE)
+    rng = np.random.default_rng(0)
+    points = [space.draw(rng) for _ in range(60)]
+    keeps = Preselection(space, penalizes_pending=True)
+    for known, pending in [(3, 2), (6, 3), (7, 30), (20, 1), (3, 2)]:
+        history = history_of(points[:known], range(known))
+        trials = [Trial(number, 0, point) for number, point in enumerate(points[known : known + pending], start=known)]
+        fresh = Preselection(space, penalizes_pending=True)
+        answer = keeps.most_promising(history, trials, points[50:], 10)
+        assert answer == fresh.most_promising(history, trials, points[50:], 10)
 
 
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])
