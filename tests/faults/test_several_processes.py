@@ -22,7 +22,10 @@ from pathlib import Path
 def run(task):
     rank, trial = os.environ["RANK"], task["trial"]
     me = Path(f"{trial}_{rank}_{len(list(Path().glob(f'{trial}_{rank}_*')))}")
-    me.write_text(str(os.getpid()))
+    # Whole at once: the test reads it as soon as it is there.
+    written = Path(f"writing_{rank}")
+    written.write_text(str(os.getpid()))
+    written.rename(me)
     # The first try is waited for, to be killed.
     while me.name.endswith("_0") and not Path("go_on").exists():
         time.sleep(0.02)
