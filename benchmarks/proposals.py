@@ -30,11 +30,16 @@ STRATEGIES = (
     "evolutionary_plain",
     "successive_halving",
     "hyperband",
+    "one_epoch",
+    "asha",
+    "qmc",
 )
 CHANGES: dict[str, dict[str, Any]] = {
     "grid": {"max_points": 100_000},
     "successive_halving": {"max_amount": 27},
     "hyperband": {"max_amount": 27},
+    "one_epoch": {"max_amount": 27},
+    "asha": {"max_amount": 27},
 }
 GOAL_MILLISECONDS = 1.0
 # In a row, as a search does: a single proposal after a pause pays for the processor's caches as well.

@@ -1,19 +1,17 @@
 """Asynchronous successive halving: the best of every rung are trained further as soon as they are known."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.halving import HalvingSettings
+from hpo.engine.strategies.rungs import Rungs
 from hpo.engine.strategies.strategy import Learns, generator
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
-
-# The percentile of the criss-crossing pairs' differences that counts as noise, as in Bohdal et al. 2023.
-_NOISE = 0.9
 
 
 class AshaSettings(HalvingSettings):
@@ -69,51 +67,16 @@ class Asha:
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
         """Return the best trial to continue, or a new point for the first rung."""
         amounts = self.amounts
-        # Imported trials have no states to continue from.
-        own = [trial for trial in known if trial.number >= 0]
-        rungs = [[trial for trial in own if trial.amount == amount] for amount in amounts]
-        continued = {trial.continues for trial in (*known, *pending)}
-        top = len(amounts) - 1 if self.settings.rungs == "fixed" else _top(rungs)
+        rungs, continued = self._rungs.read(known), {trial.continues for trial in pending}
+        top = len(amounts) - 1 if self.settings.rungs == "fixed" else self._rungs.highest_open
         for place in range(top - 1, -1, -1):
-            for trial in sorted(rungs[place], key=_rank)[: len(rungs[place]) // self.settings.eta]:
-                if trial.state == "complete" and trial.number not in continued:
-                    return [Proposal(trial.point, amounts[place + 1], trial.number, amounts[place])]
+            trial = rungs[place].best_waiting(self.settings.eta, continued)
+            if trial is not None:
+                return [Proposal(trial.point, amounts[place + 1], trial.number, amounts[place])]
         rng = generator(self.seed, known, pending)
         points = draw_untried(self.space, rng, known.tried(pending), 1)
         return [Proposal(point, amounts[0]) for point in points]
 
-
-def _rank(trial: Trial) -> tuple[float, int]:
-    return trial.loss, trial.number
-
-
-def _top(rungs: Sequence[Sequence[Trial]]) -> int:
-    """Return the highest open rung: the second, and one more for every rung that ranks its points differently."""
-    losses = [{trial.key: trial.loss for trial in rung if trial.state == "complete"} for rung in rungs]
-    # A rung that was reached stays open.
-    top = max([1, *(place for place, rung in enumerate(rungs) if rung)])
-    while top < len(rungs) - 1 and _is_undecided(losses[: top + 1]):
-        top += 1
-    return top
-
-
-def _is_undecided(losses: Sequence[dict[str, float]]) -> bool:
-    """Return whether points on the last rung come in another order than on the one before, by more than noise."""
-    *_, before, last = losses
-    noise = _noise(losses)
-    ordered = sorted(last, key=lambda key: last[key])
-    expected = sorted(last, key=lambda key: before[key])
-    return any(abs(before[key] - before[other]) > noise for key, other in zip(ordered, expected, strict=True))
-
-
-def _noise(losses: Sequence[dict[str, float]]) -> float:
-    """Return the difference of two losses that means nothing: that of pairs which changed places twice."""
-    differences = []
-    keys = sorted(losses[-1])
-    for place, key in enumerate(keys):
-        for other in keys[:place]:
-            apart = [rung[key] - rung[other] for rung in losses]
-            signs = [difference > 0 for difference in apart if difference]
-            if sum(a != b for a, b in itertools.pairwise(signs)) > 1:
-                differences.append(abs(apart[-1]))
-    return sorted(differences)[int(_NOISE * (len(differences) - 1))] if differences else 0.0
+    @cached_property
+    def _rungs(self) -> Rungs:
+        return Rungs(self.amounts)

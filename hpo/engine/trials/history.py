@@ -38,6 +38,12 @@ class History(Sequence[Trial]):
         shorter._log, shorter._length = self._log, count
         return shorter
 
+    def since(self, earlier: "History") -> Sequence[Trial] | None:
+        """Return the trials that `extended` has added to an earlier history; None where this did not grow from it."""
+        if self._log is not earlier._log or self._length < earlier._length:
+            return None
+        return [self._log.trials[place] for place in range(earlier._length, self._length)]
+
     def __len__(self) -> int:
         return self._length
 

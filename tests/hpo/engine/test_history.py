@@ -32,6 +32,9 @@ def test_a_history_never_changes_and_one_that_was_extended_is_as_one_made_at_onc
         assert made.best() == anew.best()
         assert [made[i] for i in range(len(made))] == list(made)
         assert list(made[1:]) == list(made)[1:]
+    assert longer.since(history) == trials(second, len(first))
+    assert (history.since(longer) is None) == bool(second)
+    assert longer.since(History(trials(first))) is None
 
 
 def test_the_best_is_the_earlier_of_equals_and_never_a_failure():

@@ -1,17 +1,22 @@
 """Asynchronous successive halving: who is trained further, and when; against the rungs of a written-out search."""
 
+import itertools
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpo.engine.course.rules import Rules
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.space import point_key
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.testing.simulated_tasks import World, run
 from tests.studies import shipped
 
+FIELDS = "amount", "continues", "trained"
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 
 
@@ -90,3 +95,56 @@ def test_every_continuation_was_among_the_best_when_it_was_proposed(rungs, seed,
             assert before in best
             assert (before.key, before.amount, trial.amount) == (trial.key, trial.trained, 3 * before.amount)
     assert len({(t.key, t.amount) for t in trials}) == 40
+
+
+def written_out(settings, known, pending):
+    """Return the number of the trial that goes on, None = a new point; by the whole of what is known."""
+    amounts = settings.amounts(settings.num_halvings)
+    rungs = [[trial for trial in known if trial.amount == amount] for amount in amounts]
+    taken = {trial.continues for trial in (*known, *pending)}
+    top = len(amounts) - 1 if settings.rungs == "fixed" else open_rung(rungs)
+    for rung in reversed(rungs[:top]):
+        for trial in sorted(rung, key=lambda trial: (trial.loss, trial.number))[: len(rung) // settings.eta]:
+            if trial.number not in taken and trial.state == "complete":
+                return trial.number
+    return None
+
+
+def open_rung(rungs):
+    """Return the highest open rung of PASHA with soft ranking."""
+    reached = max(1, sum(map(bool, rungs)) - 1)
+    losses = [{trial.key: trial.loss for trial in rung if trial.state == "complete"} for rung in rungs[: reached + 1]]
+    noises = [0.0]
+    for one, other in itertools.combinations(losses[-1], 2):
+        signs = [rung[one] < rung[other] for rung in losses if rung[one] != rung[other]]
+        if len(list(itertools.groupby(signs))) > 2:
+            noises.append(abs(losses[-1][one] - losses[-1][other]))
+    noises = sorted(noises[1:]) or noises
+    noise = noises[int(0.9 * (len(noises) - 1))]
+    there, before = (sorted(losses[-1], key=losses[place].get) for place in (-1, -2))
+    differs = any(abs(losses[-2][a] - losses[-2][b]) > noise for a, b in zip(there, before, strict=True))
+    return min(reached + differs, len(rungs) - 1)
+
+
+@pytest.mark.parametrize("rungs", ["fixed", "progressive"])
+@given(seed=st.integers(0, 9999), noise=st.sampled_from([0.0, 0.1, 1.0]), eta=st.integers(2, 3))
+def test_a_strategy_that_reads_only_what_is_new_goes_on_as_one_that_reads_everything(rungs, seed, noise, eta):
+    """Trials end in any order, some fail; now and then the strategy is asked from an earlier history again."""
+    rng = random.Random(seed)
+    settings = {"rungs": rungs, "max_amount": eta**3, "eta": eta}
+    strategy = make(**settings)
+    known, pending, earlier = History(), [], []
+    for number in range(60):
+        if earlier and rng.random() < 0.1:
+            asked = rng.choice(earlier)
+            assert strategy.propose(*asked) == make(**settings).propose(*asked)
+        (proposal,) = strategy.propose(known, pending)
+        assert proposal.continues == written_out(strategy.settings, known, pending)
+        earlier.append((known, tuple(pending)))
+        fields = proposal.amount, proposal.continues, proposal.trained
+        pending.append(Trial(number, number, proposal.point, **dict(zip(FIELDS, fields, strict=True))))
+        while pending and rng.random() < 0.6:
+            trial = pending.pop(rng.randrange(len(pending)))
+            loss = random.Random(point_key(trial.point)).random() + noise * rng.random()
+            outcome = Outcome(error="x") if rng.random() < 0.1 else Outcome({"s": round(loss, 2)})
+            known = known.extended([finished(trial, {0: outcome}, "s", "minimize")])
