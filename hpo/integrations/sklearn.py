@@ -86,16 +86,18 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31))
         strategy = default_strategy(given.pop("name", ""), space, int(seed), given)
-        known: list[Trial] = []
+        known = History()
         while len(known) < self.trials:
-            points = next_points(strategy, History(known), ())[: self.trials - len(known)]
+            points = next_points(strategy, known, ())[: self.trials - len(known)]
             if not points:
                 return
             results = evaluate_candidates([dict(point) for point in points])
             scores = results[self._searched_by(results)][len(known) :]
             number = known[-1].round + 1 if known else 0
             opened = [Trial(len(known) + place, number, point) for place, point in enumerate(points)]
-            known += [closed(trial, score, "maximize") for trial, score in zip(opened, scores, strict=True)]
+            known = known.extended(
+                closed(trial, score, "maximize") for trial, score in zip(opened, scores, strict=True)
+            )
 
     def _searched_by(self, results: Mapping[str, Any]) -> str:
         """Return the column of the score that the strategy sees."""

@@ -75,16 +75,17 @@ def played(
     loss_of: Callable[[Point], float | None] = lambda point: float(len(point_key(point)) % 7),
 ) -> History:
     """Return the history after some proposals, each finished before the next; a loss of None is a failed trial."""
-    trials: list[Trial] = []
+    history = History()
     for number in range(most):
-        proposals = propose(strategy, History(trials))
+        proposals = propose(strategy, history)
         if not proposals:
             break
-        for proposal in proposals:
+        trials = []
+        for place, proposal in enumerate(proposals, start=len(history)):
             loss = loss_of(proposal.point)
             outcome = Outcome(error="failed") if loss is None else Outcome({"score": loss})
             trial = Trial(
-                len(trials),
+                place,
                 number,
                 proposal.point,
                 amount=proposal.amount,
@@ -92,7 +93,8 @@ def played(
                 trained=proposal.trained,
             )
             trials.append(finished(trial, {0: outcome}, "score", "minimize"))
-    return History(trials)
+        history = history.extended(trials)
+    return history
 
 
 def distinct(history: History) -> set[tuple[str, int | None]]:
@@ -109,9 +111,11 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
     assert len(distinct(history)) == len(history), f"{name}: it proposes a point twice"
     for count in {len(history) // 2, len(history)}:
         known, pending = history.first(count), [trial.as_opened for trial in history[count:]]
-        used = make()
-        makers = (make(), used, used)  # A new one, one that has proposed nothing yet, and one that has.
-        first, *again = (propose(one, History(list(known)), list(pending)) for one in makers)
+        used, grown = make(), make()
+        propose(grown, history.first(count // 2), [trial.as_opened for trial in history[count // 2 :]])
+        # A new one, one that has proposed nothing yet, one that has, and one that has seen the history grow.
+        makers = ((make(), History(known)), (used, History(known)), (used, History(known)), (grown, known))
+        first, *again = (propose(one, trials, list(pending)) for one, trials in makers)
         for other in again:
             assert first == other, f"{name}: after {count} trials it proposes {first} and then {other} from the same"
         taken = {(trial.key, trial.amount) for trial in history}

@@ -1,18 +1,21 @@
 """The history as an Optuna study in memory, and proposals from Optuna's samplers."""
 
+import copy
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, assert_never
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, TPESampler
+from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
+from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 
 _CAN_BE_TRAINED = "can be trained"
@@ -36,12 +39,16 @@ class Proposals:
         self._population = population
         self._distributions = {d.key: distribution(d) for d in space.dimensions}
         self._numeric = {key: self._distributions[key] for key in numeric}
-        self._told: list[tuple[str, float]] = []
+        self._forget(has_failures=False)
+
+    def _forget(self, has_failures: bool) -> None:
+        self._told = History()
         self._frozen: list[FrozenTrial] = []
-        self._has_failures = False
+        self._by_key: dict[str, Trial] = {}
+        self._has_failures = has_failures
 
     def asked(
-        self, known: Sequence[Trial], pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
+        self, known: History, pending: Sequence[Trial], tried: Collection[str], count: int, seed: int
     ) -> list[Point]:
         """Return up to `count` points whose keys are not in `tried`; fewer after too many unusable proposals."""
         with _quiet(), _one_thread() if isinstance(self._settings, GpSettings) else nullcontext():
@@ -50,7 +57,6 @@ class Proposals:
                 study.add_trial(self._frozen_trial(running, TrialState.RUNNING, None))
             # A new sampler: reading the history consumed random numbers, as many as it had new trials.
             study.sampler = self._sampler(seed)
-            by_key = {trial.key: trial for trial in known}
             points: dict[str, Point] = {}
             misses = 0
             while len(points) < count and misses <= self._settings.patience:
@@ -63,29 +69,31 @@ class Proposals:
                     misses = 0
                     continue
                 misses += 1
-                if key in by_key:
+                if key in self._by_key:
                     if self._has_failures:
-                        trial.set_constraint(_CAN_BE_TRAINED, _violation(by_key[key]))
-                    study.tell(trial, by_key[key].loss)
+                        trial.set_constraint(_CAN_BE_TRAINED, _violation(self._by_key[key]))
+                    study.tell(trial, self._by_key[key].loss)
                 else:
                     study.tell(trial, state=TrialState.FAIL)
         return list(points.values())
 
-    def _study(self, known: Sequence[Trial]) -> optuna.Study:
-        """Return a new study that holds these trials only."""
+    def _study(self, known: History) -> optuna.Study:
+        """Return a new study that holds these trials only; of a history that has grown, what was added is read."""
+        added = known.since(self._told)
+        if added is None:
+            self._forget(has_failures=False)
+            added = known
         # CMA-ES knows no constraints.
         is_told = not isinstance(self._settings, CmaEsSettings)
-        has_failures = is_told and any(trial.state == "failed" for trial in known)
-        is_as_told = self._told == [(trial.key, trial.loss) for trial in known[: len(self._told)]]
-        if not is_as_told or has_failures != self._has_failures:
-            self._told, self._frozen, self._has_failures = [], [], has_failures
-        study = optuna.create_study(sampler=self._sampler(0))
-        study.add_trials(self._frozen)
-        for trial in known[len(self._told) :]:
-            self._told.append((trial.key, trial.loss))
+        if is_told and not self._has_failures and any(trial.state == "failed" for trial in added):
+            self._forget(has_failures=True)
+            added = known
+        study = optuna.create_study(storage=_Continued(self._frozen), sampler=self._sampler(0))
+        for trial in added:
+            self._by_key[trial.key] = trial
             if self._space.contains(trial.point):
                 self._tell(study, trial)
-                self._frozen.append(study.get_trials(deepcopy=False)[-1])
+        self._told, self._frozen = known, study.get_trials(deepcopy=False)
         return study
 
     def _tell(self, study: optuna.Study, trial: Trial) -> None:
@@ -126,6 +134,28 @@ class Proposals:
             case CmaEsSettings():
                 return _CmaEs(self._numeric, self._population, seed)
         assert_never(settings)
+
+
+class _Continued(InMemoryStorage):
+    """A study in memory that begins with these trials, which it shares: to copy them takes longer than to sample."""
+
+    def __init__(self, first: Sequence[FrozenTrial]) -> None:
+        super().__init__()
+        self._first = first
+
+    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        trial_id = super().create_new_trial(study_id, template_trial)
+        # TPE weighs trials by their numbers.
+        self.get_trial(trial_id).number += len(self._first)
+        return trial_id
+
+    def get_all_trials(
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
+    ) -> list[FrozenTrial]:
+        trials = [*self._first, *super().get_all_trials(study_id, deepcopy=False)]
+        if states is not None:
+            trials = [trial for trial in trials if trial.state in states]
+        return copy.deepcopy(trials) if deepcopy else trials
 
 
 def _violation(trial: Trial) -> float:

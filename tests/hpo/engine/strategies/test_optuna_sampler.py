@@ -61,9 +61,9 @@ def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, sp
     trials = trials_of(old, 30, loss_of=lambda p: None if len(str(p)) % 5 == 0 else len(str(p)))
     starts = [trial.number for trial in trials[13:] if trial.round > trials[trial.number - 1].round]
     assert starts
+    history = History(trials)
     for start in starts[-2:]:
-        history = History(trials[:start])
-        assert old.propose(history, []) == make(name, SPACES[space]).propose(history, [])
+        assert old.propose(history.first(start), []) == make(name, SPACES[space]).propose(History(trials[:start]), [])
 
 
 @pytest.mark.parametrize("name", ["tpe", "cma_es"])
