@@ -5,13 +5,19 @@ networks (../shared/data/tables), where it has tried most of what is near the be
 its next proposal is requested repeatedly, each time from a strategy object that has made one before, as in a search.
 The shortest time divided by the number of points is printed, with the goal of 1 ms beside it. It is CPU time: other
 work on the machine does not count.
+
+`tpe`, `gp` and `cma_es` are Optuna's samplers, whose own time grows with the trials. They are compared with Optuna
+alone, which is asked for a trial by `study.ask` in memory, after the same random trials on the ranges.
 """
 
 import argparse
 import gc
 import time
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import optuna
 import yaml
 from search_quality import CONF, space_of
 from search_tables import load
@@ -42,6 +48,12 @@ CHANGES: dict[str, dict[str, Any]] = {
     "asha": {"max_amount": 27},
 }
 GOAL_MILLISECONDS = 1.0
+# Optuna's samplers, and after how many trials.
+SAMPLERS: dict[str, tuple[Callable[[], optuna.samplers.BaseSampler], Sequence[int]]] = {
+    "tpe": (lambda: optuna.samplers.TPESampler(seed=0), (1_000, 10_000)),
+    "gp": (lambda: optuna.samplers.GPSampler(seed=0), (100, 300)),
+    "cma_es": (lambda: optuna.samplers.CmaEsSampler(seed=0), (1_000, 3_000)),
+}
 # In a row, as a search does: a single proposal after a pause pays for the processor's caches as well.
 ASKED = 10
 RANGES = {f"x{place}": {"low": 1e-5, "high": 1.0, "log": place < 3} for place in range(6)}
@@ -106,11 +118,45 @@ def milliseconds(name: str, space: str, history: History, turns: int) -> tuple[i
     return count, 1000 * fastest / (count * ASKED)
 
 
+def compared(name: str, trials: int) -> tuple[float, float]:
+    """Return the milliseconds of a point by ours and by Optuna alone, while a search goes on after random trials."""
+    make_sampler, _ = SAMPLERS[name]
+    history = searched("random", "ranges", trials)
+    strategy = new_strategy(name, "ranges")
+    strategy.propose(history, [])
+    start, count = time.process_time(), 0
+    for number in range(ASKED):
+        proposals = strategy.propose(history, [])
+        count += len(proposals)
+        history = history.extended(finished("ranges", len(history), number, proposal) for proposal in proposals)
+    ours = (time.process_time() - start) / count
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(trials):
+        ask_and_tell(study)
+    study.sampler = make_sampler()
+    ask_and_tell(study)
+    start = time.process_time()
+    for _ in range(ASKED):
+        ask_and_tell(study)
+    return 1000 * ours, 1000 * (time.process_time() - start) / ASKED
+
+
+def ask_and_tell(study: optuna.Study) -> None:
+    """Let a study of Optuna's own make and finish a trial on the ranges."""
+    trial = study.ask()
+    point = {
+        key: trial.suggest_float(key, limits["low"], limits["high"], log=limits["log"])
+        for key, limits in RANGES.items()
+    }
+    study.tell(trial, sum(abs(value - 0.1) for value in point.values()))
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000, help="finished trials; default 10,000")
     parser.add_argument("--turns", type=int, default=7, help="turns of which the fastest counts; default 7")
+    parser.add_argument("--samplers", nargs="*", choices=SAMPLERS, default=list(SAMPLERS), help="Optuna's; default all")
     arguments = parser.parse_args()
     print(f"| space | strategy | points proposed | ms a point | below {GOAL_MILLISECONDS:g} ms |\n" + "|---" * 5 + "|")
     for space, name in ((space, name) for space, names in SPACES.items() for name in names):
@@ -118,6 +164,12 @@ def main() -> None:
         count, fastest = milliseconds(name, space, history, arguments.turns)
         verdict = "holds" if fastest < GOAL_MILLISECONDS else "fails"
         print(f"| {space} | {name} | {count} | {fastest:.3f} | {verdict} |", flush=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    print("\n| sampler | trials | ms a point, ours | Optuna alone | ratio |\n" + "|---" * 5 + "|")
+    for name, trials in ((sampler, trials) for sampler in arguments.samplers for trials in SAMPLERS[sampler][1]):
+        ours, alone = compared(name, trials)
+        print(f"| {name} | {trials:,} | {ours:.1f} | {alone:.1f} | {ours / alone:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
