@@ -66,40 +66,29 @@ class Preselection:
         the factor is 1 in floating point (Gonzalez et al. 2016, "Batch Bayesian optimization via local penalization",
         with the kernel of above in place of a Lipschitz constant).
         """
-        trials = [trial for trial in known[-MEMORY:] if trial.state != "failed"]
-        losses = np.array([trial.loss for trial in trials])
+        trials = known[-MEMORY:]
+        failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
+        losses = np.array([trial.loss for trial in trials])[~failed]
         # The share of better trials: equal losses share a rank.
         ranks = np.searchsorted(np.sort(losses), losses) / max(len(losses), 1)
         ranks = np.append(ranks, np.full(len(pending), _PENDING))
-        gains = self.feasibility(known, candidates)
+        distances = self._distances(candidates, [*trials, *pending])
+        gains = _feasibility(distances[:, : len(trials)], failed)
         if len(ranks):
-            weights = self._weights(candidates, [*trials, *pending])
+            # Not by a mask: its columns lie otherwise in memory, and sums that differ in the last bit decide ties.
+            others = [*np.flatnonzero(~failed), *range(len(trials), distances.shape[1])]
+            weights = _weights(distances.take(others, axis=1))
             gains = gains * (1 - weights @ ranks / weights.sum(axis=1))
         if self._penalizes_pending and pending:
-            gains = gains * (1 - np.exp(-_SHARPNESS * self._distances(candidates, pending).min(axis=1)))
+            gains = gains * (1 - np.exp(-_SHARPNESS * distances[:, len(trials) :].min(axis=1)))
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
         """Return the first `count` candidates that are feasible enough, then the most feasible of the others."""
-        gains = np.minimum(self.feasibility(known, candidates), _FEASIBLE)
-        return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
-
-    def feasibility(self, known: History, candidates: Sequence[Point]) -> Array:
-        """Return the weighted share of known trials that did not fail, 0 to 1, of each candidate."""
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials])
-        if not failed.any():
-            return np.ones(len(candidates))
-        weights = self._weights(candidates, trials)
-        feasible: Array = 1 - weights @ failed / weights.sum(axis=1)
-        return feasible
-
-    def _weights(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
-        """Return the weight of each trial for each candidate: shape (candidates, trials)."""
-        distances = self._distances(candidates, trials)
-        # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
-        weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
-        return weights
+        gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
+        return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
     def _distances(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the distance of each candidate to each trial: shape (candidates, trials)."""
@@ -134,6 +123,22 @@ class Preselection:
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
         ]
+
+
+def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
+    """Return the weighted share of trials that did not fail, 0 to 1, of each candidate."""
+    if not failed.any():
+        return np.ones(len(distances))
+    weights = _weights(distances)
+    feasible: Array = 1 - weights @ failed / weights.sum(axis=1)
+    return feasible
+
+
+def _weights(distances: Array) -> Array:
+    """Return the weight of each trial for each candidate: shape (candidates, trials)."""
+    # Relative to the nearest trial, so that the weights of a far candidate do not all vanish.
+    weights: Array = np.exp(-_SHARPNESS * (distances - distances.min(axis=1, keepdims=True)))
+    return weights
 
 
 def _places(dimension: Dimension) -> dict[Value, float]:
