@@ -62,9 +62,9 @@ class Rungs:
 
     def __init__(self, amounts: Sequence[int]) -> None:
         self._amounts = amounts
-        self._read_again()
+        self._forget()
 
-    def _read_again(self) -> None:
+    def _forget(self) -> None:
         self._known = History()
         self._rungs = {amount: Rung() for amount in self._amounts}
         self._ranking: _Ranking | None = None
@@ -73,7 +73,7 @@ class Rungs:
         """Return the rungs of a history, the lowest first."""
         added = known.since(self._known)
         if added is None:
-            self._read_again()
+            self._forget()
         for trial in known if added is None else added:
             # Imported trials have no states to continue from.
             if trial.number >= 0 and trial.amount in self._rungs:
