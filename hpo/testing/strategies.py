@@ -112,12 +112,15 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
     for count in {len(history) // 2, len(history)}:
         known, pending = history.first(count), [trial.as_opened for trial in history[count:]]
         used, grown = make(), make()
-        propose(grown, history.first(count // 2), [trial.as_opened for trial in history[count // 2 :]])
-        # A new one, one that has proposed nothing yet, one that has, and one that has seen the history grow.
+        earlier = history.first(count // 2), [trial.as_opened for trial in history[count // 2 :]]
+        before = propose(grown, *earlier)
+        # A new one, one that is asked twice, and one that has seen the history grow.
         makers = ((make(), History(known)), (used, History(known)), (used, History(known)), (grown, known))
-        first, *again = (propose(one, trials, list(pending)) for one, trials in makers)
-        for other in again:
+        first, *others = (propose(one, trials, list(pending)) for one, trials in makers)
+        for other in others:
             assert first == other, f"{name}: after {count} trials it proposes {first} and then {other} from the same"
+        again = propose(grown, *earlier)
+        assert again == before, f"{name}: from an earlier history it proposes {before} and then, again, {again}"
         taken = {(trial.key, trial.amount) for trial in history}
         twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]
         assert not twice, f"{name}: it proposes {twice[0]} again, while {len(pending)} trials are pending"

@@ -49,6 +49,15 @@ BROKEN = {
         "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1; rng = generator(self.calls, known, pending)\n"
         "        return draw",
     ),
+    "from an earlier history it proposes .* and then, again": (
+        "rng = ",
+        "seen = self.__dict__.setdefault('seen', [])\n"
+        "        seen.extend(known[len(seen):])\n"
+        "        if [trial.key for trial in seen[:len(known)]] != [trial.key for trial in known]:\n"
+        "            seen[:] = known\n"
+        "        self = type(self)(self.settings, self.space, len(seen))\n"
+        "        rng = ",
+    ),
     "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
     "ordered: after a crash, [2-6] workers make other trials": (

@@ -88,7 +88,9 @@ class Proposals:
         if is_told and not self._has_failures and any(trial.state == "failed" for trial in added):
             self._forget(has_failures=True)
             added = known
-        study = optuna.create_study(storage=_Continued(self._frozen), sampler=self._sampler(0))
+        # Until all of it is told: after an exception everything is told again.
+        self._told = History()
+        study = optuna.create_study(storage=_SharingStorage(self._frozen), sampler=self._sampler(0))
         for trial in added:
             self._by_key[trial.key] = trial
             if self._space.contains(trial.point):
@@ -136,8 +138,11 @@ class Proposals:
         assert_never(settings)
 
 
-class _Continued(InMemoryStorage):
-    """A study in memory that begins with these trials, which it shares: to copy them takes longer than to sample."""
+class _SharingStorage(InMemoryStorage):
+    """The storage of a study in memory that begins with given trials, for which no sampler asks by their ids.
+
+    It shares them: to copy them for every proposal takes longer than to sample.
+    """
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()
@@ -145,7 +150,7 @@ class _Continued(InMemoryStorage):
 
     def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
         trial_id = super().create_new_trial(study_id, template_trial)
-        # TPE weighs trials by their numbers.
+        # Samplers weigh trials by their numbers, and tell by it which is their own.
         self.get_trial(trial_id).number += len(self._first)
         return trial_id
 

@@ -18,7 +18,8 @@ class Rung:
     """The trials that have ended on one rung, ranked: failures last, ties to the earlier trial.
 
     Attributes:
-        losses: of the complete ones, by the key of their point, in the order in which they became known.
+        losses: of the complete ones, by the key of their point, in the order in which they became known; it only gains
+            points, at its end.
     """
 
     def __init__(self) -> None:
@@ -40,11 +41,11 @@ class Rung:
             self.losses[trial.key] = trial.loss
 
     def mark_continued(self, number: int) -> None:
-        """Let this trial wait no longer."""
+        """Let this trial, one of those that wait, wait no longer."""
         del self._waiting[bisect.bisect_left(self._waiting, (self._trials[number].loss, number))]
 
     def best_waiting(self, eta: int, pending: Collection[int | None]) -> Trial | None:
-        """Return the best that waits, if it is one of the best 1 / `eta` of all; none that a pending one continues."""
+        """Return the best that waits, if it is one of the best 1 / `eta` of all. Those in `pending` do not wait."""
         best = next((entry for entry in self._waiting if entry[1] not in pending), None)
         if best is None or bisect.bisect_left(self._ranked, best) >= len(self) // eta:
             return None
@@ -54,7 +55,7 @@ class Rung:
 class Rungs:
     """The rungs of a history; of one that grew from the last one, only what was added is read.
 
-    So the cost of a proposal does not grow with the study. It keeps nothing that changes answers.
+    So the cost of a proposal hardly grows with the study. It keeps nothing that changes answers.
 
     Args:
         amounts: of the rungs, the lowest first.
@@ -74,7 +75,10 @@ class Rungs:
         added = known.since(self._known)
         if added is None:
             self._forget()
-        for trial in known if added is None else added:
+            added = known
+        # Until all of it is read: after an exception everything is read again.
+        self._known = History()
+        for trial in added:
             # Imported trials have no states to continue from.
             if trial.number >= 0 and trial.amount in self._rungs:
                 self._rungs[trial.amount].add(trial)
@@ -87,8 +91,8 @@ class Rungs:
     def highest_open(self) -> int:
         """The place of the highest open rung, if they open one by one.
 
-        It is the second, or the highest that was reached; and the next one, where that one ranks its points otherwise
-        than the one before.
+        It is the second, or the highest that was reached; or one more, where the highest that was reached ranks its
+        points otherwise than the rung below.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])

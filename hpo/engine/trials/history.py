@@ -15,7 +15,8 @@ class History(Sequence[Trial]):
 
     Knows the points tried (`point in history`), so that a strategy never proposes one twice, and the best trials.
     Immutable. `extended` costs only what is added, since consecutive histories share one log; so the cost of a
-    proposal does not grow with the study.
+    proposal does not grow with the study. A strategy that reads only what was added (`since`) reads all of a history
+    that was made anew.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:

@@ -76,7 +76,7 @@ class Preselection:
         gains = _feasibility(distances[:, : len(trials)], failed)
         if len(ranks):
             # Not by a mask: its columns lie otherwise in memory, and sums that differ in the last bit decide ties.
-            others = [*np.flatnonzero(~failed), *range(len(trials), distances.shape[1])]
+            others = np.append(np.flatnonzero(~failed), np.arange(len(trials), distances.shape[1]))
             weights = _weights(distances.take(others, axis=1))
             gains = gains * (1 - weights @ ranks / weights.sum(axis=1))
         if self._penalizes_pending and pending:
@@ -86,7 +86,7 @@ class Preselection:
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
         """Return the first `count` candidates that are feasible enough, then the most feasible of the others."""
         trials = known[-MEMORY:]
-        failed = np.array([trial.state == "failed" for trial in trials])
+        failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
         gains = np.minimum(_feasibility(self._distances(candidates, trials), failed), _FEASIBLE)
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
