@@ -50,10 +50,10 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 GOAL_MILLISECONDS = 1.0
 # Optuna's samplers, and after how many trials.
-SAMPLERS: dict[str, tuple[Callable[[], optuna.samplers.BaseSampler], Sequence[int]]] = {
-    "tpe": (lambda: optuna.samplers.TPESampler(seed=0), (1_000, 10_000)),
-    "gp": (lambda: optuna.samplers.GPSampler(seed=0), (100, 300)),
-    "cma_es": (lambda: optuna.samplers.CmaEsSampler(seed=0), (1_000, 3_000)),
+SAMPLERS: dict[str, tuple[Callable[..., optuna.samplers.BaseSampler], Sequence[int]]] = {
+    "tpe": (optuna.samplers.TPESampler, (1_000, 10_000)),
+    "gp": (optuna.samplers.GPSampler, (100, 300)),
+    "cma_es": (optuna.samplers.CmaEsSampler, (1_000, 3_000)),
 }
 # In a row, as a search does: a single proposal after a pause pays for the processor's caches as well.
 ASKED = 10
@@ -72,15 +72,16 @@ def searched(name: str, space: str, trials: int) -> History:
     """Return the history of a search that was stopped after this many trials."""
     strategy = new_strategy(name, space)
     history = History()
-    number = 0
     while len(history) < trials:
-        proposals = strategy.propose(history, [])[: trials - len(history)]
-        places = range(len(history), len(history) + len(proposals))
-        history = history.extended(
-            [finished(space, place, number, p) for place, p in zip(places, proposals, strict=True)]
-        )
-        number += 1
+        history = ended(space, history, strategy.propose(history, [])[: trials - len(history)])
     return history
+
+
+def ended(space: str, history: History, proposals: Sequence[Any]) -> History:
+    """Return the history after the trials of a proposal have ended."""
+    number = next_round(history[-1:])
+    places = range(len(history), len(history) + len(proposals))
+    return history.extended([finished(space, place, number, p) for place, p in zip(places, proposals, strict=True)])
 
 
 def finished(space: str, place: int, number: int, proposal: Any) -> Trial:
@@ -111,40 +112,27 @@ def milliseconds(name: str, space: str, history: History, turns: int) -> tuple[i
         strategy, known, spent, count = new_strategy(name, space), History(history), 0.0, 0
         strategy.propose(known, [])
         gc.collect()
-        for number in range(next_round(history), next_round(history) + ASKED):
+        for _ in range(ASKED):
             start = time.process_time()
             proposals = strategy.propose(known, [])
             spent += time.process_time() - start
             count += len(proposals)
-            places = range(len(known), len(known) + len(proposals))
-            known = known.extended(
-                [finished(space, place, number, p) for place, p in zip(places, proposals, strict=True)]
-            )
+            known = ended(space, known, proposals)
         fastest = min(fastest, spent / count)
     return round(count / ASKED), 1000 * fastest
 
 
-def compared(name: str, trials: int) -> tuple[float, float]:
-    """Return the milliseconds of a point by ours and by Optuna alone, while a search goes on after random trials."""
-    make_sampler, _ = SAMPLERS[name]
-    history = searched("random", "ranges", trials)
-    strategy = new_strategy(name, "ranges")
-    strategy.propose(history, [])
-    start, count = time.process_time(), 0
-    for number in range(ASKED):
-        proposals = strategy.propose(history, [])
-        count += len(proposals)
-        history = history.extended(finished("ranges", len(history), number, proposal) for proposal in proposals)
-    ours = (time.process_time() - start) / count
+def milliseconds_alone(name: str, trials: int) -> float:
+    """Return the milliseconds that Optuna alone takes for a trial, after so many random ones."""
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     for _ in range(trials):
         ask_and_tell(study)
-    study.sampler = make_sampler()
+    study.sampler = SAMPLERS[name][0](seed=0)
     ask_and_tell(study)
     start = time.process_time()
     for _ in range(ASKED):
         ask_and_tell(study)
-    return 1000 * ours, 1000 * (time.process_time() - start) / ASKED
+    return 1000 * (time.process_time() - start) / ASKED
 
 
 def ask_and_tell(study: optuna.Study) -> None:
@@ -176,7 +164,8 @@ def main() -> None:
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     print("\n| sampler | trials | CPU ms a point, ours | Optuna alone | ratio |\n" + "|---" * 5 + "|")
     for name, trials in ((sampler, trials) for sampler in arguments.samplers for trials in SAMPLERS[sampler][1]):
-        ours, alone = compared(name, trials)
+        _, ours = milliseconds(name, "ranges", searched("random", "ranges", trials), turns=1)
+        alone = milliseconds_alone(name, trials)
         print(f"| {name} | {trials:,} | {ours:.1f} | {alone:.1f} | {ours / alone:.2f} |", flush=True)
 
 
