@@ -64,6 +64,6 @@ if __name__ == "__main__":
     space = {"training": {"learning_rate": hpo.log(1e-4, 3e-3), "per_device_train_batch_size": [16, 32, 64]}}
     halving = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
     goal = {"metric": "accuracy", "direction": "maximize"}
-    study = hpo.search(digits, space, strategy=halving, trials=7, workers=2, settings={"split.folds": 1}, **goal)
+    study = hpo.search(digits, space, strategy=halving, trials=4, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
     print(study.test(again=True))  # the examples share their data, which another may have opened

@@ -67,6 +67,6 @@ if __name__ == "__main__":
         "training": {"learning_rate": hpo.log(1e-3, 1e-1)},
     }
     asha, goal = {"name": "asha", "max_amount": 4, "eta": 2}, {"metric": "accuracy", "direction": "maximize"}
-    study = hpo.search(lora, space, strategy=asha, trials=7, workers=2, settings={"split.folds": 1}, **goal)
+    study = hpo.search(lora, space, strategy=asha, trials=4, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
     print(study.test(again=True))  # the examples share their data, which another may have opened

@@ -71,6 +71,6 @@ def digits(config, trial, **settings):
 if __name__ == "__main__":
     space = {"width": [16, 32, 64, 128], "dropout": (0.0, 0.5), "lr": hpo.log(1e-4, 1e-1)}
     asha, goal = {"name": "asha", "max_amount": 9}, {"metric": "accuracy", "direction": "maximize"}
-    study = hpo.search(digits, space, strategy=asha, trials=15, workers=2, settings={"split.folds": 1}, **goal)
+    study = hpo.search(digits, space, strategy=asha, trials=10, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
     print(study.test(again=True))  # the examples share their data, which another may have opened

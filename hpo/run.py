@@ -15,6 +15,7 @@ from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
+from hpo.study.winner.full_training import chosen_for_the_end, state_names, train_to_the_end
 from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track import Tracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
@@ -42,6 +43,7 @@ def run_study(
     After any interruption the record holds every outcome that arrived, and the tracker shows the run as killed.
     """
     watching: list[Observer] = [StateKeeper(study.artifacts), *observers]
+    keeper: CheckpointKeeper | None = None
     if study.keeps_models and study.num_folds == 1:
         kept = max(study.config.study.checkpoints, study.config.study.finalists)
         keeper = CheckpointKeeper(study.folder.checkpoints_dir, kept, record.history(), study.artifacts)
@@ -53,10 +55,13 @@ def run_study(
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
         history = search(rules, record, dispatcher, section.trials, watching, section.minutes, gives_up=True)
-        recent = _continued_later(study, history)
-        study.remove_states(study.task_builder().state_names(recent))
+        recent = study.task_builder().state_names(_continued_later(study, history))
+        study.remove_states(recent | state_names(study, chosen_for_the_end(study, history)))
         verdict = _finish(study, record, dispatcher)
-        study.remove_states(study.task_builder().state_names(recent))
+        if keeper is not None:
+            for trial in verdict.further_trained:
+                keeper.trial_finished(trial)
+        study.remove_states(recent)
         report = write_report(study, record, verdict)
         if tracker is not None:
             close_in_tracker(study, record, tracker, verdict, report)
@@ -82,6 +87,7 @@ def _continued_later(study: Study, history: History) -> list[Trial]:
 def _finish(study: Study, record: Record, dispatcher: Dispatcher) -> Verdict:
     """Train what follows the search; if that fails, the search is still reported."""
     try:
+        train_to_the_end(study, record, dispatcher)
         train_finalists(study, record, dispatcher)
         verdict = read_verdict(study, record)
         return replace(verdict, model=make_final_model(study, record, dispatcher, verdict))

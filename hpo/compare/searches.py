@@ -121,7 +121,8 @@ def run_search(
     builder = replace(study.task_builder(), checkpoints_dir=None, states_dir=states.absolute(), continues=False)
     record = memory_record(config.metric, config.direction, study.layout)
     try:
-        rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of)
+        # Strategies are compared at equal numbers of trials, as they are run.
+        rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of, counts="trials")
         history = search(rules, record, dispatcher, config.trials, observers, config.minutes)
     finally:
         shutil.rmtree(states, ignore_errors=True)

@@ -48,8 +48,9 @@ class CheckpointKeeper(Observer):
 
     def trial_finished(self, trial: Trial) -> None:
         """Delete the model that is no longer among the best: this one, or the one it displaces."""
-        candidates = [*self._best, trial] if trial.state == "complete" else self._best
-        ranked = sorted(candidates, key=lambda t: t.rank)
+        # By number, because a trial may be trained further after the search.
+        candidates = {t.number: t for t in [*self._best, *([trial] if trial.state == "complete" else [])]}
+        ranked = sorted(candidates.values(), key=lambda t: t.rank)
         self._best = ranked[: self._keep]
         kept = {t.number for t in self._best}
         for dropped in {trial.number, *(t.number for t in ranked)} - kept:

@@ -39,7 +39,7 @@ def search(
         rules: what determines the search.
         record: holds what has happened so far; everything is written to it.
         dispatcher: runs the tasks.
-        num_trials: the budget.
+        num_trials: the budget, of what `Rules.counts` says.
         observers: are notified of events.
         minutes: no trial is begun after so many, earlier runs of this search included; those that have begun are
             finished. It cuts the sequence of trials, and changes none.

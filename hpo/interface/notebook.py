@@ -47,7 +47,8 @@ class Notebook:
         for note in study.own.notes:
             print(note)
         section = study.config.study
-        text = f"<b>{html.escape(section.name)}</b>: {section.trials} trials, {html.escape(section.metric)}; starting"
+        budget = f"{section.trials} {study.counts}"
+        text = f"<b>{html.escape(section.name)}</b>: {budget}, {html.escape(section.metric)}; starting"
         self._output = display(HTML(text), display_id=True)
 
     def tell_start(self, dispatch: DispatchSection) -> None:
@@ -82,7 +83,8 @@ class NotebookProgress(Progress):
     def __init__(self, study: Study, workers: int, record: Record, output: Any) -> None:
         section, history = study.config.study, record.history()
         self._section, self._workers = section, workers
-        self._num_done = self._done_before = len(history)
+        self._study = study
+        self._num_done = self._done_before = study.num_counted(history)
         self._best = history.best()
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._started = self._updated = time.monotonic()
@@ -111,7 +113,7 @@ class NotebookProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and show its line."""
         self._running.pop(trial.number, None)
-        self._num_done += 1
+        self._num_done += self._study.num_counted([trial])
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
@@ -128,9 +130,10 @@ class NotebookProgress(Progress):
 
     def _page(self) -> str:
         section, best = self._section, self._best
-        head = f"<b>{html.escape(section.name)}</b>: {self._num_done} of {section.trials} trials"
+        head = f"<b>{html.escape(section.name)}</b>: {self._num_done} of {section.trials} {self._study.counts}"
         if best is not None and best.score is not None:
-            head += f", best {html.escape(section.metric)} <b>{best.score:.4f}</b> (trial {best.number})"
+            where = f"trial {best.number}{self._study.how_far(best)}"
+            head += f", best {html.escape(section.metric)} <b>{best.score:.4f}</b> ({where})"
         head += f", {self._workers} workers{self._time_left()}" if self._workers > 1 else self._time_left()
         bar = f'<progress value="{self._num_done}" max="{section.trials}" style="width: 100%"></progress>'
         lines = [*self._lines, *(self._line_of(number) for number in sorted(self._running))]

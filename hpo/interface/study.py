@@ -35,12 +35,14 @@ class Best:
         score: of the study's metric, on the validation parts.
         point: its values of what was searched, by dotted key.
         config: the whole configuration that it was trained with.
+        amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
     """
 
     number: int
     score: float
     point: Mapping[str, Any]
     config: Mapping[str, Any]
+    amount: int | None = None
 
 
 class Study:
@@ -75,7 +77,8 @@ class Study:
                 errors = [trial.error for trial in verdict.history if trial.error]
                 why = f"; the first failed with: {errors[0]}" if errors else ""
                 raise StudyError(f"study '{self.name}': no trial is complete{why}")
-            return Best(winner.number, winner.score, dict(winner.point), study.config.trial_config(winner.point))
+            config = study.config.trial_config(winner.point)
+            return Best(winner.number, winner.score, dict(winner.point), config, winner.amount)
 
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None
@@ -110,8 +113,7 @@ class Study:
 
         with self._read() as (study, _, verdict):
             figures: dict[str, Drawing] = {
-                drawing.name.replace("-", "_"): drawing
-                for drawing in draw_figures(Subject.of(study, verdict.trials, verdict.winner))
+                drawing.name.replace("-", "_"): drawing for drawing in draw_figures(Subject.of(study, verdict))
             }
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")
@@ -183,9 +185,9 @@ class Study:
         from hpo.config.keys import refuse_unknown, replaced
         from hpo.study.extension import chosen, extension_of
 
-        with self._read() as (study, record, _):
+        with self._read() as (study, _, verdict):
             refuse_unknown(changes, study.config.to_dict(), "changes")
-            picked = chosen(study, record.history(), best, trials)
+            picked = chosen(study, verdict.history, best, trials)
             tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
             config = extension_of(study, picked, config_from_dict(tree))
         return run(prepare_study(config, study.objective.kept), progress)
@@ -263,11 +265,10 @@ class Study:
         with self._read() as (study, _, verdict):
             section, winner = study.config.study, verdict.winner
         failed = sum(trial.state == "failed" for trial in verdict.history)
-        lines = [
-            f"<b>{html.escape(section.name)}</b>: {len(verdict.history)} of {section.trials} trials, {failed} failed"
-        ]
+        lines = [f"<b>{html.escape(section.name)}</b>: {study.done(verdict.history)}, {failed} failed"]
         if winner is not None and winner.score is not None:
-            lines.append(f"best {html.escape(section.metric)} <b>{winner.score:.4g}</b>, trial {winner.number}")
+            where = f"trial {winner.number}{study.how_far(winner)}"
+            lines.append(f"best {html.escape(section.metric)} <b>{winner.score:.4g}</b>, {where}")
             texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in winner.point.items()}
             cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
             lines.append(f"<table>{''.join(cells)}</table>")

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.config.sections import StudySection
+from hpo.engine.course.rules import Counts
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Space, short_text, short_value
@@ -41,6 +42,7 @@ class TerminalProgress(Progress):
         history: what earlier runs of the search left.
         seconds_before: how long they took.
         space: for columns as wide as its values.
+        counts: what the budget of trials counts.
     """
 
     def __init__(
@@ -50,12 +52,14 @@ class TerminalProgress(Progress):
         history: History,
         seconds_before: float = 0.0,
         space: Space | None = None,
+        counts: Counts = "trials",
     ) -> None:
         self._study = study
+        self._counts = counts
         self._layout = layout
         self._widths = {} if space is None else {each.key: _width(each) for each in space.dimensions}
         self._has_told_amounts = False
-        self._num_done = self._done_before = len(history)
+        self._num_done = self._done_before = sum(map(self._is_counted, history))
         self._seconds_before = seconds_before
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -86,7 +90,7 @@ class TerminalProgress(Progress):
 
     @property
     def num_done(self) -> int:
-        """How many trials are finished, including earlier sessions."""
+        """How much of the budget of trials is finished, including earlier sessions."""
         return self._num_done
 
     def reported(self, trial: Trial, report: Report) -> None:
@@ -107,7 +111,7 @@ class TerminalProgress(Progress):
 
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
-        self._num_done += 1
+        self._num_done += self._is_counted(trial)
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
@@ -120,6 +124,9 @@ class TerminalProgress(Progress):
             self._console.print(self._line(trial), highlight=False, soft_wrap=True)
             self._num_printed += 1
             self._last_line = now
+
+    def _is_counted(self, trial: Trial) -> bool:
+        return self._counts == "trials" or trial.continues is None
 
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))
@@ -141,7 +148,7 @@ class TerminalProgress(Progress):
             best = f"{self._best.score:.4f} (trial {self._best.number})"
         left = self._time_left()
         head = Text(
-            f"{self._num_done} of {self._study.trials} trials  best {self._study.metric} {best}"
+            f"{self._num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}"
             + (f"  {left} left" if left else "")
         )
         bar = ProgressBar(total=self._study.trials, completed=self._num_done, width=60)

@@ -56,7 +56,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
             refuse_bad_urls(config, Notes(record).study_id)
-            num_before = len(record.history())
+            num_before = study.num_counted(record.history())
             stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
             has_work = _has_work(study, record)
@@ -78,7 +78,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         stack.callback(record.close)
         Notes(record).write_gpu_share(dispatcher.gpus.share)
         stopping.take_signals()
-        finished = _Count(len(record.history()))
+        finished = _Count(study, record)
         stopping.begin(lambda: _last_words(study, finished.number), dispatcher.runs_here)
         tracker = make_tracker(config, study.layout, study.folder.path)
         copying = mirroring(config, study.folder, Notes(record).study_id or "")
@@ -104,17 +104,18 @@ def _has_work(study: Study, record: Record) -> bool:
 
 
 class _Count(Observer):
-    """Counts the finished trials, those of earlier runs included."""
+    """Counts the finished trials that use the budget, those of earlier runs included."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, study: Study, record: Record) -> None:
+        self._study = study
+        self.number = study.num_counted(record.history())
 
-    def trial_finished(self, trial: Trial) -> None:  # noqa: ARG002 -- the same call as its siblings
-        self.number += 1
+    def trial_finished(self, trial: Trial) -> None:
+        self.number += self._study.num_counted([trial])
 
 
 def _last_words(study: Study, num_done: int) -> str:
     return (
-        f"\nstopped: {num_done} of {study.config.study.trials} trials are saved in {study.folder}\n"
+        f"\nstopped: {num_done} of {study.config.study.trials} {study.counts} are saved in {study.folder}\n"
         f"continue with: hpo resume {study.reference}\n"
     )

@@ -19,6 +19,7 @@ from hpo.session.gpus import gpus_in_words
 from hpo.session.progress import TerminalProgress
 from hpo.study.folder import shown
 from hpo.study.study import Study
+from hpo.study.winner.full_training import expected_at_end
 
 # Idle share of the workers' time from which a hint is printed.
 _MUCH_IDLE = 0.4
@@ -41,9 +42,12 @@ class Terminal:
             names = ", ".join(config.secrets)
             print(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
         print(
-            f"study {config.study.name}: {config.study.trials} trials, {config.study.metric} ({config.study.direction})"
+            f"study {config.study.name}: {config.study.trials} {study.counts}, {config.study.metric} "
+            f"({config.study.direction})"
         )
         print(study.strategy.announcement)
+        if (says := expected_at_end(study)) is not None:
+            print(says)
         if "default" in config.space.get("first", ()):
             try:
                 default_point(study.space, flatten(config.objective_config))
@@ -98,7 +102,9 @@ class Terminal:
 
     def progress(self, study: Study, record: Record) -> TerminalProgress:
         """Return what shows the trials as they come."""
-        return TerminalProgress(study.config.study, study.layout, record.history(), seconds_spent(record), study.space)
+        return TerminalProgress(
+            study.config.study, study.layout, record.history(), seconds_spent(record), study.space, study.counts
+        )
 
     def conclude(self, study: Study, result: Result) -> None:
         """Print the winner, and where the report is."""
@@ -106,7 +112,11 @@ class Terminal:
         history, winner = result.verdict.history, result.verdict.winner
         failed = sum(trial.state == "failed" for trial in history)
         counts = known(result.report.summary["counts"])
-        print(f"\n{len(history)} trials, {failed} failed{ended(counts.get('ended_by'))}")
+        further = ", ".join(str(trial.number) for trial in result.verdict.further_trained)
+        if further:
+            print(f"trained to the end after the search, to {study.full_amount}: trials {further}")
+        of = f" of {study.num_counted(history)} configurations" if study.counts == "configurations" else ""
+        print(f"\n{len(history)} trials{of}, {failed} failed{ended(counts.get('ended_by'))}")
         if not history:
             print("nothing to try: all points of the space are known already, or the strategy proposes none")
         elif winner is None:
@@ -114,7 +124,7 @@ class Terminal:
             print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
         else:
             assert winner.score is not None
-            print(f"winner: trial {winner.number}, {metric} {winner.score:.4f}")
+            print(f"winner: trial {winner.number}, {metric} {winner.score:.4f}{study.how_far(winner)}")
             for key, value in winner.point.items():
                 print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
         _tell_time(study, result.report.summary["cost"])

@@ -34,7 +34,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
         ConfigError: nothing changes that trainings depend on, or something that makes them incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
-    _refuse_bad_changes(changed, study.space.keys, are_complete=all(trial.state == "complete" for trial in trials))
+    _refuse_bad_changes(changed, study.space.keys, are_trained=all(_is_trained(study, trial) for trial in trials))
     own = {key: before for key, (before, _) in changed.items() if _is_own(key)}
     can_continue = study.objective.continues and set(own) <= set(study.objective.continues_with)
     section = given.study
@@ -104,11 +104,16 @@ def _extended(study: Study, trial: Trial, can_continue: bool, changes: Mapping[s
     return ExtendedTrial(number=trial.number, score=trial.score, amount=trial.amount, continues=has_states)
 
 
+def _is_trained(study: Study, trial: Trial) -> bool:
+    """Return whether a trial was trained to its end."""
+    return trial.state == "complete" and trial.amount in (None, study.full_amount)
+
+
 def _is_own(key: str) -> bool:
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
-def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are_complete: bool) -> None:
+def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are_trained: bool) -> None:
     for key in changed:
         if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
@@ -118,5 +123,8 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )
-    if are_complete and not any(map(_is_own, changed)):
-        raise ConfigError("extend: nothing is trained differently; give what changes, such as training.epochs=60")
+    if are_trained and not any(map(_is_own, changed)):
+        raise ConfigError(
+            "extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
+            "such as training.epochs=60"
+        )

@@ -112,6 +112,15 @@ class Notes:
         """Write the outcome of a finalist's further training."""
         self._record.note(_finalist(task), outcome.to_dict())
 
+    def full_outcome(self, trial: Trial, index: int) -> Outcome | None:
+        """Return the outcome of a task of the training that takes a trial to its end; None while it is missing."""
+        noted = self._record.noted(_full(trial.number, trial.amount, index))
+        return None if noted is None else Outcome.from_dict(noted)
+
+    def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
+        """Write the outcome of such a task."""
+        self._record.note(_full(task.trial, task.payload.trained, task.index), outcome.to_dict())
+
     @property
     def data_hashes(self) -> Mapping[str, str] | None:
         """The hash of each file in the workers' copy of the data; None before it is written."""
@@ -129,3 +138,7 @@ class Notes:
 
 def _finalist(task: Task) -> str:
     return f"finalist_{task.trial}_{task.index}"
+
+
+def _full(number: int, trained: int | None, index: int) -> str:
+    return f"full_{number}_{trained}_{index}"

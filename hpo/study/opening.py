@@ -167,9 +167,11 @@ def _refuse_other_data(study: Study, record: Record) -> None:
 
 
 def _refuse_smaller_budget(study: Study, frozen: StudyConfig, record: Record) -> None:
-    there, asked = len(record.trials()), study.config.study.trials
+    there, asked = study.num_counted(record.trials()), study.config.study.trials
     if asked < there:
-        raise StudyError(f"study.trials: the study already has {there} trials, given {asked}; give {there} or more")
+        raise StudyError(
+            f"study.trials: the study already has {there} {study.counts}, given {asked}; give {there} or more"
+        )
     spent, minutes = seconds_spent(record) / 60, study.config.study.minutes
     if minutes is not None and minutes != frozen.study.minutes and minutes < spent:
         raise StudyError(

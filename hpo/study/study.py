@@ -1,19 +1,19 @@
 """A study: configuration, space, strategy, objective, split."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.race import Race
-from hpo.engine.course.rules import Rules
+from hpo.engine.course.rules import Counts, Rules
 from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.loop import is_over
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
-from hpo.engine.strategies import Strategy
+from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_search import OwnSearch
@@ -86,6 +86,30 @@ class Study:
         """Whether its search waits for the clock; see `Rules.waits`."""
         return self.has_clock and self.rules().waits
 
+    @property
+    def counts(self) -> Counts:
+        """What the budget of trials counts; another than `trials` only under a strategy that trains by amounts."""
+        counts: Counts = self.config.strategy.get("counts", "trials")
+        return counts
+
+    @property
+    def full_amount(self) -> int | None:
+        """How far a full training goes; None where every training is one."""
+        name, settings = self.config.strategy["name"], self.config.strategy
+        return settings["max_amount"] if name in BY_AMOUNT else None
+
+    def how_far(self, trial: Trial) -> str:
+        """Return how far a trial was trained, to follow its score; empty where every training is a full one."""
+        return "" if trial.amount is None else f", trained to {trial.amount} of {self.full_amount or trial.amount}"
+
+    def num_counted(self, trials: Iterable[Trial]) -> int:
+        """Return how many of these trials the budget counts."""
+        return sum(self.counts == "trials" or trial.continues is None for trial in trials)
+
+    def done(self, trials: Sequence[Trial]) -> str:
+        """Return how much of the budget these finished trials are: `14 of 16 trials`."""
+        return f"{self.num_counted(trials)} of {self.config.study.trials} {self.counts}"
+
     def rules(self, imported: Sequence[Trial] = ()) -> Rules:
         """Return what determines its search, besides the budget."""
         study = self.config.study
@@ -102,6 +126,7 @@ class Study:
             study.stop_without_gain,
             self.stop_rule,
             self.space if self.config.has_own_strategy else None,
+            self.counts,
         )
 
     def cost_of(self, trial: Trial) -> float:

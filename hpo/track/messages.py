@@ -6,7 +6,7 @@ import re
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpo.engine.space.space import short_text
@@ -130,10 +130,20 @@ def close_trial(trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage
         "number": trial.number,
         "status": _STATUS[trial.state],
         "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
-        "tags": {"hpo.metric": metric, "hpo.state": trial.state} | ({"hpo.error": trial.error} if trial.error else {}),
+        "tags": {"hpo.metric": metric, "hpo.state": trial.state}
+        | ({"hpo.error": trial.error} if trial.error else {})
+        | ({} if trial.amount is None else {"hpo.amount": str(trial.amount)}),
         "details": _details(trial.outcomes, layout),
         "time": trial.ended or time.time(),
     }
+
+
+def train_further(before: Trial, trial: Trial, metric: str, layout: TaskLayout) -> TrackerMessage:
+    """Return the message that adds to a closed child run what its trial was trained further, after the search."""
+    points: list[TrackerMessage] = []
+    for index, outcome in sorted(trial.outcomes.items()):
+        points += curves(replace(trial, outcomes={index: outcome}), layout)[len(before.outcomes[index].curve) :]
+    return close_trial(trial, metric, layout) | {"do": "train_further", "points": points}
 
 
 def stop_trials(numbers: Sequence[int]) -> TrackerMessage:

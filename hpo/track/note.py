@@ -40,7 +40,8 @@ def _winner_lines(study: Study, history: History, winner: Trial | None) -> Itera
     values = winner.values(metric)
     spread = f" ± {statistics.stdev(values):.4f} over {len(values)} trainings" if len(values) > 1 else ""
     trial = f"[trial {winner.number}]({trial_page(winner.number)})"
-    yield f"**Winner: {trial}, {_plain(metric)} {winner.score:.4f}**{spread}: {_point(winner.point)}"
+    score = f"{_plain(metric)} {winner.score:.4f}**{spread}{study.how_far(winner)}"
+    yield f"**Winner: {trial}, {score}: {_point(winner.point)}"
     test = study.folder.test_result()
     if test is not None and metric in test["metrics"]:
         yield ""
@@ -51,7 +52,7 @@ def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
     config = study.config.study
     states = {state: sum(trial.state == state for trial in history) for state in ("failed", "stopped")}
     others = [f"{count} {state}" for state, count in states.items() if count]
-    counted = f"{len(history)} of {config.trials} trials" + (f" ({', '.join(others)})" if others else "")
+    counted = study.done(history) + (f" ({', '.join(others)})" if others else "")
     when = " when this was written" if is_running else ""
     yield (
         f"Search by `{study.config.strategy['name']}` in {len(study.space.dimensions)} hyperparameters, seed "
@@ -86,7 +87,8 @@ def _best(study: Study, history: History) -> Iterator[str]:
 
 def _best_row(trial: Trial, keys: Iterable[str]) -> list[str]:
     values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
-    numbers = [f"{trial.score:.4f}", *(_cell(value) for value in values)]
+    amount = "" if trial.amount is None else f" to {trial.amount}"
+    numbers = [f"{trial.score:.4f}{amount}", *(_cell(value) for value in values)]
     return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, numbers)]
 
 

@@ -45,7 +45,11 @@ def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
 def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Verdict, report: WrittenReport) -> None:
     """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
     history, winner = verdict.history, verdict.winner
-    tracker.send(track.stop_trials(track.dropped(list(history))))
+    before, further = {trial.number: trial for trial in verdict.searched}, verdict.further_trained
+    for trial in further:
+        tracker.send(track.train_further(before[trial.number], trial, study.config.study.metric, study.layout))
+    stopped = set(track.dropped(verdict.searched)) - {trial.number for trial in further}
+    tracker.send(track.stop_trials(sorted(stopped)))
     reason = _why_no_model(study, verdict)
     if reason:
         tracker.send(track.tag_study({"hpo.model": f"none: {reason}"}))

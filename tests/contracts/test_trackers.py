@@ -208,7 +208,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
 def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed(folder):
     split = shipped("default", "split") | {"folds": 5, "race_after": 3, "race_level": 0.3}
     changes = {"strategy": "successive_halving", "objective": "tests.toy_data:noisy_continued", "split": split}
-    study = tracked_study(folder, trials=14, **changes)
+    study = tracked_study(folder, trials=8, **changes)
     history = run(study).verdict.history
     _, children = runs_of(study)
     stopped = {trial.number for trial in history if trial.state == "stopped"}
@@ -218,6 +218,18 @@ def test_what_a_race_stops_and_what_halving_does_not_train_on_is_shown_as_killed
     assert stopped
     assert killed == stopped | (set(children) - longest - continued)
     assert killed > stopped
+    assert_shows_the_record(study)
+
+
+@pytest.mark.slow
+def test_what_is_trained_to_its_end_after_the_search_is_added_to_its_run(folder):
+    study = tracked_study(folder, trials=5, strategy="asha", objective="tests.toy_data:noisy_continued")
+    verdict = run(study).verdict
+    _, children = runs_of(study)
+    assert verdict.further_trained
+    for trial in verdict.further_trained:
+        data = children[trial.number].data
+        assert (data.tags["hpo.amount"], data.metrics["score"]) == ("4", trial.score)
     assert_shows_the_record(study)
 
 

@@ -8,6 +8,7 @@ _EXAMPLES = """  hpo extend digits training.epochs=60
   hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
   hpo extend digits --best 1 model.dropout=0.2     the winner with another value, beside the old one
   hpo extend digits --trial 6 --trial 9            trials that were stopped, to their end
+  hpo extend halved --best 4                       the best four of halving's rungs, to their end
 
 The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by side, and
 `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its state where that is
@@ -32,12 +33,13 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.study.folder import find_study
     from hpo.study.opening import read_study
     from hpo.study.preparation import load_study, prepare_study
+    from hpo.study.winner.verdict import read_verdict
 
     path = find_study(given.study).config_path
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(path)))
     study = load_study(given.study)
     record = read_study(study)
-    trials = chosen(study, record.history(), given.best, given.trial)
+    trials = chosen(study, read_verdict(study, record).history, given.best, given.trial)
     record.close()
     config = extension_of(study, trials, changed)
     extended = prepare_study(config, study.objective.kept)

@@ -31,7 +31,7 @@ class Course:
     Args:
         rules: of the search.
         record: holds what has happened so far; everything is written to it first.
-        num_trials: the budget.
+        num_trials: the budget, of what `Rules.counts` says.
         slots: number of workers, which are all kept busy where nothing waits for the clock.
         observers: are notified afterwards.
 
@@ -46,12 +46,11 @@ class Course:
     ) -> None:
         self._rules = rules
         self._record = record
-        self._num_trials = num_trials
         self._num_recorded = len(record.trials())
         self._observers = observers
         self._lanes = rules.lanes if rules.waits else slots
         self._clock: Clock | Arrival = Clock() if rules.waits else Arrival()
-        self._proposer = Proposer(rules, record)
+        self._proposer = Proposer(rules, record, num_trials)
         # By the trial's number.
         self._trials: dict[int, Trial] = {}
         self._tasks: dict[int, dict[int, Task]] = {}
@@ -90,7 +89,7 @@ class Course:
     @property
     def ended_by(self) -> EndedBy:
         """The first budget that was reached; `space` where the strategy has nothing more to propose."""
-        if self._proposer.num_opened >= self._num_trials:
+        if self._proposer.is_spent:
             return "trials"
         if not self._proposer.has_gained:
             return "stop_without_gain"

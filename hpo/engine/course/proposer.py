@@ -22,17 +22,20 @@ class Proposer:
     Args:
         rules: of the search.
         record: holds the trials so far; new ones are written to it.
+        budget: number of trials to open, of those that `Rules.uses_budget`.
 
     Attributes:
         known: what the next proposal is made from.
         num_opened: number of trials opened so far.
+        is_spent: whether the budget is, and the next trial would need more. A longer search has the same trials before.
         has_gained: whether the search goes on by `Rules.stop_without_gain`.
     """
 
-    def __init__(self, rules: Rules, record: Record) -> None:
+    def __init__(self, rules: Rules, record: Record, budget: int) -> None:
         self._rules = rules
         self._strategy = rules.strategy
         self._record = record
+        self._left = budget
         self._recorded = record.trials()
         self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
         self.known = History(rules.imported)
@@ -43,6 +46,7 @@ class Proposer:
         self._proposals: deque[Proposal] = deque()
         self._round = -1
         self.num_opened = 0
+        self.is_spent = budget == 0
         self.has_gained = True
         # What the last proposal in the record was made from, and its first trial; None once it was made again.
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
@@ -72,12 +76,18 @@ class Proposer:
                     return None
             elif not self._proposals and not self._ask(number):
                 return None
+            if self._left <= 0 and self._rules.uses_budget(self._proposals[0]):
+                self.is_spent = True
+                return None
             is_kept = self._rules.is_ordered or self._strategy.learns == "by_round"
             learned = self._learned if is_kept else ()
             trial = self._record.open_trial(self._round, self._proposals.popleft(), learned, self._rules.cost_of)
         self._learned = []
         self._pending[number] = trial.as_opened
         self.num_opened += 1
+        self._left -= self._rules.uses_budget(trial)
+        # Where it counts all of them, nothing is asked to find that out.
+        self.is_spent = self._left <= 0 and self._rules.counts == "trials"
         return trial
 
     def _ask(self, number: int) -> bool:

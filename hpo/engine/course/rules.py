@@ -9,9 +9,10 @@ from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.space.space import Space
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Proposal, Trial
 
 Order = Literal["clock", "free"]
+Counts = Literal["trials", "configurations"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Rules:
             than the best before them; None = no such limit.
         stop_rule: stops trainings that fall behind; None = all are trained to their end.
         space: in which every point must lie; None = not checked, since the strategy is known to keep to it.
+        counts: what the budget of trials counts: all of them, or those that do not train an earlier one further.
     """
 
     strategy: Strategy
@@ -44,6 +46,7 @@ class Rules:
     stop_without_gain: int | None = None
     stop_rule: StopRule | None = None
     space: Space | None = None
+    counts: Counts = "trials"
 
     @property
     def is_ordered(self) -> bool:
@@ -54,6 +57,10 @@ class Rules:
     def judges(self) -> bool:
         """Whether trials are stopped early, by what was known when they were proposed."""
         return self.race is not None or self.stop_rule is not None
+
+    def uses_budget(self, proposed: Proposal | Trial) -> bool:
+        """Return whether the budget of trials counts this one."""
+        return self.counts == "trials" or proposed.continues is None
 
     @property
     def waits(self) -> bool:

@@ -16,7 +16,7 @@ def clock_times(rules: Rules, record: Record) -> Mapping[Key, Span]:
     if not rules.waits:
         return {}
     # Nothing is asked, neither the strategy nor the objective.
-    recorded = replace(rules, cost_of=lambda trial: trial.cost or 1.0)
+    recorded = replace(rules, cost_of=lambda trial: trial.cost or 1.0, counts="trials")
     course = Course(recorded, record.copy(), len(record.trials()))
     for _ in course.advance():
         pass

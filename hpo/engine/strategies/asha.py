@@ -64,6 +64,10 @@ class Asha:
         """The amounts of the rungs."""
         return self.settings.amounts(self.settings.num_halvings)
 
+    def expected_at_end(self, configurations: int) -> int:
+        """Return how many of so many configurations are trained to `max_amount` by halving, if all rungs fill."""
+        return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
+
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
         """Return the best trial to continue, or a new point for the first rung."""
         amounts = self.amounts

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -23,11 +23,16 @@ class HalvingSettings(Settings):
         min_amount: r, the amount that every point is trained for first (epochs; for a table, places on its curves).
         max_amount: R, the total amount for the last survivors.
         eta: one in `eta` points survives a rung, and is trained `eta` times as far.
+        counts: what the study's budget of trials counts: `configurations`, whose further rungs cost it nothing, or
+            `trials`, one per point and rung. With `configurations` the best are trained to `max_amount` at the end,
+            `eta` of them at least (`hpo.study.winner.full_training`).
     """
 
     min_amount: int = Field(ge=1, le=MOST)
     max_amount: int = Field(ge=1, le=MOST)
     eta: int = Field(ge=2, le=MOST)
+    # Has a default because configurations frozen before the key existed lack it.
+    counts: Literal["trials", "configurations"] = "trials"
 
     @field_validator("max_amount", mode="before")
     @classmethod
@@ -133,8 +138,7 @@ class SuccessiveHalving:
     Synchronous: a rung is finished before the next is proposed.
     A survivor continues from its own checkpoint, so a rung costs only what it adds. First points:
     eta ** (number of halvings) random ones. Failures never survive; ties go to the earlier trial. A rung with too
-    few successes passes on fewer. The budget counts trials, one per point and rung. Ends when a finite space is
-    exhausted.
+    few successes passes on fewer. Ends when a finite space is exhausted.
 
     With `keep` there are two rungs: `points` points are trained for `min_amount`, the best `keep` of them to the end.
     With one epoch this is the baseline that every method of several rungs must beat (Egele et al. 2023, "Is One Epoch
@@ -164,6 +168,17 @@ class SuccessiveHalving:
         then = f", then 1 in {self.settings.eta}," if len(self.settings.amounts(halvings)) > 2 else ""
         best = f"the best {self.settings.survivors(halvings, 1)}{then}"
         return f"successive halving: {first} points, {best} continue, by {amounts}"
+
+    def expected_at_end(self, configurations: int) -> int:
+        """Return how many of so many configurations are trained to `max_amount` by halving, if none fails."""
+        reached, halvings = 0, self.next_halvings(None)
+        while (first := self.settings.first_points(halvings)) <= configurations:
+            configurations -= first
+            rungs = len(self.settings.amounts(halvings))
+            reached += self.settings.survivors(halvings, rungs - 1) if rungs > 1 else first
+            halvings = self.next_halvings(halvings)
+        # Of a bracket that is cut, nobody goes on.
+        return reached + (configurations if len(self.settings.amounts(halvings)) == 1 else 0)
 
     learns: ClassVar[Learns] = "by_round"
 

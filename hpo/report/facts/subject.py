@@ -18,6 +18,7 @@ from hpo.report.facts.shapley import Contribution, shapley_values
 from hpo.report.facts.words import counted
 from hpo.report.part import Absent
 from hpo.study.study import Study
+from hpo.study.winner.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Subject:
         trials: all trials, in the order of their numbers.
         winner: the study's; None if no trial is complete.
         default: the default configuration; None where it does not lie in the space.
+        searched: the trials as the search made them; None = as they are.
     """
 
     space: Space
@@ -46,12 +48,13 @@ class Subject:
     trials: Sequence[Trial]
     winner: Trial | None
     default: Point | None = None
+    searched: Sequence[Trial] | None = None
 
     @classmethod
-    def of(cls, study: Study, trials: Sequence[Trial], winner: Trial | None) -> "Subject":
+    def of(cls, study: Study, verdict: Verdict) -> "Subject":
         """Return what the figures of a study are drawn from."""
         config = study.config
-        record = memory_record(config.study.metric, config.study.direction, study.layout, trials)
+        record = memory_record(config.study.metric, config.study.direction, study.layout, verdict.searched)
         return cls(
             study.space,
             config.study.metric,
@@ -61,9 +64,10 @@ class Subject:
             config.dispatch.workers,
             config.study.lanes if study.waits else None,
             clock_times(study.rules(), record) if study.waits else {},
-            trials,
-            winner,
+            verdict.trials,
+            verdict.winner,
             default_of(study),
+            verdict.searched,
         )
 
     @cached_property
@@ -101,8 +105,9 @@ class Subject:
 
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
-        """Every task that a worker ran, with its trial and its index, in the order of their starts."""
-        ran = [(t, index, o) for t in self.trials for index, o in t.outcomes.items() if o.worker]
+        """Every task of the search that a worker ran, with its trial and index, in the order of their starts."""
+        searched = self.trials if self.searched is None else self.searched
+        ran = [(t, index, o) for t in searched for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 
     @property

@@ -62,7 +62,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "method": method,
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
-        **part(lambda: describe_search(study, trials, len(notes.imports), notes.ended_by), no_search),
+        **part(lambda: describe_search(study, verdict, len(notes.imports), notes.ended_by), no_search),
         "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
         "winner": described,
         "top": [_short(trial) for trial in verdict.history.leaders(5)],
@@ -78,7 +78,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
         "importance": part(lambda: _importance(subject), missing),
-        "cost": part(lambda: _cost(study, trials, notes.gpu_share), missing),
+        "cost": part(lambda: _cost(study, verdict.searched, notes.gpu_share), missing),
         "cautions": [],
         "files": files,
         "fields": [],
@@ -107,7 +107,10 @@ def _importance(subject: Subject) -> Importance | Missing:
 
 
 def _short(trial: Trial) -> Short:
-    return {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
+    short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
+    if trial.amount is not None:
+        short["amount"] = trial.amount
+    return short
 
 
 def _cost(study: Study, trials: Sequence[Trial], gpu_share: float | None) -> Cost:

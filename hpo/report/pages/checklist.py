@@ -11,7 +11,7 @@ from hpo.report.facts.ranges import describe_range
 from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
-from hpo.report.facts.words import counted, ended, times
+from hpo.report.facts.words import counted, ended, how_far, times
 
 
 def render_checklist(summary: ReportJson) -> str:
@@ -83,7 +83,7 @@ def _validation(summary: ReportJson) -> str:
     if is_missing(winner):
         return _absent(winner["missing"])
     test = summary["test"]
-    line = f"{metric} {winner['score']:.4f} on validation"
+    line = f"{metric} {winner['score']:.4f} on validation{how_far(winner['amount'], known(summary['strategy']))}"
     if not is_missing(test):
         line += f"; test {test['metrics'][metric]:.4f}, opened {times(test['openings_of_these_data'])}"
     return f"{line}."
@@ -97,8 +97,10 @@ def _metric(summary: ReportJson) -> str:
 
 def _runs(summary: ReportJson) -> str:
     counts = known(summary["counts"])
+    configurations, trials = counts.get("configurations", counts["proposed"]), counts["proposed"]
+    inside = f" in {trials} trials, which train some further" if configurations != trials else ""
     return (
-        f"{counts['proposed']} configurations, {counts['tasks_per_trial']} training(s) each: "
+        f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
         f"budget {counts['budget']}{ended(counts.get('ended_by'))}."
     )

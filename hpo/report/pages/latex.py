@@ -32,8 +32,9 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
         rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(value_text(point.get(key, "--")))))
     strategy = summary["strategy"]["name"].replace("_", " ")
     counts = known(summary["counts"])
+    configurations = counts.get("configurations", counts["proposed"])
     caption = (
-        f"Hyperparameters searched by {strategy} search with {counts['proposed']} configurations "
+        f"Hyperparameters searched by {strategy} search with {configurations} configurations "
         f"(seed {summary['study']['seed']}), and the best configuration."
     )
     yield from _table("lll", ("Hyperparameter", "Values", "Best"), rows, caption, f"{_label(summary)}-ranges")

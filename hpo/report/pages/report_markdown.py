@@ -8,7 +8,7 @@ from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
 from hpo.report.facts.schema.results import FinalistPart
-from hpo.report.facts.words import ended, score_text
+from hpo.report.facts.words import ended, how_far, score_text
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 
@@ -55,7 +55,8 @@ def _winner(summary: ReportJson) -> Iterable[str]:
         spread = f" ± {score_text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
         spread += f"{score_text(low)} to {score_text(high)})"
     score = score_text(winner["score"])
-    yield f"Trial {winner['number']}: {metric} **{score}**{spread}, chosen by {summary['chosen_by']}."
+    score = f"{metric} **{score}**{spread}{how_far(winner['amount'], known(summary['strategy']))}"
+    yield f"Trial {winner['number']}: {score}, chosen by {summary['chosen_by']}."
     yield against_default(summary)
     yield ""
     values = [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
@@ -145,10 +146,13 @@ def _trials(summary: ReportJson) -> Iterable[str]:
     yield "## Trials"
     yield ""
     end = ended(counts.get("ended_by"))
+    budget = f"{counts['budget']} {counts['budget_counts']}" if "budget_counts" in counts else str(counts["budget"])
     yield (
-        f"Budget {counts['budget']}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
+        f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
         f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
     )
+    if further := counts.get("further_trained"):
+        yield f"- trained to the end after the search: trials {', '.join(map(str, further))}"
     if counts["stopped"]:
         yield (
             f"- {counts['stopped']} stopped early, behind the trials before them: {counts['tasks_saved']} trainings "
@@ -159,7 +163,9 @@ def _trials(summary: ReportJson) -> Iterable[str]:
     for reason, count in counts["failures"].items():
         yield f"- {count} failed: {reason}"
     yield ""
-    rows = [(str(t["number"]), f"{t['score']:.4f}", _point(t["point"])) for t in summary["top"]]
+    strategy = known(summary["strategy"])
+    scores = [f"{t['score']:.4f}{how_far(t.get('amount'), strategy)}" for t in summary["top"]]
+    rows = [(str(t["number"]), score, _point(t["point"])) for t, score in zip(summary["top"], scores, strict=True)]
     yield from markdown_table(("best trials", summary["metric"]["name"], "point"), rows)
     finalists = summary["finalists"]
     if not is_missing(finalists):

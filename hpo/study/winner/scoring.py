@@ -99,14 +99,15 @@ def _own_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
 
 def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
     """Return the winner; raise StudyError where the search, finalists or final model are not finished."""
-    budget = study.config.study.trials
     if not study.is_over(record):
         raise StudyError(
-            f"test: the search is not finished ({len(verdict.history)} of {budget} trials); "
+            f"test: the search is not finished ({study.done(verdict.history)}); "
             f"run `hpo resume {study.reference}` first"
         )
     if not verdict.are_finalists_trained:
-        raise StudyError(f"test: the finalists are not trained; run `hpo resume {study.reference}` first")
+        raise StudyError(
+            f"test: the best are not trained to their end, or again; run `hpo resume {study.reference}` first"
+        )
     if verdict.winner is None:
         raise StudyError("test: every trial failed, so there is no winner to score; see trials.csv for the reasons")
     if lacks_model(study, verdict):

@@ -13,6 +13,7 @@ from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist, read_finalists
+from hpo.study.winner.full_training import are_trained_to_the_end, with_full_trainings
 from hpo.study.winner.one_standard_error import as_good_as, cheapest
 
 
@@ -21,30 +22,43 @@ class Verdict:
     """The result of a search.
 
     Attributes:
-        trials: all trials in the order of their numbers, running ones included.
-        history: the finished ones.
+        searched: all trials as the search made them, in the order of their numbers, running ones included.
+        trials: the same; those that were trained to their end after the search with all of their training.
+        history: of these, the finished ones.
         finalists: the best of the search, trained again on fresh seeds; empty where none are requested.
         winner: None where no trial is complete.
         model: the winner's trained model; None where it is missing, or the objective keeps none.
+        are_best_trained: whether nothing is missing of the trainings to the end.
     """
 
+    searched: tuple[Trial, ...]
     trials: tuple[Trial, ...]
     history: History
     finalists: tuple[Finalist, ...]
     winner: Trial | None
     model: FinalModel | None
+    are_best_trained: bool = True
 
     @property
     def are_finalists_trained(self) -> bool:
-        """Whether all finalists are trained."""
-        return all(finalist.again.state != "running" for finalist in self.finalists)
+        """Whether all that follows the search is trained: the best to their end, and the finalists."""
+        return self.are_best_trained and all(finalist.again.state != "running" for finalist in self.finalists)
+
+    @property
+    def further_trained(self) -> tuple[Trial, ...]:
+        """The trials that were trained to their end after the search."""
+        pairs = zip(self.searched, self.trials, strict=True)
+        return tuple(trial for before, trial in pairs if trial.amount != before.amount)
 
 
 def read_verdict(study: Study, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
-    history, finalists = record.history(), tuple(read_finalists(study, record))
+    trials, finalists = tuple(with_full_trainings(study, record)), tuple(read_finalists(study, record))
+    history = History(trial for trial in trials if trial.state != "running")
     winner = _winner(study.config.study, history, finalists)
-    return Verdict(tuple(record.trials()), history, finalists, winner, _model(study, record, winner))
+    model = _model(study, record, winner)
+    is_trained = are_trained_to_the_end(study, record)
+    return Verdict(tuple(record.trials()), trials, history, finalists, winner, model, is_trained)
 
 
 def lacks_model(study: Study, verdict: Verdict) -> bool:

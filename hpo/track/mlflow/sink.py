@@ -135,6 +135,18 @@ class MlflowSink:
         self._runs.closed.add(number)
         self._curves.pop(number, None)
 
+    def _train_further(self, message: TrackerMessage) -> None:
+        number, timestamp = message["number"], milliseconds(message["time"])
+        points = [
+            Metric(key, value, milliseconds(point["time"]), point["step"])
+            for point in message["points"]
+            for key, value in point["metrics"].items()
+        ]
+        self._add(number, points + [Metric(key, value, timestamp, 0) for key, value in message["metrics"].items()])
+        if "score" in message["metrics"]:
+            self._add(_PARENT, [Metric("trial_score", message["metrics"]["score"], timestamp, number)])
+        self._flush(number, message["tags"])
+
     def _stop_trials(self, message: TrackerMessage) -> None:
         now, shown = {n for n in message["numbers"] if n in self._runs.closed}, self._runs.stopped
         for number in now - shown:

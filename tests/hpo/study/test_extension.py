@@ -103,6 +103,15 @@ def test_no_point_is_trained_twice_and_states_of_other_settings_are_not_continue
     assert not any(trial["continues"] for trial in longer["study"]["extends"]["trials"])
 
 
+def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_path, halved):
+    longer = extended(tmp_path / "old", halved, best=8)
+    assert {trial["amount"] for trial in longer["study"]["extends"]["trials"]} == {1, 2}
+    rows = run_toy(tmp_path / "new", longer)
+    assert [float(row["score"]) for row in rows] == [float(row["toy.layers"]) for row in rows]
+    with pytest.raises(HpoError, match="are trained to their end, and nothing is trained differently"):
+        extended(tmp_path / "old", halved, best=1)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.course.course import EndedBy
+from hpo.engine.course.rules import Counts as Counted
 from hpo.engine.trials.trial import State
 from hpo.report.facts.schema.missing import EXACT, OPEN, Missing, Text
 from hpo.report.facts.schema.results import (
@@ -161,6 +162,9 @@ class Counts(TypedDict):
 
     budget: Count
     ended_by: NotRequired[Annotated[EndedBy, Field(description="the budget that was reached first; or the space")]]
+    budget_counts: NotRequired[Annotated[Counted, Field(description="what the budget counts; else trials")]]
+    configurations: NotRequired[Annotated[Count, Field(description="different points among those proposed")]]
+    further_trained: NotRequired[Annotated[list[int], Field(description="trials taken to their end after the search")]]
     tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
     proposed: Count
     complete: Count

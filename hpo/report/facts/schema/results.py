@@ -40,6 +40,7 @@ class Short(TypedDict):
     number: Count
     score: float
     point: Point
+    amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
 
 
 @with_config(OPEN)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
+from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.trials.trial import Direction, Trial, loss_of
@@ -40,6 +41,7 @@ def cautions(
     reasons = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
     if winner is not None:
         reasons += [
+            *_not_trained(winner, summary),
             *(_end_text(end) for end in at_the_end(space, winner)),
             *_within_noise(trials, winner, metric),
             *_still_improving(winner, metric, direction),
@@ -65,6 +67,16 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
     if len(trials) < wanted and not whole:
         searched = counted(len(space.dimensions), "hyperparameter*")
         yield f"few trials: {len(trials)} for {searched}; {wanted} would be five for each"
+
+
+def _not_trained(winner: Trial, summary: ReportJson) -> Iterator[str]:
+    strategy = summary["config"]["strategy"]
+    full = strategy.get("max_amount") if strategy["name"] in BY_AMOUNT else None
+    if full is not None and winner.amount is not None and winner.amount < full:
+        yield (
+            f"the winner was trained to {winner.amount} of {full} only, and so was every other: how good it is after a "
+            f"full training is not known: hpo extend {summary['study']['name']} --best {strategy['eta']}"
+        )
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:

@@ -1,6 +1,7 @@
 """Budgets: the first that is reached cuts the sequence of trials, and changes none of them."""
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -43,6 +44,31 @@ def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers_and_after_
     assert told(run(world, rules(name, limit), 60, slots, order + 1, record)) == told(cut)
     assert cut.noted(ENDED)["by"] == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
     assert told(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
+
+
+@pytest.mark.parametrize("name", ["successive_halving", "hyperband", "asha"])
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 99), slots=st.integers(1, 5), order=st.integers(0, 99), budget=st.integers(1, 12),
+    dies_after=st.integers(0, 60),
+)  # fmt: skip
+def test_a_budget_of_configurations_cuts_the_trials_where_the_next_would_begin_another(
+    name, seed, slots, order, budget, dies_after
+):
+    world = World(seed, failing=0.2)
+
+    def its(tasks_of, cost_of):
+        return replace(rules(name)(tasks_of, cost_of), counts="configurations")
+
+    whole, cut = told(run(world, its, 20)), run(world, its, budget)
+    assert told(cut) == whole[: len(cut.trials())]
+    assert sum(trial.continues is None for trial in cut.trials()) == budget
+    following = whole[len(cut.trials()) :]
+    assert not following or following[0][5] is None
+    record = run(world, its, budget, slots, order, dies_after=dies_after)
+    assert told(run(world, its, budget, slots, order + 1, record)) == told(cut)
+    assert cut.noted(ENDED)["by"] == "trials"
+    assert told(run(world, its, 20, slots, order, record)) == whole
 
 
 @pytest.mark.parametrize("name", ["random", "grid", "qmc", "evolutionary"])

@@ -1,0 +1,142 @@
+"""After a search by amounts its best are trained to their end, and the winner is one of them."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.run import run_study
+from hpo.study.notes import Notes
+from hpo.study.opening import open_study
+from hpo.study.reproduce.again import reproduce
+from hpo.study.reproduce.recorded import read_files, read_recorded
+from hpo.study.winner.full_training import expected_at_end
+from tests.studies import REPOSITORY, STRATEGIES, prepared, toy_config
+
+CONTINUES = True
+
+
+def late(task):
+    """The more layers, the worse at first and the better in the end."""
+    layers, state = task["config"]["toy"]["layers"], Path(task["resume_dir"]) / "epochs.txt"
+    found, end = int(state.read_text()) if state.exists() else 0, task["amount"] or 8
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with (state.parents[2] / "trained.txt").open("a") as file:
+        file.write(f"{state.parent.name} {found} {end}\n")
+    for epoch in range(task["trained"] + 1, end + 1):
+        state.write_text(str(max(epoch, found)))
+        yield {"epoch": epoch, "score": layers * (epoch - 3.0)}
+    return {"score": layers * (end - 3.0)}
+
+
+def tree(trials=9, name="asha", **settings):
+    strategy = STRATEGIES[name] | {"max_amount": 8, "eta": 3} | settings
+    config = toy_config(strategy, {"toy": {"layers": list(range(1, 31))}}, trials, f"{__name__}:late")
+    config["study"] |= {"lanes": 2}
+    return config
+
+
+def run(folder, config, dispatcher=None, tracker=None):
+    study = prepared(folder, config)
+    record = open_study(study)
+    try:
+        result = run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
+        return result, record.trials(), Notes(record)
+    finally:
+        record.close()
+
+
+def rows(folder):
+    with (folder / "trials.csv").open() as file:
+        return {row["number"]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("name", ["asha", "successive_halving", "hyperband"])
+@pytest.mark.parametrize("trials", [1, 2, 5, 9])
+def test_the_winner_is_a_full_training_whatever_the_budget(tmp_path, name, trials):
+    result, _, _ = run(tmp_path / "toy", tree(trials, name))
+    verdict = result.verdict
+    full = [trial for trial in verdict.trials if trial.amount == 8]
+    assert len({trial.key for trial in full}) >= min(3, trials)
+    assert verdict.winner.amount == 8
+    assert verdict.winner.score == max(trial.score for trial in full)
+    assert {trial.amount for trial in verdict.searched} <= {1, 2, 8}
+
+
+def test_everything_names_the_same_trial_and_how_far_it_was_trained(tmp_path):
+    result, searched, _ = run(tmp_path / "toy", tree(5))
+    winner = result.verdict.winner
+    assert searched[winner.number].amount < 8
+    row = rows(tmp_path / "toy")[str(winner.number)]
+    report = json.loads((tmp_path / "toy" / "report.json").read_text())
+    assert (row["amount"], float(row["score"])) == ("8", winner.score)
+    assert (report["winner"]["number"], report["winner"]["amount"]) == (winner.number, 8)
+    assert [trial["amount"] for trial in report["top"][:3]] == [8, 8, 8]
+    assert sorted(report["counts"]["further_trained"]) == [trial.number for trial in result.verdict.further_trained]
+    assert "trained to 8 of 8" in (tmp_path / "toy" / "report.md").read_text()
+    curve = [point["epoch"] for point in winner.outcomes[0].curve]
+    assert curve == list(range(searched[winner.number].trained + 1, 9))
+
+
+def test_it_goes_on_from_the_states_of_the_search_and_leaves_them_to_it(tmp_path):
+    run(tmp_path / "cut", tree(5))
+    trained = [line.split() for line in (tmp_path / "cut" / "trained.txt").read_text().splitlines()]
+    assert {(found, end) for state, found, end in trained if state.endswith("_full")} == {("1", "8"), ("2", "8")}
+    assert not list((tmp_path / "cut" / "states").glob("*_full"))
+    _, after, _ = run(tmp_path / "cut", tree(20))
+    _, whole, _ = run(tmp_path / "whole", tree(20))
+    assert [(t.key, t.amount, t.score) for t in after] == [(t.key, t.amount, t.score) for t in whole]
+    assert rows(tmp_path / "cut").keys() == rows(tmp_path / "whole").keys()
+    winners = [json.loads((tmp_path / name / "report.json").read_text())["winner"] for name in ("cut", "whole")]
+    assert winners[0]["point"] == winners[1]["point"]
+
+
+def test_what_was_interrupted_goes_on_and_nothing_finished_is_trained_again(tmp_path):
+    class Dies(LocalDispatcher):
+        left = 1
+
+        def wait(self, timeout=None):
+            reports = super().wait(timeout)
+            is_further = any(r.outcome and r.task.payload.resume_dir.endswith("_full") for r in reports)
+            if is_further and not self.left:
+                raise KeyboardInterrupt
+            self.left -= is_further
+            return reports
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "toy", tree(5), Dies(str(REPOSITORY)))
+    before = (tmp_path / "toy" / "trained.txt").read_text()
+    result, _, _ = run(tmp_path / "toy", tree(5))
+    again = (tmp_path / "toy" / "trained.txt").read_text().removeprefix(before).split("\n")
+    assert [line.split()[1:] for line in again if line] == [["8", "8"], *[["1", "8"]] * (len(again) - 2)]
+    assert result.verdict.winner.amount == 8
+
+
+def test_a_trial_that_was_trained_to_its_end_is_reproduced(tmp_path):
+    result, _, _ = run(tmp_path / "toy", tree(5))
+    recorded = read_recorded(read_files(prepared(tmp_path / "toy", tree(5)).folder))
+    repetitions = reproduce(recorded, "all", None, lambda _: None)
+    assert len(repetitions) == len(result.verdict.history)
+    assert all(one.holds(0.0) for one in repetitions)
+
+
+def test_a_budget_of_trials_as_in_earlier_versions_ends_with_the_search_and_says_what_that_means(tmp_path):
+    config = tree(5)
+    del config["strategy"]["counts"]
+    result, searched, _ = run(tmp_path / "toy", config)
+    assert len(searched) == 5
+    assert not result.verdict.further_trained
+    assert result.verdict.winner.amount < 8
+    cautions = json.loads((tmp_path / "toy" / "report.json").read_text())["cautions"]
+    assert any("was trained to 2 of 8 only" in caution and "hpo extend" in caution for caution in cautions)
+
+
+@pytest.mark.parametrize(("name", "settings", "trials", "expected"), [
+    ("asha", {}, 18, 2), ("asha", {}, 8, 0), ("successive_halving", {}, 20, 2), ("successive_halving", {}, 8, 0),
+    ("successive_halving", {"points": 6, "keep": 2}, 15, 4), ("hyperband", {}, 9 + 5 + 2, 1 + 1 + 2),
+])  # fmt: skip
+def test_the_first_lines_say_how_many_are_expected_to_be_trained_to_the_end(tmp_path, name, settings, trials, expected):
+    study = prepared(tmp_path / "toy", tree(trials, name, **settings))
+    assert f"of {trials} configurations about {expected} reach 8 in the search" in expected_at_end(study)
