@@ -14,6 +14,7 @@ from hpo.errors import StudyError
 from hpo.study.folder import RUNS, StudyFolder
 from hpo.study.preparation import load_study
 from hpo.study.study import Study
+from hpo.tree import copy_tree
 
 # Not copied: locks, the guard's files, a database's companions, and reports, which contain the old name.
 _LEFT = ("driver.lock", "mlflow.lock", "study.db*", "report.*", "checklist.md", "tables.tex")
@@ -49,8 +50,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     aside = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
     with folder.lock():
         try:
-            shutil.copytree(folder.path, aside.path, ignore=shutil.ignore_patterns(*_LEFT))
-            aside.path.chmod(0o700)
+            copy_tree(folder.path, aside.path, left=_LEFT)
             _copy_record(folder.database_path, aside.database_path, config, copied)
             aside.freeze(copied)
             aside.path.rename(target.path)

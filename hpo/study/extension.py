@@ -12,6 +12,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.study.folder import find_study
 from hpo.study.study import Study
+from hpo.tree import copy_tree
 
 # Besides `FREE_KEYS` and the objective's own.
 _ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
@@ -90,7 +91,9 @@ def copy_states(study: Study) -> None:
     for number, point in enumerate(study.space.first[: len(extends.trials)]):
         for name in builder.state_names([Trial(number, 0, point)]) if extends.trials[number].continues else ():
             if (there / name).is_dir():
-                shutil.copytree(there / name, study.folder.states_dir / name, dirs_exist_ok=True)
+                # A driver that was killed while it created the study may have left a part of it.
+                shutil.rmtree(study.folder.states_dir / name, ignore_errors=True)
+                copy_tree(there / name, study.folder.states_dir / name)
 
 
 def _extended(study: Study, trial: Trial, can_continue: bool, changes: Mapping[str, Any]) -> ExtendedTrial:

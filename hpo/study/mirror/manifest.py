@@ -1,8 +1,11 @@
 """The list of what a mirror holds, written last of all: with it a copy is whole."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
 
 from hpo.config.documents import parse_json
 from hpo.config.study_config import study_name
@@ -15,11 +18,21 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a mirror holds: the study's name and identity, and the SHA-256 of each file by its path."""
+    """What a mirror holds.
+
+    Attributes:
+        name, study_id: the study's.
+        files: the SHA-256 of each file by its path.
+        links: where links lead by their paths, relative to where they lie; earlier versions know none, and find the
+            file that one leads to among the files.
+        folders: their paths.
+    """
 
     name: str
     study_id: str
     files: Mapping[str, str]
+    links: Mapping[str, str] = field(default_factory=dict)
+    folders: Sequence[str] = ()
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
@@ -28,11 +41,10 @@ class Manifest:
         if content is None:
             return None
         found = parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}")
-        fields = {"name": str, "study_id": str, "files": dict}
-        is_ours = isinstance(found, dict) and found.get("format") == _FORMAT
-        if not is_ours or not all(isinstance(found.get(name), kind) for name, kind in fields.items()):
+        if not isinstance(found, dict) or found.get("format") != _FORMAT or not _is_sound(found):
             raise StudyError(f"{place.url}: holds no copy of a study that this version can read")
-        return cls(study_name(found["name"], f"{place.url}/{_FILE}: name"), found["study_id"], found["files"])
+        known = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
+        return cls(**known | {"name": study_name(found["name"], f"{place.url}/{_FILE}: name")})
 
     def write(self, place: Place) -> None:
         """Put it at a place, for `at`."""
@@ -46,3 +58,20 @@ def refuse_another(found: Manifest | None, study_id: str | None, place: Place) -
             f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
             f"`hpo resume {place.url}`"
         )
+
+
+def _is_sound(found: Mapping[str, Any]) -> bool:
+    """Return whether what is there is of the right type, and a link leads to a place within the folder by its text."""
+    links, folders = found.get("links", {}), found.get("folders", [])
+    return (
+        all(isinstance(found.get(name), str) for name in ("name", "study_id"))
+        and isinstance(found.get("files"), dict)
+        and isinstance(folders, list)
+        and isinstance(links, dict)
+        and all(isinstance(target, str) and _is_inside(name, target) for name, target in links.items())
+    )
+
+
+def _is_inside(name: str, target: str) -> bool:
+    led = os.path.normpath(PurePosixPath(name).parent / target)
+    return bool(target) and "\0" not in target and not led.startswith(("/", ".."))

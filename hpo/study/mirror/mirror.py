@@ -1,18 +1,22 @@
 """Copies a study's folder to a URL: each content once, and last of all the list of what belongs together.
 
-At the URL lie `manifest.json`, with the study's identity and the SHA-256 of every file by its path, and `files/`, with
-the contents by their SHA-256. A copy that is cut off leaves the manifest before it, and with it a whole study.
+At the URL lie `manifest.json`, see `Manifest`, and `files/`, with the contents by their SHA-256. A copy that is cut off
+leaves the manifest before it, and with it a whole study.
 """
 
 import hashlib
+import logging
 import sqlite3
 import tempfile
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hpo.place import Place
 from hpo.study.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest, refuse_another
+from hpo.tree import entries
+
+_log = logging.getLogger(__name__)
 
 # Written again from their sources, or of one machine alone.
 _LEFT_FOLDERS = ("data",)
@@ -35,6 +39,7 @@ class Mirror:
         self._name = name
         self._study_id = study_id
         self._there: set[str] | None = None
+        self._told: set[str] = set()
 
     def copy(self) -> None:
         """Bring the copy up to date.
@@ -46,14 +51,14 @@ class Mirror:
             refuse_another(Manifest.at(self._place), self._study_id, self._place)
             self._there = set(self._place.names("files"))
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
-            files = {_RECORD: self._record(Path(scratch))} | self._others()
+            files, links, folders = self._others()
             manifest: dict[str, str] = {}
-            for name, path in files.items():
+            for name, path in ({_RECORD: self._record(Path(scratch))} | files).items():
                 # Of a file that has gone meanwhile, such as a model that is no longer among the best, nothing is kept.
                 digest = self._sent(path)
                 if digest is not None:
                     manifest[name] = digest
-        Manifest(self._name, self._study_id, manifest).write(self._place)
+        Manifest(self._name, self._study_id, manifest, links, folders).write(self._place)
         for digest in self._there - set(manifest.values()):
             self._place.remove(f"files/{digest}")
         self._there = set(manifest.values())
@@ -67,14 +72,30 @@ class Mirror:
             source.backup(copy)
         return scratch / _RECORD
 
-    def _others(self) -> dict[str, Path]:
+    def _others(self) -> tuple[dict[str, Path], dict[str, str], list[str]]:
+        """Return the files, where links lead, and the folders, by their names, without what is left out."""
         files: dict[str, Path] = {}
-        for path in sorted(self._folder.path.rglob("*")):
-            name = path.relative_to(self._folder.path)
-            is_left = name.parts[0] in _LEFT_FOLDERS or str(name) in (*_LEFT_FILES, _RECORD)
-            if not is_left and not any(part.startswith(".") for part in name.parts) and path.is_file():
-                files[name.as_posix()] = path
-        return files
+        links: dict[str, str] = {}
+        folders: list[str] = []
+        for entry in entries(self._folder.path):
+            if _is_left(PurePosixPath(entry.name)):
+                continue
+            if entry.kind == "folder":
+                folders.append(entry.name)
+            elif entry.kind == "link" and entry.target is None:
+                self._tell_once(entry.name)
+                continue
+            elif entry.kind == "link":
+                links[entry.name] = entry.target or ""
+            # A version that knows no links finds a file in the place of one.
+            if entry.path.is_file():
+                files[entry.name] = entry.path
+        return files, links, folders
+
+    def _tell_once(self, name: str) -> None:
+        if name not in self._told:
+            _log.warning("study.mirror: %s is a link that leads out of the study's folder, and is not copied", name)
+        self._told.add(name)
 
     def _sent(self, path: Path) -> str | None:
         """Send a file's content unless it is there; return its SHA-256, or None where the file has gone."""
@@ -88,3 +109,9 @@ class Mirror:
             self._place.write(f"files/{digest}", [content])
             self._there.add(digest)
         return digest
+
+
+def _is_left(name: PurePosixPath) -> bool:
+    """Return whether a file or folder is not copied; what is hidden in a state or a model is the training's own."""
+    is_aside = any(part.startswith(".") for part in name.parts[:2])
+    return is_aside or name.parts[0] in _LEFT_FOLDERS or str(name) in (*_LEFT_FILES, _RECORD)

@@ -26,14 +26,24 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
             f"study: {folder} is there already; go on with it by `hpo resume {manifest.name}`, or move it away first"
         )
     runs.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=runs) as name:
-        aside = StudyFolder(Path(name, "study"))
+    with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=runs) as scratch:
+        aside = StudyFolder(Path(scratch, "study"))
         aside.path.mkdir(mode=0o700)
         for file, digest in manifest.files.items():
+            if file in manifest.links:
+                continue
             path = aside.inside(file)
             path.parent.mkdir(parents=True, exist_ok=True)
             place.get(f"files/{digest}", path)
             if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
                 raise StudyError(f"study: {file} at {place.url} is damaged; copy the study there again")
+        # After the files: none of them is written through a link.
+        for name in manifest.folders:
+            aside.inside(name).mkdir(parents=True, exist_ok=True)
+        for name, target in manifest.links.items():
+            link = aside.inside(name)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+        aside.refuse_links()
         aside.path.rename(folder.path)
     return folder

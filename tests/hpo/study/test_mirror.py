@@ -60,6 +60,64 @@ def test_each_content_is_sent_once_and_goes_when_it_is_no_longer_needed(url):
     assert after == set(Manifest.at(Place(url, "mirror")).files.values())
 
 
+def test_a_state_comes_back_with_its_links_its_empty_folders_and_its_hidden_files(url, caplog):
+    folder = studied()
+    state = folder.states_dir / "x"
+    (state / "step_3").mkdir(parents=True)
+    (state / "step_3" / ".metadata").write_text("third")
+    (state / "empty").mkdir()
+    (state / "latest").symlink_to("step_3")
+    (state / "file").symlink_to(state / "step_3" / ".metadata")
+    (state / "data").symlink_to("/etc")
+    mirror = mirror_of(folder, url)
+    for _ in range(2):
+        mirror.copy()
+    assert [line for line in caplog.messages if "states/x/data" in line] == [
+        "study.mirror: states/x/data is a link that leads out of the study's folder, and is not copied"
+    ]
+    shutil.rmtree(folder.path)
+    back = restore(url).states_dir / "x"
+    assert {path.name: str(path.readlink()) for path in back.iterdir() if path.is_symlink()} == {
+        "latest": "step_3",
+        "file": "step_3/.metadata",
+    }
+    assert (back / "latest" / ".metadata").read_text() == "third"
+    assert (back / "empty").is_dir()
+
+
+def test_a_version_that_knows_no_links_finds_the_files_that_they_lead_to(tmp_path):
+    folder = studied()
+    (folder.path / "link").symlink_to("trials.csv")
+    mirror_of(folder, f"file://{tmp_path}/mirror").copy()
+    files = json.loads((tmp_path / "mirror/manifest.json").read_text())["files"]
+    assert files["link"] == files["trials.csv"]
+
+
+def test_a_mirror_of_before_links_is_read(tmp_path):
+    folder, url = studied(), f"file://{tmp_path}/mirror"
+    mirror_of(folder, url).copy()
+    found = json.loads((tmp_path / "mirror/manifest.json").read_text())
+    before = {name: found[name] for name in ("format", "name", "study_id", "files")}
+    (tmp_path / "mirror/manifest.json").write_text(json.dumps(before))
+    folder.path.rename(tmp_path / "gone")
+    assert len(rows(restore(url).trials_path)) == 3
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        *({"x": "/etc/passwd"}, {"x": "../y"}, {"x/y": "../.."}, {"../x": "y"}, {"x": "y\0"}, {"x": ""}, {"x": 1}, []),
+        {"a/b/up": "..", "a/x": "b/up/../.."},  # each within the folder by its text, and together out of it
+    ],
+)
+def test_links_of_a_mirror_that_lead_out_of_the_folder_are_refused_and_nothing_is_written(tmp_path, links):
+    manifest = {"format": 1, "name": "toy", "study_id": "one", "files": {}, "folders": ["a/b"], "links": links}
+    Place(f"file://{tmp_path}/mirror", "mirror").write("manifest.json", [json.dumps(manifest).encode()])
+    with pytest.raises(StudyError, match=r"this version can read|link that leads out|outside of the folder"):
+        restore(f"file://{tmp_path}/mirror")
+    assert not list(Path("runs").glob("*"))
+
+
 def test_a_copy_that_is_cut_off_leaves_the_whole_one_before_it(tmp_path, monkeypatch):
     folder, url = studied(), f"file://{tmp_path}/mirror"
     mirror = mirror_of(folder, url)

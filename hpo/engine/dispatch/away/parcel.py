@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from hpo.errors import StudyError
+from hpo.tree import Entry, entries
+
 PIECE_BYTES = 16 * 2**20
 """Large enough that a piece's own cost is small beside it, small enough that a few are held without notice."""
 
@@ -32,14 +35,15 @@ class Parcel:
 
 @contextlib.contextmanager
 def packed(place: Path) -> Iterator[Parcel]:
-    """Pack a folder, with all below it, or a file; the parcel lives until the end of the block."""
+    """Pack a folder, with all below it, or a file; the parcel lives until the end of the block.
+
+    Raises:
+        StudyError: a link leads out of the folder; where it is unpacked it would lead elsewhere, or nowhere.
+    """
     with tempfile.TemporaryFile() as file:
-        # Its name, owner and times are no part of the content.
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            if place.is_file():
-                archive.add(place, place.name, filter=_anonymous)
-            for path in sorted(place.rglob("*")) if place.is_dir() else ():
-                archive.add(path, path.relative_to(place).as_posix(), recursive=False, filter=_anonymous)
+            for entry in entries(place) if place.is_dir() else (Entry(place.name, place, "file"),):
+                _add(archive, entry, place.name)
         size = file.tell()
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -75,14 +79,23 @@ def replace(new: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return the entry without what differs between machines; links and devices are left out."""
-    if not (info.isfile() or info.isdir()):
-        return None
-    info.uid = info.gid = info.mtime = 0
-    info.uname = info.gname = ""
-    info.mode = 0o700 if info.isdir() or info.mode & 0o100 else 0o600
-    return info
+def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
+    """Add an entry without what differs between machines: owner and times."""
+    info = tarfile.TarInfo(entry.name)
+    info.mode = 0o700
+    if entry.kind == "file":
+        with entry.path.open("rb") as content:
+            status = os.fstat(content.fileno())
+            info.size, info.mode = status.st_size, 0o700 if status.st_mode & 0o100 else 0o600
+            archive.addfile(info, content)
+        return
+    if entry.kind == "link" and entry.target is None:
+        raise StudyError(
+            f"{whole}/{entry.name}: is a link that leads out of the folder, to {entry.path.readlink()}, and would be "
+            f"lost on another machine; keep the file itself there"
+        )
+    info.type, info.linkname = (tarfile.DIRTYPE, "") if entry.target is None else (tarfile.SYMTYPE, entry.target)
+    archive.addfile(info)
 
 
 def in_words(size: float) -> str:

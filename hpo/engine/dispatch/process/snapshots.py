@@ -1,9 +1,10 @@
 """Copies of a training's state, made while it waits: whole, to be sent to another machine while it goes on."""
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
+
+from hpo.tree import copy_tree
 
 # Sending takes bandwidth; with a machine at most so much training is lost.
 _SECONDS_BETWEEN = 60.0
@@ -31,6 +32,6 @@ class Snapshots:
             return {}
         self._number += 1
         copy = self._folder / str(self._number)
-        shutil.copytree(self._state, copy)
+        copy_tree(self._state, copy)
         self._last = time.monotonic()
         return {"snapshot": str(copy)}

@@ -22,16 +22,24 @@ MIB = 2**20
 class FakeChild:
     """In place of the process that trains: writes a state and a model where the payload says."""
 
-    def __init__(self, outcome=None, snapshot=False, dies=False):
+    def __init__(self, outcome=None, snapshot=False, dies=False, looks_at="", leaves=None):
         self.outcome = outcome or Outcome({"score": 1.0})
         self.snapshot = snapshot
         self.dies = dies
+        self.looks_at = looks_at
+        self.leaves = leaves
         self.payload = None
 
     def run(self, payload, call, snapshots, variables=None):
         self.payload = payload
-        self.seen = {kind: content(getattr(payload, kind)) for kind in ("data_dir", "resume_dir")}
+        self.seen = {
+            "data_dir": content(payload.data_dir),
+            "resume_dir": content(Path(payload.resume_dir, self.looks_at)),
+        }
         write(payload.resume_dir, b"after")
+        if self.leaves is not None:
+            name, target = self.leaves
+            Path(payload.resume_dir, name).symlink_to(target)
         write(payload.checkpoint_dir, b"model")
         if self.snapshot:
             write(snapshots / "1", b"between")
@@ -88,6 +96,21 @@ def test_a_state_goes_to_whichever_node_takes_its_training_and_comes_back(study,
     trained(replace(study, amount=2), tmp_path, child)
     assert child.seen["resume_dir"] == b"before"
     assert content(study.resume_dir) == b"after"
+
+
+def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(study, tmp_path):
+    write(Path(study.resume_dir) / "step_3", b"third")
+    (Path(study.resume_dir) / "latest").symlink_to("step_3")
+    child = FakeChild(looks_at="latest")
+    trained(replace(study, amount=2), tmp_path, child)
+    assert child.seen["resume_dir"] == b"third"
+    assert Path(study.resume_dir, "latest").readlink() == Path("step_3")
+
+
+def test_a_state_with_a_link_that_leads_out_of_it_is_named_where_it_would_be_lost(study, tmp_path):
+    (message,) = trained(replace(study, amount=2), tmp_path, FakeChild(leaves=("data", "/etc")))
+    assert "state/data: is a link that leads out of the folder, to /etc" in message["machine_fault"]
+    assert "(node n1)" in message["machine_fault"]
 
 
 def test_one_that_a_rule_has_stopped_keeps_its_state_and_a_failed_one_has_no_model(study, tmp_path):

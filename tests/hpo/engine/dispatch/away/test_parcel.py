@@ -1,6 +1,7 @@
 """What was packed is what is unpacked, and its name is its content's."""
 
 import os
+import shutil
 import tarfile
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpo.engine.dispatch.away import parcel
 from hpo.engine.dispatch.away.parcel import packed, unpack
+from hpo.errors import StudyError
 
 NAMES = st.text("abcé _-", min_size=1, max_size=8).map(lambda name: f"f{name}")
 TREES = st.dictionaries(st.lists(NAMES, min_size=1, max_size=3).map(tuple), st.binary(max_size=200), max_size=6)
@@ -38,6 +40,32 @@ def test_a_folder_comes_back_and_its_digest_depends_on_its_content_alone(tmp_pat
         assert first.digest == second.digest
         unpack(first.pieces(), root / "back")
     assert content(root / "back") == content(one)
+
+
+def test_links_within_the_folder_travel_as_links_and_their_targets_count(tmp_path):
+    """A training that keeps its last state by a link would begin anew without it."""
+    for name, target in {"one": "step_3", "other": "step_4"}.items():
+        written(tmp_path / name, {("step_3", "f"): b"third", ("step_4", "f"): b"fourth"})
+        (tmp_path / name / "latest").symlink_to(f"d{target}")
+        os.link(tmp_path / name / "dstep_4" / "f", tmp_path / name / "same")
+    (tmp_path / "one" / "absolute").symlink_to(tmp_path / "one" / "dstep_3" / "f")
+    with packed(tmp_path / "one") as first, packed(tmp_path / "other") as second:
+        assert first.digest != second.digest
+        unpack(first.pieces(), tmp_path / "back")
+    shutil.rmtree(tmp_path / "one")
+    links = {path.name: str(path.readlink()) for path in (tmp_path / "back").iterdir() if path.is_symlink()}
+    assert links == {"latest": "dstep_3", "absolute": "dstep_3/f"}
+    assert (tmp_path / "back" / "same").read_bytes() == b"fourth"
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused_by_name(tmp_path):
+    written(tmp_path / "state", {("step", "f"): b""})
+    (tmp_path / "state" / "dstep" / "data").symlink_to("/etc")
+    with (
+        pytest.raises(StudyError, match=r"state/dstep/data: is a link that leads out of the folder"),
+        packed(tmp_path / "state"),
+    ):
+        pass
 
 
 def test_it_comes_in_pieces(tmp_path, monkeypatch):

@@ -1,0 +1,74 @@
+"""What lies below a folder, to be copied or sent whole: folders, files, and links, which stay links."""
+
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of them.
+
+    Attributes:
+        name: its path below the folder, with slashes.
+        path: where it lies.
+        kind: a link is one whatever it leads to, also to nothing.
+        target: of a link, where it leads, relative to where it lies; None where that is outside of the folder.
+    """
+
+    name: str
+    path: Path
+    kind: Literal["folder", "file", "link"]
+    target: str | None = None
+
+
+def entries(folder: Path) -> Iterator[Entry]:
+    """Yield what lies below a folder, parents first, in the order of names; links are not followed.
+
+    A hard link is a file of its own. Sockets, pipes and devices, which hold nothing to be copied, are omitted.
+    """
+    root = Path(os.path.realpath(folder))
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            yield Entry(name, path, "link", _target(path, root))
+        elif path.is_dir():
+            yield Entry(name, path, "folder")
+        elif path.is_file():
+            yield Entry(name, path, "file")
+
+
+def copy_tree(
+    source: Path, target: Path, left: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
+) -> None:
+    """Copy a folder with its links: those within it lead to the copy, those out of it to where they led.
+
+    Args:
+        source: the folder.
+        target: its copy, which is not there yet.
+        left: patterns of names directly below it that are left out.
+        copy: copies a file.
+    """
+    target.mkdir(mode=0o700, parents=True)
+    for entry in entries(source):
+        place = target / entry.name
+        if any(fnmatch(entry.name.partition("/")[0], pattern) for pattern in left):
+            continue
+        if entry.kind == "folder":
+            place.mkdir(mode=0o700)
+        elif entry.kind == "link":
+            place.symlink_to(entry.target or entry.path.readlink())
+        else:
+            copy(entry.path, place)
+
+
+def _target(link: Path, root: Path) -> str | None:
+    """Return where a link below the root leads, as a relative path that never leaves the root on its way."""
+    led = Path(link.parent, link.readlink())
+    # The last step may be a link too, which stays one and is judged by itself.
+    place = Path(os.path.normpath(Path(os.path.realpath(led.parent), led.name)))
+    return os.path.relpath(place, link.parent) if place.is_relative_to(root) else None
