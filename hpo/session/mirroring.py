@@ -13,7 +13,8 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, StudyError
 from hpo.place import Place
 from hpo.study.folder import StudyFolder
-from hpo.study.mirror.manifest import Manifest, refuse_another
+from hpo.study.mirror.known import known_copies
+from hpo.study.mirror.manifest import Manifest, NotOursError, refuse_another
 from hpo.study.mirror.mirror import Mirror
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,8 @@ class Mirroring(Observer):
             self._mirror.copy()
         except (HpoError, OSError, sqlite3.Error) as error:
             if not self._has_warned:
-                _log.warning("%s; the search goes on, and the next copy will bring all", error)
+                then = "is copied nowhere" if isinstance(error, NotOursError) else "the next copy will bring all"
+                _log.warning("%s; the search goes on, and %s", error, then)
             self._has_warned = True
         else:
             self._has_warned = False
@@ -63,13 +65,13 @@ def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror
     return Mirroring(Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id)) if url else None
 
 
-def refuse_bad_urls(config: StudyConfig, study_id: str | None) -> None:
-    """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or holds another study.
+def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
+    """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or holds what must not be written over.
 
     A mirror that cannot be reached may come back.
 
     Args:
-        config: the study's.
+        config, folder: the study's.
         study_id: None = it is new.
     """
     if config.study.artifacts is not None:
@@ -83,4 +85,4 @@ def refuse_bad_urls(config: StudyConfig, study_id: str | None) -> None:
         found = Manifest.at(place)
     except StudyError:
         return
-    refuse_another(found, study_id, place)
+    refuse_another(found, study_id, known_copies(folder), place)

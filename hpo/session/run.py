@@ -55,7 +55,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         if study.folder.exists:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
-            refuse_bad_urls(config, Notes(record).study_id)
+            refuse_bad_urls(config, study.folder, Notes(record).study_id)
             num_before = study.num_counted(record.history())
             stopping.last_words = lambda: _last_words(study, num_before)
             display.announce(study)
@@ -66,7 +66,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
                 display.tell_gpus(dispatcher.gpus, config.dispatch)
                 display.tell_lanes(study, dispatcher.slots)
         else:
-            refuse_bad_urls(config, None)
+            refuse_bad_urls(config, study.folder, None)
             display.announce(study)
             dispatcher = _dispatcher(study, display)
             stack.callback(dispatcher.close)

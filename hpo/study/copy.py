@@ -16,8 +16,8 @@ from hpo.study.preparation import load_study
 from hpo.study.study import Study
 from hpo.tree import copy_tree
 
-# Not copied: locks, the guard's files, a database's companions, and reports, which contain the old name.
-_LEFT = ("driver.lock", "mlflow.lock", "study.db*", "report.*", "checklist.md", "tables.tex")
+# Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
+_LEFT = ("driver.lock", "mlflow.lock", "mirrored.txt", "study.db*", "report.*", "checklist.md", "tables.tex")
 
 
 def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:

@@ -42,6 +42,7 @@ class StudyFolder:
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"
         self.function_path = path / MODULE
+        self.mirrored_path = path / "mirrored.txt"
         self._lock_path = path / "driver.lock"
 
     def __str__(self) -> str:

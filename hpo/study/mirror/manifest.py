@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +16,10 @@ _FILE = "manifest.json"
 _FORMAT = 1
 
 
+class NotOursError(StudyError):
+    """A place holds what must not be written over: another study, or what another machine has made of this one."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What a mirror holds.
@@ -26,6 +30,9 @@ class Manifest:
         links: where links lead by their paths, relative to where they lie; earlier versions know none, and find the
             file that one leads to among the files.
         folders: their paths.
+        id: of this copy alone; empty in those of earlier versions, as all that follows.
+        generation: the number of the copy, from 1; it rises with each.
+        writer, written: the machine and folder that it came from, and when.
     """
 
     name: str
@@ -33,6 +40,10 @@ class Manifest:
     files: Mapping[str, str]
     links: Mapping[str, str] = field(default_factory=dict)
     folders: Sequence[str] = ()
+    id: str = ""
+    generation: int = 0
+    writer: str = ""
+    written: str = ""
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
@@ -51,12 +62,28 @@ class Manifest:
         place.write(_FILE, [json.dumps({"format": _FORMAT, **vars(self)}, indent=1).encode()])
 
 
-def refuse_another(found: Manifest | None, study_id: str | None, place: Place) -> None:
-    """Raise StudyError where a place holds a study, and not this one."""
-    if found is not None and found.study_id != study_id:
-        raise StudyError(
+def refuse_another(found: Manifest | None, study_id: str | None, known: Collection[str], place: Place) -> None:
+    """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it.
+
+    Args:
+        found: what lies at the place.
+        study_id: the study's; None = it is new.
+        known: the ids of the copies that the folder has written or was restored from; where it knows of none, or the
+            copy has no id, an earlier version may have written it.
+        place: where.
+    """
+    if found is None:
+        return
+    if found.study_id != study_id:
+        raise NotOursError(
             f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
             f"`hpo resume {place.url}`"
+        )
+    if found.id and known and found.id not in known:
+        raise NotOursError(
+            f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
+            f"{place.url} at {found.written}; go on from there by `hpo resume {place.url}` in another folder, or give "
+            f"another study.mirror"
         )
 
 
@@ -65,6 +92,9 @@ def _is_sound(found: Mapping[str, Any]) -> bool:
     links, folders = found.get("links", {}), found.get("folders", [])
     return (
         all(isinstance(found.get(name), str) for name in ("name", "study_id"))
+        # They are shown.
+        and all(str(found.get(name, "")).isprintable() for name in ("id", "writer", "written"))
+        and isinstance(found.get("generation", 0), int)
         and isinstance(found.get("files"), dict)
         and isinstance(folders, list)
         and isinstance(links, dict)

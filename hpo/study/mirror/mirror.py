@@ -6,13 +6,17 @@ leaves the manifest before it, and with it a whole study.
 
 import hashlib
 import logging
+import os
 import sqlite3
 import tempfile
+import uuid
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from hpo.place import Place
 from hpo.study.folder import StudyFolder
+from hpo.study.mirror.known import known_copies, remember
 from hpo.study.mirror.manifest import Manifest, refuse_another
 from hpo.tree import entries
 
@@ -20,8 +24,11 @@ _log = logging.getLogger(__name__)
 
 # Written again from their sources, or of one machine alone.
 _LEFT_FOLDERS = ("data",)
-_LEFT_FILES = ("driver.lock", "mlflow.lock", "study.db-wal", "study.db-shm", "study.db.backup", "study.db.mark")
 _RECORD = "study.db"
+_LEFT_FILES = (
+    *("driver.lock", "mlflow.lock", "mirrored.txt"),
+    *(f"{_RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
+)
 
 
 class Mirror:
@@ -38,30 +45,50 @@ class Mirror:
         self._folder = folder
         self._name = name
         self._study_id = study_id
-        self._there: set[str] | None = None
         self._told: set[str] = set()
 
     def copy(self) -> None:
         """Bring the copy up to date.
 
         Raises:
-            StudyError: the place cannot be written, or holds another study.
+            NotOursError: the place holds another study, or another folder has gone on with this one there.
+            StudyError: the place cannot be written.
         """
-        if self._there is None:
-            refuse_another(Manifest.at(self._place), self._study_id, self._place)
-            self._there = set(self._place.names("files"))
+        self._found()
+        there = set(self._place.names("files"))
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
             files, links, folders = self._others()
-            manifest: dict[str, str] = {}
+            sent: dict[str, str] = {}
             for name, path in ({_RECORD: self._record(Path(scratch))} | files).items():
                 # Of a file that has gone meanwhile, such as a model that is no longer among the best, nothing is kept.
-                digest = self._sent(path)
+                digest = self._sent(path, there)
                 if digest is not None:
-                    manifest[name] = digest
-        Manifest(self._name, self._study_id, manifest, links, folders).write(self._place)
-        for digest in self._there - set(manifest.values()):
+                    sent[name] = digest
+        # Sending takes a while, in which another may have written.
+        before = self._found()
+        manifest = Manifest(
+            name=self._name,
+            study_id=self._study_id,
+            files=sent,
+            links=links,
+            folders=folders,
+            id=uuid.uuid4().hex,
+            generation=before.generation + 1 if before else 1,
+            writer=f"{os.uname().nodename}:{self._folder.path}",
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        )
+        # Both, and first: a process that ends before or after it has written knows what is there as its own.
+        remember(self._folder, self._place.url, [*([before.id] if before and before.id else []), manifest.id])
+        manifest.write(self._place)
+        now = self._found()
+        for digest in there - set(sent.values()) - set(now.files.values() if now else ()):
             self._place.remove(f"files/{digest}")
-        self._there = set(manifest.values())
+
+    def _found(self) -> Manifest | None:
+        """Return what lies at the place, which is this folder's own."""
+        found = Manifest.at(self._place)
+        refuse_another(found, self._study_id, known_copies(self._folder), self._place)
+        return found
 
     def _record(self, scratch: Path) -> Path:
         """Return a whole copy of the record, which goes on being written."""
@@ -97,21 +124,20 @@ class Mirror:
             _log.warning("study.mirror: %s is a link that leads out of the study's folder, and is not copied", name)
         self._told.add(name)
 
-    def _sent(self, path: Path) -> str | None:
+    def _sent(self, path: Path, there: set[str]) -> str | None:
         """Send a file's content unless it is there; return its SHA-256, or None where the file has gone."""
-        assert self._there is not None
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
         digest = hashlib.sha256(content).hexdigest()
-        if digest not in self._there:
+        if digest not in there:
             self._place.write(f"files/{digest}", [content])
-            self._there.add(digest)
+            there.add(digest)
         return digest
 
 
 def _is_left(name: PurePosixPath) -> bool:
     """Return whether a file or folder is not copied; what is hidden in a state or a model is the training's own."""
     is_aside = any(part.startswith(".") for part in name.parts[:2])
-    return is_aside or name.parts[0] in _LEFT_FOLDERS or str(name) in (*_LEFT_FILES, _RECORD)
+    return is_aside or name.parts[0] in _LEFT_FOLDERS or str(name) in _LEFT_FILES

@@ -7,6 +7,7 @@ from pathlib import Path
 from hpo.errors import StudyError
 from hpo.place import Place
 from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.mirror.known import remember
 from hpo.study.mirror.manifest import Manifest
 
 
@@ -45,5 +46,7 @@ def restore(url: str, runs: Path = RUNS) -> StudyFolder:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
         aside.refuse_links()
+        if manifest.id:
+            remember(aside, place.url, [manifest.id])
         aside.path.rename(folder.path)
     return folder

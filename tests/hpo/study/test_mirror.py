@@ -147,9 +147,104 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(tmp_path):
     tree = toy_config()
     config = config_from_dict(tree | {"study": tree["study"] | {"mirror": url}})
     with pytest.raises(StudyError, match=words):
-        refuse_bad_urls(config, None)
-    refuse_bad_urls(config, "one")
+        refuse_bad_urls(config, StudyFolder(Path("runs/new")), None)
+    refuse_bad_urls(config, folder, "one")
     assert (tmp_path / "mirror/manifest.json").read_bytes() == before
+
+
+@pytest.fixture
+def two(tmp_path):
+    """A study that was copied from here, restored elsewhere, and gone on with there: both folders, and the URL."""
+    here, url = studied(), f"file://{tmp_path}/mirror"
+    mirror_of(here, url).copy()
+    there = restore(url, tmp_path / "elsewhere")
+    run_toy(there.path, toy_config(trials=5))
+    return here, there, url
+
+
+def test_what_another_machine_has_gone_on_with_is_not_written_over(two, tmp_path):
+    here, there, url = two
+    its_own = mirror_of(here, url)
+    its_own.copy()
+    there = restore(url, tmp_path / "later")
+    run_toy(there.path, toy_config(trials=5))
+    mirror_of(there, url).copy()
+    run_toy(here.path, toy_config(trials=4))
+    words = f"{there.path} has gone on with this study, and wrote copy 3 to {url} at .* UTC; go on from there by `hpo r"
+    with pytest.raises(StudyError, match=words):
+        its_own.copy()
+    tree = toy_config()
+    config = config_from_dict(tree | {"study": tree["study"] | {"mirror": url}})
+    with pytest.raises(StudyError, match=words):
+        refuse_bad_urls(config, here, "one")
+    refuse_bad_urls(config, there, "one")
+    mirror_of(there, url).copy()
+    assert len(rows(restore(url, tmp_path / "third").trials_path)) == 5
+    mirror_of(here, f"file://{tmp_path}/its_own").copy()
+
+
+def test_who_writes_while_this_machine_sends_has_the_mirror_whole(two, tmp_path, monkeypatch):
+    here, there, url = two
+    run_toy(here.path, toy_config(trials=4))
+    written = Place.write
+
+    def slow(self, name, content):
+        written(self, name, content)
+        monkeypatch.setattr(Place, "write", written)
+        mirror_of(there, url).copy()
+
+    monkeypatch.setattr(Place, "write", slow)
+    with pytest.raises(StudyError, match="has gone on with this study"):
+        mirror_of(here, url).copy()
+    assert len(rows(restore(url, tmp_path / "third").trials_path)) == 5
+
+
+def test_nothing_is_deleted_that_the_manifest_names_that_is_there_then(two, tmp_path, monkeypatch):
+    here, there, url = two
+    mirror_of(there, f"file://{tmp_path}/aside").copy()
+    shutil.copytree(tmp_path / "aside" / "files", tmp_path / "mirror" / "files", dirs_exist_ok=True)
+    written = Manifest.write
+
+    def overtaken(self, place):
+        written(self, place)
+        shutil.copy(tmp_path / "aside" / "manifest.json", tmp_path / "mirror")
+
+    monkeypatch.setattr(Manifest, "write", overtaken)
+    with pytest.raises(StudyError, match="has gone on with this study"):
+        mirror_of(here, url).copy()
+    assert len(rows(restore(url, tmp_path / "third").trials_path)) == 5
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_process_that_is_killed_as_it_writes_the_manifest_goes_on_copying(tmp_path, monkeypatch, before):
+    folder, url = studied(), f"file://{tmp_path}/mirror"
+    mirror_of(folder, url).copy()
+    written = Manifest.write
+
+    def killed(self, place):
+        if not before:
+            written(self, place)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Manifest, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        mirror_of(folder, url).copy()
+    monkeypatch.undo()
+    mirror_of(folder, url).copy()
+    assert Manifest.at(Place(url, "mirror")).generation == (2 if before else 3)
+
+
+def test_a_folder_and_a_mirror_of_before_manifests_had_writers_are_taken(tmp_path):
+    folder, url = studied(), f"file://{tmp_path}/mirror"
+    place = Place(url, "mirror")
+    mirror_of(folder, url).copy()
+    found = Manifest.at(place)
+    Manifest("toy", "one", found.files).write(place)
+    mirror_of(folder, url).copy()
+    assert Manifest.at(place).id
+    folder.mirrored_path.unlink()
+    mirror_of(folder, url).copy()
+    assert "mirrored.txt" not in Manifest.at(place).files
 
 
 @pytest.mark.parametrize(
@@ -214,3 +309,14 @@ def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_pat
     (tmp_path / "mirror").unlink()
     copying.close()
     assert Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files.keys() >= {"study.db", "trials.csv"}
+
+
+def test_that_another_machine_has_gone_on_is_told_once_while_it_searches(two, caplog):
+    here, there, url = two
+    mirror_of(there, url).copy()
+    copying = Mirroring(mirror_of(here, url))
+    with caplog.at_level(logging.WARNING):
+        copying.close()
+        copying.close()
+    (line,) = caplog.messages
+    assert line.endswith("or give another study.mirror; the search goes on, and is copied nowhere")
