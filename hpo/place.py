@@ -20,14 +20,14 @@ class Place:
     """
 
     def __init__(self, url: str, what: str) -> None:
-        from fsspec.core import url_to_fs
-
         self.url, self._what = url.rstrip("/"), what
         if "://" not in url:
             raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
         try:
+            from fsspec.core import url_to_fs
+
             self._files, self._root = url_to_fs(self.url)
-        except (ValueError, ImportError) as error:
+        except Exception as error:  # file systems are plug-ins, and raise what they like
             raise ConfigError(
                 f"{what}: {url!r} cannot be used: {first_line(error)}; s3:// needs `pip install 'hpo-transformer[s3]'`"
                 ", gs:// [gs]"

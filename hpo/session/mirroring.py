@@ -83,6 +83,8 @@ def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | No
     place = Place(config.study.mirror, "study.mirror")
     try:
         found = Manifest.at(place)
+    except NotOursError:
+        raise
     except StudyError:
         return
     refuse_another(found, study_id, known_copies(folder), place)

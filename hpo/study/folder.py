@@ -104,8 +104,13 @@ class StudyFolder:
     def inside(self, name: str) -> Path:
         """Return the path of a file that a record or report names; StudyError where it is outside of the folder."""
         path = self.path / name
-        if not path.resolve().is_relative_to(self.path.resolve()):
-            raise StudyError(f"{self}: names '{name}', which is outside of the folder; restore the original")
+        try:
+            is_inside = path.resolve().is_relative_to(self.path.resolve())
+        except ValueError:
+            # No file can have this name: it contains a NUL, or half of a character.
+            is_inside = False
+        if not is_inside:
+            raise StudyError(f"{self}: names {name!r}, which is outside of the folder; restore the original")
         return path
 
     def changed_files(self, below: str) -> list[str]:

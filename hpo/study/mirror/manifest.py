@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -14,10 +15,11 @@ from hpo.place import Place
 
 _FILE = "manifest.json"
 _FORMAT = 1
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class NotOursError(StudyError):
-    """A place holds what must not be written over: another study, or what another machine has made of this one."""
+    """A place holds what must not be written over: no study, another, or what another machine has made of this one."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ class Manifest:
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
-        """Return what lies at a place; None where nothing does; StudyError where that is no mirror."""
+        """Return what lies at a place; None where nothing does; NotOursError where that is no mirror."""
         content = place.read(_FILE)
         if content is None:
             return None
         found = parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}")
         if not isinstance(found, dict) or found.get("format") != _FORMAT or not _is_sound(found):
-            raise StudyError(f"{place.url}: holds no copy of a study that this version can read")
+            raise NotOursError(f"{place.url}: holds no copy of a study that this version can read")
         known = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
         return cls(**known | {"name": study_name(found["name"], f"{place.url}/{_FILE}: name")})
 
@@ -88,20 +90,29 @@ def refuse_another(found: Manifest | None, study_id: str | None, known: Collecti
 
 
 def _is_sound(found: Mapping[str, Any]) -> bool:
-    """Return whether what is there is of the right type, and a link leads to a place within the folder by its text."""
-    links, folders = found.get("links", {}), found.get("folders", [])
+    """Return whether what is there is of the right type, what is shown can be, and no name leads out of the folder."""
+    files, links, folders = found.get("files"), found.get("links", {}), found.get("folders", [])
+    if not isinstance(files, dict) or not isinstance(links, dict) or not isinstance(folders, list):
+        return False
+    texts = (found.get("name"), found.get("study_id"), *(found.get(name, "") for name in ("id", "writer", "written")))
     return (
-        all(isinstance(found.get(name), str) for name in ("name", "study_id"))
-        # They are shown.
-        and all(str(found.get(name, "")).isprintable() for name in ("id", "writer", "written"))
+        all(isinstance(text, str) and text.isprintable() for text in texts)
         and isinstance(found.get("generation", 0), int)
-        and isinstance(found.get("files"), dict)
-        and isinstance(folders, list)
-        and isinstance(links, dict)
-        and all(isinstance(target, str) and _is_inside(name, target) for name, target in links.items())
+        and all(_is_name(name) for name in (*files, *links, *folders))
+        and all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in files.values())
+        and all(isinstance(target, str) and target for target in links.values())
+        and all(_is_inside(str(PurePosixPath(name).parent / target)) for name, target in links.items())
     )
 
 
-def _is_inside(name: str, target: str) -> bool:
-    led = os.path.normpath(PurePosixPath(name).parent / target)
-    return bool(target) and "\0" not in target and not led.startswith(("/", ".."))
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and _is_inside(name) and os.path.normpath(name) != "."
+
+
+def _is_inside(place: str) -> bool:
+    """Return whether a place, relative to the folder, is in it by its text, and can be one."""
+    try:
+        os.fsencode(place)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in place and os.path.normpath(place).partition("/")[0] not in ("", "..")

@@ -6,6 +6,7 @@ import shutil
 from contextlib import chdir
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from hpo.config.study_config import config_from_dict
@@ -247,14 +248,36 @@ def test_a_folder_and_a_mirror_of_before_manifests_had_writers_are_taken(tmp_pat
     assert "mirrored.txt" not in Manifest.at(place).files
 
 
+DIGEST = "0" * 64
+
+
 @pytest.mark.parametrize(
-    "manifest", [b"[]", b'{"format": 1}', b'{"format": 1, "name": "../x", "study_id": "", "files": {}}']
+    "manifest",
+    [
+        *("[]", '{"format": 1}', "{", '{"format": 1, "name": "../x", "study_id": "", "files": {}}'),
+        *(
+            json.dumps({"format": 1, "name": "toy", "study_id": "one", "files": {}} | fields)
+            for fields in (
+                *({"files": {"f": digest}} for digest in ("", DIGEST[1:], DIGEST.replace("0", "g"), "../f", None, 1)),
+                *({"files": {name: DIGEST}} for name in ("", ".", "/f", "../f", "a/../../f", "f\0", "\ud800")),
+                *({"folders": folders} for folders in ("f", ["../f"], ["/f"], ["f\0"], [1])),
+                *({"id": 1}, {"writer": "\x1b[2J"}, {"written": []}, {"generation": "1"}),
+            )
+        ),
+    ],
 )
-def test_what_is_no_mirror_is_refused_and_nothing_is_written(tmp_path, manifest):
-    Place(f"file://{tmp_path}/mirror", "mirror").write("manifest.json", [manifest])
-    with pytest.raises(HpoError, match=r"manifest|this version can read"):
-        restore(f"file://{tmp_path}/mirror")
+def test_what_is_no_mirror_is_refused_nothing_is_written_and_no_search_copies_onto_it(tmp_path, manifest):
+    url = f"file://{tmp_path}/mirror"
+    Place(url, "mirror").write("manifest.json", [manifest.encode()])
+    with pytest.raises(HpoError, match=r"manifest|this version can read") as told:
+        restore(url)
+    assert "\n" not in str(told.value)
     assert not Path("runs").exists()
+    tree = toy_config()
+    with pytest.raises(HpoError, match=r"manifest|this version can read"):
+        refuse_bad_urls(
+            config_from_dict(tree | {"study": tree["study"] | {"mirror": url}}), StudyFolder(Path("n")), None
+        )
 
 
 def test_a_file_that_is_cut_off_is_not_there(tmp_path):
@@ -277,6 +300,16 @@ def test_a_file_that_is_cut_off_is_not_there(tmp_path):
 def test_what_is_no_url_is_refused(url, words):
     with pytest.raises(ConfigError, match=words):
         Place(url, "study.mirror")
+
+
+@pytest.mark.parametrize("error", [TypeError("two\nlines"), RuntimeError(), OSError("no"), AttributeError("x")])
+def test_whatever_a_file_system_raises_as_it_is_made_is_told_in_one_line(monkeypatch, error):
+    def broken(*_, **__):
+        raise error
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
+    with pytest.raises(ConfigError, match=r"'nope://x' cannot be used: [^\n]+; s3:// needs"):
+        Place("nope://x", "study.mirror")
 
 
 def test_what_is_not_there_or_damaged_or_there_already_is_told(tmp_path):
