@@ -85,9 +85,10 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         task: `config` (paths null), `train` and `validation` (positions in the prepared data; without validation the
             last weights are kept), `data_dir`, `metric`, `direction` (maximize | minimize), `epochs` (stop after this
             many although the schedule covers training.epochs; None = all), `checkpoint_dir` (or None), `seed`,
-            `threads`; optionally `resume_dir`, a folder in which the state is saved after every evaluation: a task
-            stopped at any moment, or run with fewer `epochs`, continues from there and ends with the same bits; and,
-            without validation, `curves`, those of the folds' trainings, for schedule=plateau.
+            `threads`; optionally `processes`, how many train it together (1); `resume_dir`, a folder in which the state
+            is saved after every evaluation: a task stopped at any moment, or run with fewer `epochs`, continues from
+            there and ends with the same bits; and, without validation, `curves`, those of the folds' trainings, for
+            schedule=plateau.
 
     Yields:
         One point per evaluation: `epoch`, `step`, `train_loss`, every metric, `lr`, `epochs`, and `more`, whether the

@@ -31,7 +31,8 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     if goal.metric not in kind.metric_names:
         names = ", ".join(kind.metric_names)
         raise ValueError(f"unknown metric {goal.metric!r}; data.name={config.data.name} has {names}")
-    device = choose_device(config.training.device)
+    size = task.get("processes", 1)
+    device = choose_device(config.training.device, size)
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
         raise ValueError(f"training.precision={precision} needs a GPU, and there is none: choose float32 or bfloat16")
@@ -41,7 +42,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     data, validation = resident(data, device), None if validation is None else resident(validation, device)
 
     try:
-        with Processes.joined(device) as processes:
+        with Processes.joined(device, size) as processes:
             randomness = Randomness(task["seed"], device, processes.rank)
             with randomness.use():
                 network = learned.build(config).to(device)

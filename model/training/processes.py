@@ -40,9 +40,14 @@ class Processes:
 
     @classmethod
     @contextlib.contextmanager
-    def joined(cls, device: torch.device) -> Iterator["Processes"]:
-        """Join the others, as the variables of torch.distributed say, and leave them if the context ends well."""
-        size, notice = int(os.environ.get("WORLD_SIZE", "1")), Notice()
+    def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
+        """Join the others, as the variables of torch.distributed say, and leave them if the context ends well.
+
+        Args:
+            device: of this process.
+            size: how many train together. With 1 the variables are those of a job that the search runs in.
+        """
+        notice = Notice()
         with notice.awaited():
             if size == 1:
                 yield cls(notice=notice)
@@ -109,7 +114,7 @@ class Processes:
         return result
 
 
-def own_gpu() -> torch.device:
-    """Return the GPU of this process: those of one machine have one each, numbered by LOCAL_RANK."""
-    local = int(os.environ.get("LOCAL_RANK", "0"))
+def own_gpu(size: int) -> torch.device:
+    """Return the GPU of this process: where several train together, each of a machine has one, by LOCAL_RANK."""
+    local = int(os.environ.get("LOCAL_RANK", "0")) if size > 1 else 0
     return torch.device("cuda", local) if local < torch.cuda.device_count() and local else torch.device("cuda")

@@ -226,8 +226,8 @@ def _is_out_of_patience(progress: Progress, config: TrainingConfig) -> bool:
     return config.patience is not None and progress.without_gain >= config.patience
 
 
-def choose_device(name: str) -> torch.device:
-    """Return the device; `auto` is cuda where there is one, else cpu.
+def choose_device(name: str, processes: int = 1) -> torch.device:
+    """Return the device; `auto` is cuda where there is one, else cpu. So many `processes` train together.
 
     Raises:
         ValueError: cuda is requested where torch finds no GPU.
@@ -236,4 +236,4 @@ def choose_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("training.device: cuda is asked for, and torch finds no GPU here; give auto or cpu")
-    return own_gpu() if name == "cuda" else torch.device(name)
+    return own_gpu(processes) if name == "cuda" else torch.device(name)

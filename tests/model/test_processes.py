@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
-from model.training.processes import Processes
+from model.training.processes import Processes, own_gpu
 from tests.model.conftest import run, small
 
 # torch may hang where a DistributedDataParallel outlives its group.
@@ -44,7 +45,7 @@ def started(task, size):
         free.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "WORLD_SIZE": str(size)}
     ranks = [os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
-    command = [sys.executable, "-c", RANK, json.dumps(task)]
+    command = [sys.executable, "-c", RANK, json.dumps(task | {"processes": size})]
     return [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in ranks]
 
 
@@ -122,6 +123,15 @@ def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_tw
     told, result = together(task, size)[0]
     assert ([*told], result) == undisturbed
     assert first == told[: len(first)]
+
+
+def test_one_process_joins_nobody_whatever_its_environment_says(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "2222"}.items():
+        monkeypatch.setenv(name, value)
+    with Processes.joined(torch.device("cpu"), 1) as processes:
+        assert (processes.rank, processes.size) == (0, 1)
+    assert [own_gpu(1), own_gpu(2)] == [torch.device("cuda"), torch.device("cuda", 1)]
 
 
 class ToldToEndError(Exception):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
+from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.payload import Task
-from hpo.engine.training.worker import run_task
 
 
 class SimulatedDispatcher:
@@ -60,7 +60,7 @@ class SimulatedDispatcher:
         while self._waiting and self._free:
             task = self._waiting.popleft()
             _, worker = heapq.heappop(self._free)
-            reports = [report_of(task, message) for message in run_task(task.payload, self._import_from)]
+            reports = [report_of(task, message) for message in run_here(task.payload, self._import_from)]
             seconds = 0.0
             if (outcome := reports[-1].outcome) is not None:
                 reports[-1] = Report(task, outcome=replace(outcome, started=self.now, worker=worker))

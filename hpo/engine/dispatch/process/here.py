@@ -7,7 +7,7 @@ from pathlib import Path
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.death import how
 from hpo.engine.dispatch.process.group import Group
-from hpo.engine.dispatch.process.variables import Seat, variables_of
+from hpo.engine.dispatch.process.variables import Seat, alone, variables_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
 from hpo.engine.trials.trial import Outcome
@@ -36,7 +36,8 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         import_from: a folder to import the objective from besides installed packages; None = the working directory.
     """
     if payload.processes == 1 or payload.test is not None:
-        yield from run_task(payload, import_from)
+        with alone():
+            yield from run_task(payload, import_from)
         return
     folder = import_from or str(Path.cwd())
     with ExitStack() as stack:

@@ -1,14 +1,21 @@
 """The variables by which the processes of one training find each other, as torchrun sets them."""
 
+import os
 import socket
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _PLACE = ("MASTER_ADDR", "MASTER_PORT")
 _OF_EACH = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-VARIABLES = (*_PLACE, *_OF_EACH)
+# By these, too, torch, Lightning and Accelerate take a process for one of several.
+_OF_LAUNCHERS = (
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
+    *("SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"),
+)
+VARIABLES = (*_PLACE, *_OF_EACH, *_OF_LAUNCHERS)
 """Those that say whether a process is one of several."""
 
 LOOPBACK = "127.0.0.1"
@@ -25,6 +32,16 @@ class Seat:
 
     node: str = ""
     gpus: Sequence[str] = ()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Take the variables of the job that this process runs in out of its environment: inside, it trains alone."""
+    before = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(before)
 
 
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:

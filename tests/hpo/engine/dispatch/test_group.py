@@ -8,9 +8,11 @@ import psutil
 import pytest
 
 from hpo.engine.dispatch.process import group
+from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.here import run_here
-from hpo.engine.dispatch.process.variables import Seat, variables_of
+from hpo.engine.dispatch.process.variables import VARIABLES, Seat, variables_of
 from hpo.engine.training.payload import Payload
+from tests.studies import REPOSITORY
 
 MINE = """
 import os, sys, time
@@ -113,3 +115,18 @@ def test_each_process_finds_the_others_and_its_gpu():
     assert len({rank["MASTER_PORT"] for rank in ranks}) == 1
     assert not set(variables_of([Seat()])[0]) & {"CUDA_VISIBLE_DEVICES"}
     assert "RANK" not in os.environ
+
+
+def variables_seen(task):
+    return float(len(set(VARIABLES) & set(os.environ)))
+
+
+def test_a_task_of_one_process_sees_nothing_of_a_group_that_the_search_is_started_in(monkeypatch):
+    for number, name in enumerate(VARIABLES):
+        monkeypatch.setenv(name, str(number))
+    payload, before = Payload(f"{__name__}:variables_seen", {}, "score"), dict(os.environ)
+    child = Child(str(REPOSITORY))
+    (here,), (elsewhere,) = run_here(payload), child.run(payload, "a call")
+    child.close()
+    assert [message["outcome"]["metrics"] for message in (here, elsewhere)] == [{"score": 0.0}] * 2
+    assert dict(os.environ) == before
