@@ -61,6 +61,17 @@ def deaf(task):
     return (yield from toy.score(task))
 
 
+def ignores(task):
+    """From its third trial on, while the flag is there: ignores every signal, and never reports again."""
+    if task["trial"] >= 2 and Path("ignores").exists():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        Path("is_deaf").touch()
+        while True:
+            time.sleep(60)
+    return (yield from toy.score(task))
+
+
 def killed(task):
     yield {"epoch": 1, "process": os.getpid()}
     os.kill(os.getpid(), task["config"]["signal"])
@@ -236,3 +247,7 @@ def prints(task):
     if task["config"].get("raises"):
         raise ValueError("no luck")
     return 1.0
+
+
+def hashes(task):
+    return float(hash("abc") % 2**31)

@@ -159,6 +159,13 @@ def test_each_task_has_a_process_of_its_own_where_that_is_asked():
         assert len(processes) == (3 if is_fresh else 1)
 
 
+def test_a_text_has_the_same_hash_in_every_process(child, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "random")
+    first = messages(child, "hashes")[-1]["outcome"]["metrics"]
+    child.renew()
+    assert messages(child, "hashes")[-1]["outcome"]["metrics"] == first
+
+
 def test_the_most_memory_that_a_task_held_of_a_gpu_is_told(monkeypatch):
     assert "torch" not in sys.modules or gpu_memory() == {}
     cuda = SimpleNamespace(

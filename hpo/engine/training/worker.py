@@ -16,7 +16,9 @@ from hpo.config.sealing import opened, told, values_of
 from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_place import OwnPlace
+from hpo.engine.training.objective.own_state import own_state
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
@@ -190,19 +192,25 @@ def _steps(
 
     Keeps `progress` up to date.
     """
-    task = payload.task(opened(payload.config, values))
     kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
     try:
         objective = resolve(payload.objective, import_from, kept=kept)
     except ConfigError as error:
         # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
         raise MachineError(str(error)) from error
+    with own_state(payload.seed):
+        yield from _trained(objective, payload, values, progress, must_score)
+
+
+def _trained(
+    objective: Objective, payload: Payload, values: Mapping[str, str], progress: Progress, must_score: bool
+) -> Generator[tuple[str, Any], None, None]:
     counts = objective.describe_cost is not None
     if payload.before is not None:
         _train_before(payload, objective.run_fold, opened(payload.before["config"], values))
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
-    returned = run(task)
+    returned = run(payload.task(opened(payload.config, values)))
     if inspect.isgenerator(returned):
         returned = yield from _points(returned, counts, progress)
     if counts and isinstance(returned, Mapping):

@@ -1,11 +1,16 @@
 """What a task gives back: plain values for every dispatcher, and faults of the machine that are no outcomes."""
 
 import errno
+import importlib
 import json
 import math
 import os
+import random
 import signal
+import sys
 import time
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +107,31 @@ def full_disk(task):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def draws(task):
+    if "own_seed" in task["config"]:
+        np.random.seed(task["config"]["own_seed"])
+    drawn = {"python": random.random(), "numpy": np.random.random(), "torch": sys.modules["torch"].rand(()).item()}
+    return {"score": 1.0, **drawn}
+
+
+def changes_its_process(task):
+    """Say of each step what it found."""
+    torch = sys.modules["torch"]
+    yield {"umask": os.umask(0), "ours": signal.getsignal(signal.SIGINT) is task["config"]["handler"]}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, changes_its_process)
+    os.environ["LEFT"] = "1"
+    del os.environ["TAKEN"]
+    os.environ["CHANGED"] = "1"
+    warnings.simplefilter("ignore")
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    yield {"umask": 0}
+    signal.raise_signal(signal.SIGINT)
+    yield {"umask": os.umask(0o007), "own": signal.getsignal(signal.SIGTERM) is changes_its_process}
+    return 1.0
+
+
 def payload(name, **config):
     return Payload(f"{__name__}:{name}", config, "score")
 
@@ -174,6 +204,53 @@ def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):
     assert [point["was_there"] for point in messages[-1]["outcome"]["curve"]] == [1.0, 1.0]
     assert list(run_task(payload("removes_its_folder")))[-1]["outcome"]["error"] is None
     assert Path.cwd() == here
+
+
+def drawn(seed, **config):
+    (last,) = run_task(replace(payload("draws", **config), seed=seed))
+    return last["outcome"]["metrics"]
+
+
+def test_random_numbers_begin_from_the_seed_of_the_task_unless_it_seeds_them_itself():
+    """Torch's where it has been imported."""
+    importlib.import_module("torch")
+    first, second = drawn(1), drawn(2)
+    assert all(first[name] != second[name] for name in ("python", "numpy", "torch"))
+    assert drawn(1) == first
+    assert drawn(2**40 + 1, own_seed=7)["numpy"] == drawn(3, own_seed=7)["numpy"] == np.random.RandomState(7).random()
+
+
+def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_end(monkeypatch):
+    torch = importlib.import_module("torch")
+    monkeypatch.setenv("TAKEN", "here")
+    monkeypatch.setenv("CHANGED", "0")
+
+    def ours(*_):
+        return None
+
+    def look():
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        os.umask(umask := os.umask(0o077))
+        return handlers, umask
+
+    def look_at_the_rest():
+        return dict(os.environ), warnings.filters[:], torch.get_default_dtype(), torch.is_grad_enabled()
+
+    before = [(number, signal.signal(number, ours)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        found, rest = look(), look_at_the_rest()
+        messages = []
+        for message in run_task(payload("changes_its_process", handler=ours)):
+            assert look() == found
+            messages.append(message)
+        assert look_at_the_rest() == rest
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    *curve, last = messages
+    assert last["outcome"]["error"] is None
+    points = [message["point"] for message in curve]
+    assert points == [{"umask": found[1], "ours": 1}, {"umask": 0}, {"umask": 0, "own": 1}]
 
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():

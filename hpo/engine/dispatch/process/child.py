@@ -60,7 +60,8 @@ class Child:
         arguments = [*map(str, theirs), *([self._import_from] if self._import_from else [])]
         # The child can import whatever this process can: Ray adds the driver's folders to the path of its workers.
         # The working directory is added when the objective is resolved, if the objective lies there.
-        environment = os.environ | path_variable(self._import_from or str(Path.cwd()))
+        # All have one hash of a text, on which the order of a set depends.
+        environment = os.environ | path_variable(self._import_from or str(Path.cwd())) | {"PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
             python(TASK_PROCESS, *arguments),
             stdin=subprocess.DEVNULL,
