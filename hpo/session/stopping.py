@@ -17,6 +17,8 @@ from hpo.errors import Interruption
 from hpo.session.program import is_ours
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Nobody uses it, and where nobody takes it, it does nothing.
+_WAKE_UP = signal.SIGURG
 # While workers start there is nothing to save.
 _PATIENCE_BEFORE_SECONDS = 0.5
 # Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer than this.
@@ -37,7 +39,8 @@ class Stopping:
     this process (`raising`); elsewhere an exception could leave an import or a transaction half done. The second signal
     ends the process at once, and so does the first after some seconds, even while Python is busy in C code. In the
     process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends the
-    process.
+    process. An objective that takes signals itself, or ignores them, changes nothing of this but that the first does
+    not raise while it runs.
 
     Attributes:
         number: the first signal; None before it.
@@ -46,6 +49,7 @@ class Stopping:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self._heard: int | None = None
         self.last_words: Callable[[], str] = lambda: "\nstopped before anything was begun\n"
         self._patience = _PATIENCE_BEFORE_SECONDS
         self._may_raise = False
@@ -65,6 +69,7 @@ class Stopping:
         # Python writes the numbers of signals there from C code, before it calls our handler.
         if self._takes_signals:
             self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+            self._wake_up_before = signal.signal(_WAKE_UP, self._hear_again)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
         return self
@@ -72,6 +77,7 @@ class Stopping:
     def __exit__(self, *_: object) -> None:
         if self._takes_signals:
             signal.set_wakeup_fd(self._wakeup_before)
+            signal.signal(_WAKE_UP, self._wake_up_before)
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._is_over.set()
@@ -105,8 +111,8 @@ class Stopping:
 
     def check(self) -> None:
         """Raise Stopped if there was a signal."""
-        if self.number is not None:
-            raise Stopped(self.number)
+        if (number := self.number or self._heard) is not None:
+            raise Stopped(number)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         is_second = self.number is not None
@@ -114,16 +120,28 @@ class Stopping:
         if self._may_raise if not is_second else not self._may_end:
             raise Stopped(self.number)
 
+    def _hear_again(self, *_: object) -> None:
+        """Let signals that an objective ignores, which the system would drop, arrive and do nothing."""
+        for number in self._ignored():
+            signal.signal(number, _pass_over)
+
+    def _ignored(self) -> list[int]:
+        return [number for number in self._before if signal.getsignal(number) is signal.SIG_IGN]
+
     def _watch(self) -> None:
         """Count the signals, and the seconds since the first one."""
         first, since = None, 0.0
         while not self._is_over.wait(0.05):
+            if self._ignored():
+                # The main thread alone may set handlers.
+                signal.pthread_kill(threading.main_thread().ident or 0, _WAKE_UP)
             try:
                 numbers = [number for number in os.read(self._read_end, 64) if number in _SIGNALS]
             except BlockingIOError:
                 numbers = []
             if first is None and numbers:
                 first, since = numbers.pop(0), time.monotonic()
+                self._heard = first
                 _say(f"\n{signal.Signals(first).name}: stopping; a second signal stops at once\n")
             if not self._may_end:
                 continue
@@ -194,6 +212,10 @@ class StoppableDispatcher:
     def close(self) -> None:
         """Close the dispatcher."""
         self._dispatcher.close()
+
+
+def _pass_over(*_: object) -> None:
+    """Take a signal and do nothing."""
 
 
 def _say(text: str) -> None:

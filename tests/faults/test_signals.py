@@ -55,10 +55,12 @@ def test_the_first_signal_saves_and_says_how_to_go_on(undisturbed, number):
 
 
 @pytest.mark.slow
-def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_first(undisturbed):
-    Path("deaf").touch()
-    driver = start("search", "objective=tests.faults.objectives:deaf", *LOCAL)
+@pytest.mark.parametrize("objective", ["deaf", "ignores"])
+def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_first(undisturbed, objective):
+    Path(objective).touch()
+    driver = start("search", f"objective=tests.faults.objectives:{objective}", *LOCAL)
     wait_for_file("is_deaf")
+    time.sleep(0.2)
     driver.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert driver.poll() is None
@@ -67,7 +69,7 @@ def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_firs
     code, err, seconds = ended(driver, signalled)
     assert (code, seconds < 1.0) == (130, True)
     assert "continue with: hpo resume toy" in err
-    Path("deaf").unlink()
+    Path(objective).unlink()
     assert gone_on() == undisturbed
 
 

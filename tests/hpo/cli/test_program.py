@@ -4,11 +4,15 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from hpo import __version__
+from hpo.engine.training.payload import Payload
+from hpo.engine.training.worker import run_task
 from hpo.session.stopping import Stopped, Stopping
 from tests.faults.driver import LOCAL, TOY
 from tests.studies import REPOSITORY, environment
@@ -91,6 +95,37 @@ def test_in_another_program_the_second_signal_raises_wherever_it_comes_and_the_h
         with pytest.raises(Stopped):
             stopping.check()
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def ignores_signals(task):
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    yield {"epoch": 1}
+    while signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        time.sleep(0.01)
+    signal.raise_signal(signal.SIGTERM)
+    return 1.0
+
+
+def checked_for_seconds(stopping):
+    for _ in range(200):
+        stopping.check()
+        time.sleep(0.02)
+
+
+def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_its_step():
+    """What it does with signals lasts while it runs; while it runs, they are counted."""
+    payload = Payload(f"{__name__}:ignores_signals", {}, "score")
+    with Stopping() as stopping:
+        handlers = [signal.getsignal(number) for number in SIGNALS]
+        steps = run_task(payload)
+        next(steps)
+        assert [signal.getsignal(number) for number in SIGNALS] == handlers
+        deque(steps, maxlen=0)
+        assert [signal.getsignal(number) for number in SIGNALS] == handlers
+        assert stopping.number is None
+        with pytest.raises(Stopped, match=str(int(signal.SIGTERM))):
+            checked_for_seconds(stopping)
 
 
 def test_a_process_is_ended_at_once_in_known_places_alone():
