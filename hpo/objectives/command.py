@@ -1,6 +1,11 @@
 """A training that is a command line, in any language: values are written into it, and its lines of JSON are read."""
 
+import codecs
+import io
 import json
+import locale
+import os
+import select
 import shlex
 import string
 import subprocess
@@ -18,6 +23,8 @@ from hpo.errors import ConfigError, nearest
 _TOLD = ("seed", "fold", "repeat", "trial", "threads", "epochs", "checkpoint_dir", "resume_dir")
 _SECONDS_TO_END = 10.0
 _LONGEST_LINE = 100_000  # characters
+_MILLISECONDS_BETWEEN_LOOKS = 100
+_MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -48,9 +55,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
             # It stays in this worker's process group, which ends as a whole.
-            process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace"
-            )
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         except OSError as error:
             raise RuntimeError(f"command '{words[0]}' cannot be run: {error.strerror}") from error
         with process:
@@ -106,11 +111,11 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _points(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    assert process.stdout is not None
-    while line := process.stdout.readline(_LONGEST_LINE):
-        if len(line) == _LONGEST_LINE and line.startswith("{"):
+def _points(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+    for line in _lines(process):
+        if len(line) >= _LONGEST_LINE and line.startswith("{"):
             yield {"warning": f"a line of JSON of {_LONGEST_LINE:,} characters or more is not read"}
+            continue
         try:
             point = json.loads(line)
         except (ValueError, RecursionError):
@@ -119,7 +124,34 @@ def _points(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
             yield point
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield what the command prints; of a line that is too long the beginning."""
+    decoder = codecs.getincrementaldecoder(locale.getpreferredencoding(False))("replace")
+    newlines, text = io.IncrementalNewlineDecoder(decoder, translate=True), ""
+    for chunk in _chunks(process):
+        *lines, text = (text + newlines.decode(chunk)).split("\n")
+        yield from lines
+        text = text[:_LONGEST_LINE]
+    yield text + newlines.decode(b"", final=True)
+
+
+def _chunks(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """Yield what is printed until the command has ended: what it leaves running may hold its output open."""
+    assert process.stdout is not None
+    pipe, poll = process.stdout.fileno(), select.poll()
+    poll.register(pipe, select.POLLIN)
+    has_ended = False
+    while not has_ended:
+        # First, so that all that it has printed is in the pipe, which one reading takes.
+        has_ended = process.poll() is not None
+        if poll.poll(0 if has_ended else _MILLISECONDS_BETWEEN_LOOKS):
+            chunk = os.read(pipe, _MOST_IN_PIPE)
+            if not chunk:
+                return
+            yield chunk
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End the command, and what it has started."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):

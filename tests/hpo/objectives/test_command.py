@@ -65,6 +65,20 @@ def test_what_a_stopped_command_has_started_ends_too():
     assert gone or child.status() == psutil.STATUS_ZOMBIE
 
 
+def test_what_it_leaves_running_holds_up_no_trial():
+    """Even where that prints without end; what the command itself has printed is read whole."""
+    code = (
+        "import subprocess; print('x' * 200_000); print('10 %\\r{\"loss\": 1}\\r\\n{\"loss\": 2}', flush=True)\n"
+        "p = subprocess.Popen(['yes'])\nopen('child', 'w').write(str(p.pid))"
+    )
+    before, began = psutil.Process().num_fds(), time.perf_counter()
+    said = outcome(python(code))
+    took = time.perf_counter() - began
+    psutil.Process(int(Path("child").read_text())).kill()
+    assert (said.error, said.metrics, took < 20) == (None, {"loss": 2}, True)
+    assert psutil.Process().num_fds() == before
+
+
 def test_they_are_read_while_it_runs():
     code = "import time; print('{\"loss\": 1}', flush=True); time.sleep(60)"
     messages = run_task(Payload("hpo.objectives.command:run_fold", {"command": {"line": python(code)}}, "loss"))
