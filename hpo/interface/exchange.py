@@ -144,10 +144,12 @@ def take_over(
         raise ConfigError(f"keys: must be a list of columns, given {keys!r}")
     if direction not in (None, "maximize", "minimize"):
         raise ConfigError(f"direction: must be maximize or minimize, given {direction!r}")
+    if optuna:
+        from hpo.integrations.exchange.optuna_storage import read_optuna, refuse_record
+
+        refuse_record(optuna)
     path = import_folder(study_name(name, "name"))
     if optuna:
-        from hpo.integrations.exchange.optuna_storage import read_optuna
-
         imported = read_optuna(optuna, study)
     elif ray:
         from hpo.integrations.exchange.ray_folder import read_ray

@@ -5,6 +5,7 @@ import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,16 +39,18 @@ class Guard:
 
     The mark is written after the row, so a record may be ahead of its mark but not behind: one that is behind is an
     older copy. SQLite makes the backup, a whole database in one file, during the search; it replaces the previous one
-    only when it is complete and sound.
+    only when it is complete and sound, and when the record holds what was written to it.
 
     Args:
         path: the database.
         mark: as read from the record; it is written with the first row.
+        refuse_short: raises StudyError where the record holds less than a mark says.
     """
 
-    def __init__(self, path: Path, mark: Mark) -> None:
+    def __init__(self, path: Path, mark: Mark, refuse_short: Callable[[Mark], None]) -> None:
         self._path = path
         self._mark = mark
+        self._refuse_short = refuse_short
         self._written = 0
         self._file = os.open(mark_path(path), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         self._next_backup = time.monotonic() + _SECONDS_BETWEEN
@@ -72,14 +75,16 @@ class Guard:
         self._file = -1
 
     def back_up(self) -> None:
-        """Copy the database; without room for it, warn once and continue."""
+        """Copy the database; without room for it, or where it lacks something, warn once and continue."""
         began = time.monotonic()
         try:
+            self._refuse_short(self._mark)
             _copy(self._path, backup_path(self._path))
             self._written = 0
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, StudyError) as error:
             if not self._has_warned:
-                _log.warning("record: %s cannot be backed up (%s); the search continues", self._path, error)
+                message = "record: %s cannot be backed up (%s); the search continues, and the last backup stays"
+                _log.warning(message, self._path, error)
             self._has_warned = True
         now = time.monotonic()
         self._next_backup = now + max(_SECONDS_BETWEEN, _TIMES_ITS_DURATION * (now - began))

@@ -15,12 +15,14 @@ from typing import Any, Self
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
 from optuna.trial import TrialState
-from sqlalchemy import Engine, MetaData, Table, case, insert, literal, update
+from sqlalchemy import Engine, MetaData, Table, bindparam, case, func, insert, literal, select, update
 from sqlalchemy.exc import InvalidRequestError
 
+from hpo.engine.record.record import ROUND
 from hpo.engine.space.space import Point
 
 _COLUMNS = {
+    "studies": {"study_id"},
     "trials": {"trial_id", "study_id", "number", "state", "datetime_start", "datetime_complete"},
     "trial_params": {"trial_id", "param_name", "param_value", "distribution_json"},
     "trial_user_attributes": {"trial_id", "key", "value_json"},
@@ -35,10 +37,21 @@ class Tables:
         self, engine: Engine, tables: Mapping[str, Table], study_id: int, distributions: Mapping[str, BaseDistribution]
     ) -> None:
         self._engine = engine
-        self._trials, self._params, self._attributes, self._values = (tables[name] for name in _COLUMNS)
+        self._studies, self._trials, self._params, self._attributes, self._values = (tables[name] for name in _COLUMNS)
         self._study_id = study_id
         self._distributions = distributions
         self._json = {key: distribution_to_json(kind) for key, kind in distributions.items()}
+        # Built once: to build a statement takes longer than to run it.
+        trials, attributes = self._trials, self._attributes
+        is_before = (trials.c.study_id == study_id) & (trials.c.trial_id < bindparam("before"))
+        self._last = select(trials.c.number).where(is_before).order_by(trials.c.trial_id.desc()).limit(1)
+        # SQLite has but one writer.
+        is_locked = engine.dialect.name != "sqlite"
+        study = select(self._studies.c.study_id).where(self._studies.c.study_id == study_id)
+        self._lock = study.with_for_update() if is_locked else None
+        is_ours = (attributes.c.trial_id == trials.c.trial_id) & (attributes.c.key == ROUND)
+        self._ours = select(trials.c.trial_id).join(attributes, is_ours).where(trials.c.study_id == study_id)
+        self._free = 0
 
     @classmethod
     def reflected(cls, engine: Engine, study_id: int, distributions: Mapping[str, BaseDistribution]) -> Self | None:
@@ -52,20 +65,44 @@ class Tables:
             return None
         return cls(engine, known.tables, study_id, distributions)
 
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
+    def id_of(self, number: int) -> int:
+        """Return Optuna's id of a trial of ours, by its number there.
+
+        Earlier versions wrote numbers that another program's trials had already.
+        """
+        with self._engine.connect() as connection:
+            return int(connection.execute(self._ours.where(self._trials.c.number == number)).scalar_one())
+
+    def count(self) -> int:
+        """Return the number of our trials and their user attributes."""
+        attributes = self._attributes.c.trial_id.in_(self._ours)
+        counts = select(func.count() + func.count(self._attributes.c.trial_id.distinct())).where(attributes)
+        with self._engine.connect() as connection:
+            return int(connection.execute(counts).scalar_one())
+
+    def open(self, point: Point, attributes: Mapping[str, Any]) -> int:
         """Write a RUNNING trial with its parameters and user attributes; return its id in Optuna."""
         start = {
             "study_id": self._study_id,
-            "number": number,
+            "number": self._free,
             "state": TrialState.RUNNING.name,
             "datetime_start": _now(),
         }
         with self._engine.begin() as connection:
+            if self._lock is not None:
+                # As Optuna does, so that no other trial gets the number meanwhile.
+                connection.execute(self._lock)
             key = connection.execute(insert(self._trials).values(start)).inserted_primary_key
             assert key is not None
             trial_id = int(key[0])
+            last = connection.execute(self._last, {"before": trial_id}).scalar()
+            free = 0 if last is None else last + 1
+            if free != self._free:
+                is_new = self._trials.c.trial_id == trial_id
+                connection.execute(update(self._trials).where(is_new).values({"number": free}))
             connection.execute(insert(self._params), [self._parameter(trial_id, *item) for item in point.items()])
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
+        self._free = free + 1
         return trial_id
 
     def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:

@@ -9,7 +9,9 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
 
-_ROUND, _COST, _LEARNED = "round", "cost", "learned"
+_COST, _LEARNED = "cost", "learned"
+# Every trial of ours has it, and no other program's.
+ROUND = "round"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
 
@@ -86,7 +88,7 @@ class Record:
         number = len(self._trials)
         amounts = {name: getattr(proposal, name) for name in _AMOUNTS if proposal.amount is not None}
         trial = Trial(number, round_number, proposal.point, **amounts, learned=tuple(learned))
-        attributes: dict[str, Any] = {_ROUND: round_number, **amounts}
+        attributes: dict[str, Any] = {ROUND: round_number, **amounts}
         if cost_of is not None:
             trial = replace(trial, cost=cost_of(trial))
             attributes[_COST] = trial.cost
@@ -148,7 +150,7 @@ class Record:
         amounts = {name: attributes[name] for name in _AMOUNTS if name in attributes}
         trial = Trial(
             number,
-            attributes[_ROUND],
+            attributes[ROUND],
             point,
             outcomes,
             **amounts,

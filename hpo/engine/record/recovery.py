@@ -7,7 +7,6 @@ from pathlib import Path
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.guard import (
     DamagedRecordError,
-    Guard,
     Mark,
     backup_path,
     copy_of_backup,
@@ -16,7 +15,7 @@ from hpo.engine.record.guard import (
 )
 from hpo.engine.record.record import Record
 from hpo.engine.record.rows import OptunaRows
-from hpo.engine.record.storage import Stored, damage_named, open_record, open_rows, read_rows
+from hpo.engine.record.storage import Stored, damage_named, guard, open_record, open_rows, read_rows, refuse_short
 from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
@@ -32,6 +31,7 @@ def read_record(study: Stored) -> Record:
     mark = _mark(study)
     opened = _open(study)
     _refuse_short(opened.rows, mark)
+    opened.rows.tell_others()
     return opened.record
 
 
@@ -42,6 +42,7 @@ def refuse_broken_record(study: Stored) -> None:
     with damage_named(rows):
         rows.read()
     _refuse_short(rows, mark)
+    rows.tell_others()
     rows.dispose()
 
 
@@ -52,10 +53,9 @@ def _mark(study: Stored) -> Mark | None:
 def _refuse_short(rows: OptunaRows, mark: Mark | None) -> None:
     if mark is None:
         return
-    path, actual = Path(rows.address), rows.mark()
-    _refuse_another(path, actual, mark)
-    if actual.rows < mark.rows:
-        raise DamagedRecordError(_older(path, actual, mark))
+    path = Path(rows.address)
+    _refuse_another(path, rows.mark(), mark)
+    refuse_short(rows, path, mark)
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,12 @@ def continue_record(study: Stored) -> Record:
     except DamagedRecordError as error:
         opened = _recovered(path, study, mark, None, str(error))
     else:
-        _refuse_another(path, opened.mark, mark)
-        if mark is not None and opened.mark.rows < mark.rows:
-            opened = _recovered(path, study, mark, opened, _older(path, opened.mark, mark))
-    opened.rows.guard = Guard(path, opened.mark)
+        try:
+            _refuse_short(opened.rows, mark)
+        except DamagedRecordError as error:
+            opened = _recovered(path, study, mark, opened, str(error))
+    guard(opened.rows, path, opened.mark)
+    opened.rows.tell_others()
     return opened.record
 
 
@@ -107,11 +109,11 @@ def _refuse_another(path: Path, actual: Mark, expected: Mark | None) -> None:
 
 def _recovered(path: Path, study: Stored, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
     """Return the record with more rows of the backup and the opened one; raise where there is neither."""
-    backup = _backup(path, study, mark)
+    backup, why = _backup(path, study, mark)
     if backup is None or (opened is not None and backup.mark.rows <= opened.mark.rows):
         if opened is None:
             raise StudyError(
-                f"record: {reason}, and there is no sound backup of it; restore a good copy, or start again with "
+                f"record: {reason}, and there is no sound backup of it{why}; restore a good copy, or start again with "
                 f"another study.name"
             )
         _log.warning("record: %s, and so is its backup; what is missing is trained again", reason)
@@ -125,18 +127,14 @@ def _recovered(path: Path, study: Stored, mark: Mark | None, opened: _Opened | N
     return _open(study)
 
 
-def _backup(path: Path, study: Stored, mark: Mark | None) -> _Opened | None:
-    """Return an opened copy of the backup; None where it is missing, damaged, or of another study."""
+def _backup(path: Path, study: Stored, mark: Mark | None) -> tuple[_Opened | None, str]:
+    """Return an opened copy of the backup; None and why where it is missing, damaged, or of another study."""
     copy = copy_of_backup(path)
     if copy is None:
-        return None
+        return None, ""
     try:
         backup = _open(replace(study, url=sqlite_url(copy)))
         _refuse_another(copy, backup.mark, mark)
-    except StudyError:
-        return None
-    return backup
-
-
-def _older(path: Path, actual: Mark, expected: Mark) -> str:
-    return f"{path} is an older copy: it holds {actual.rows} of {expected.rows} rows"
+    except StudyError as error:
+        return None, f" ({str(error).replace(str(copy), backup_path(path).name)})"
+    return backup, ""

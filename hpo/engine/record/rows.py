@@ -1,10 +1,12 @@
 """Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
 
-Optuna's trial numbers are ours. This file uses Optuna's public interface only; `hpo.engine.record.optuna_tables`
-writes trials faster, where Optuna's tables have the form that it knows.
+Other programs may write trials into it too (`enqueue_trial`): those are left alone. So a trial has a number of its own,
+beside the one in Optuna. This file uses Optuna's public interface only; `hpo.engine.record.optuna_tables` writes trials
+faster, where Optuna's tables have the form that it knows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,18 @@ from optuna.distributions import BaseDistribution
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from hpo.engine.record.guard import Guard, Mark
+from hpo.engine.record.guard import DamagedRecordError, Guard, Mark
 from hpo.engine.record.optuna_tables import Tables
-from hpo.engine.record.record import Rows
+from hpo.engine.record.record import ROUND, Rows
 from hpo.engine.space.distributions import distribution
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
 from hpo.machine import machine_faults
 
+_log = logging.getLogger(__name__)
+
+# The attribute with the number of a trial of ours; earlier versions had the one in Optuna.
+_NUMBER = "number"
 _STATES: Mapping[State, TrialState] = {
     "running": TrialState.RUNNING,
     "complete": TrialState.COMPLETE,
@@ -28,6 +34,7 @@ _STATES: Mapping[State, TrialState] = {
     "stopped": TrialState.PRUNED,
 }
 _NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
+_SHOWN = 5
 
 
 class OptunaRows(Rows):
@@ -52,13 +59,16 @@ class OptunaRows(Rows):
         )
         # Optuna's ids of the trials opened here; ids of others are looked up.
         self._ids: dict[int, int] = {}
-        self._num_read = 0
+        # As of the last reading: numbers in Optuna by ours, and the trials of other programs.
+        self._in_optuna: Mapping[int, int] = {}
+        self._others: Sequence[FrozenTrial] = ()
         self.guard: Guard | None = None
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
         """Write a RUNNING trial with its parameters and user attributes."""
+        attributes = {_NUMBER: number, **attributes}
         with self._writing(1 + len(attributes)):
-            self._ids[number] = self._calls.open(number, point, attributes)
+            self._ids[number] = self._calls.open(point, attributes)
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write further user attributes of a trial."""
@@ -71,17 +81,34 @@ class OptunaRows(Rows):
             self._calls.close(self._id(number), _STATES[state], score, attributes)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
-        """Return number, point, state and user attributes of every trial.
+        """Return number, point, state and user attributes of every trial of ours.
 
         Raises:
-            ValueError: one is missing.
+            DamagedRecordError: one is missing.
         """
         trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
-        for place, trial in enumerate(trials):
-            if trial.number != place:
-                raise ValueError(f"trial {place} is missing")
-        self._num_read = sum(1 + len(trial.user_attrs) for trial in trials)
-        return [(trial.number, self._point(trial), _NAMES[trial.state], trial.user_attrs) for trial in trials]
+        own = trials_of_ours(trials)
+        missing = next((number for number in range(len(own)) if number not in own), None)
+        if missing is not None:
+            raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
+        self._in_optuna = {number: trial.number for number, trial in own.items()}
+        self._others = [trial for trial in trials if trial is not own.get(trial.user_attrs.get(_NUMBER, trial.number))]
+        return [(number, self._point(trial), _NAMES[trial.state], trial.user_attrs) for number, trial in own.items()]
+
+    def tell_others(self) -> None:
+        """Warn of the trials, when it was read, that are not of this study."""
+        if not self._others:
+            return
+        numbers = ", ".join(str(trial.number) for trial in self._others[:_SHOWN])
+        more = f" and {len(self._others) - _SHOWN} more" if len(self._others) > _SHOWN else ""
+        waits = any(trial.state == TrialState.WAITING for trial in self._others)
+        _log.warning(
+            "record: another program wrote trials into %s, which are left alone (in Optuna number %s%s)%s",
+            self.address,
+            numbers,
+            more,
+            "; to try the points that wait, give them to a new study as space.first" if waits else "",
+        )
 
     @property
     def address(self) -> str:
@@ -99,9 +126,9 @@ class OptunaRows(Rows):
         return self._notes().get(key)
 
     def mark(self) -> Mark:
-        """Return the study's progress when it was read: its trials, and the attributes of both."""
+        """Return the study's progress: its trials, and the attributes of both."""
         notes = self._notes()
-        return Mark(notes.get("id", ""), self._num_read + len(notes))
+        return Mark(notes.get("id", ""), self._calls.count() + len(notes))
 
     def dispose(self) -> None:
         """Close the connection."""
@@ -119,7 +146,7 @@ class OptunaRows(Rows):
 
     def _id(self, number: int) -> int:
         if number not in self._ids:
-            self._ids[number] = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+            self._ids[number] = self._calls.id_of(self._in_optuna[number])
         return self._ids[number]
 
     @contextmanager
@@ -129,6 +156,18 @@ class OptunaRows(Rows):
             yield
         if self.guard is not None:
             self.guard.written(rows, study_id)
+
+
+def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
+    """Return the trials that a record wrote by their own numbers; others may be between them.
+
+    A copy that somebody made of one has its number too: the first is ours.
+    """
+    own: dict[int, FrozenTrial] = {}
+    for trial in trials:
+        if ROUND in trial.user_attrs and trial.state in _NAMES:
+            own.setdefault(trial.user_attrs.get(_NUMBER, trial.number), trial)
+    return own
 
 
 class _PublicCalls:
@@ -144,16 +183,22 @@ class _PublicCalls:
         self._study_id = study_id
         self._distributions = distributions
 
-    def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> int:
+    def id_of(self, number: int) -> int:
+        """Return Optuna's id of a trial, by its number there."""
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+
+    def count(self) -> int:
+        """Return the number of our trials and their user attributes."""
+        trials = self._storage.get_all_trials(self._study_id, deepcopy=False)
+        return sum(1 + len(trial.user_attrs) for trial in trials_of_ours(trials).values())
+
+    def open(self, point: Point, attributes: Mapping[str, Any]) -> int:
         """Write a RUNNING trial; return its id in Optuna."""
         kinds = {key: self._distributions[key] for key in point}
         trial = create_trial(
             state=TrialState.RUNNING, params=dict(point), distributions=kinds, user_attrs=dict(attributes)
         )
-        trial_id = self._storage.create_new_trial(self._study_id, trial)
-        given = self._storage.get_trial_number_from_id(trial_id)
-        assert given == number, f"trial {number} is {given} in the storage, which another program writes too"
-        return trial_id
+        return self._storage.create_new_trial(self._study_id, trial)
 
     def add(self, trial_id: int, attributes: Mapping[str, Any]) -> None:
         """Write user attributes of a trial."""

@@ -75,13 +75,16 @@ def create_record(study: Stored) -> Record:
     if (path := study.own_file) is not None:
         for left_over in (mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
-        rows.guard = Guard(path, Mark("", 0))
+        guard(rows, path, Mark("", 0))
     return Record(rows, study.metric, study.direction, study.layout)
 
 
 def open_record(study: Stored) -> Record:
     """Open the record of an existing study; StudyError where it is not in the storage, or damaged."""
-    return read_rows(open_rows(study.url, study.name, study.space), study)
+    rows = open_rows(study.url, study.name, study.space)
+    record = read_rows(rows, study)
+    rows.tell_others()
+    return record
 
 
 def open_rows(url: str, name: str, space: Space) -> OptunaRows:
@@ -96,11 +99,29 @@ def read_rows(rows: OptunaRows, study: Stored) -> Record:
         return Record(rows, study.metric, study.direction, study.layout)
 
 
+def guard(rows: OptunaRows, path: Path, mark: Mark) -> None:
+    """Let a guard watch the rows of a study's own file."""
+
+    def refuse_what_is_short(mark: Mark) -> None:
+        with damage_named(rows):
+            refuse_short(rows, path, mark)
+
+    rows.guard = Guard(path, mark, refuse_what_is_short)
+
+
+def refuse_short(rows: OptunaRows, path: Path, mark: Mark) -> None:
+    """Raise DamagedRecordError where the rows are fewer than the mark says."""
+    if (number := rows.mark().rows) < mark.rows:
+        raise DamagedRecordError(f"{path} is an older copy, or has lost rows: it holds {number} of {mark.rows}")
+
+
 @contextmanager
 def damage_named(rows: OptunaRows) -> Iterator[None]:
     """Raise DamagedRecordError for any error inside; StudyError where another process has the record."""
     try:
         yield
+    except DamagedRecordError:
+        raise
     except Exception as error:
         # Damage causes errors of every kind: SQLite's, of JSON, of numbers, names that do not exist.
         if _is_locked(error):

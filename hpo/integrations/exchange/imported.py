@@ -96,7 +96,7 @@ def import_folder(name: str) -> Path:
     """Return the folder for trials of this name; StudyError where it exists."""
     path = RUNS / name
     if path.exists():
-        raise StudyError(f"import: {path} already exists; choose another name, or remove it")
+        raise StudyError(f"import: {path} already exists; choose another name")
     return path
 
 

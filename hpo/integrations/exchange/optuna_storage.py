@@ -6,8 +6,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpo.config.sealing import hidden
 from hpo.engine.record.address import open_storage, sqlite_path
+from hpo.engine.record.rows import trials_of_ours
 from hpo.errors import StudyError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
+from hpo.study.folder import StudyFolder, shown
 
 # More trials are of no use to a strategy, and take gigabytes to read.
 _MOST_TRIALS = 1_000_000
@@ -16,8 +18,8 @@ _MOST_TRIALS = 1_000_000
 def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
     """Copy a study into another Optuna storage: its finished trials with states, parameters, values and attributes.
 
-    Running and interrupted trials are left out, since nothing would finish them there. The copy is complete, or it
-    does not exist.
+    Running and interrupted trials are left out, since nothing would finish them there, and so are those that another
+    program wrote into the record. The copy is complete, or it does not exist.
 
     Returns:
         How many trials were copied, and how many left out.
@@ -33,7 +35,7 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
         raise StudyError(
             f"export: {hidden(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
-    trials = source.get_trials(deepcopy=False)
+    trials = list(trials_of_ours(source.get_trials(deepcopy=False)).values())
     done = [trial for trial in trials if trial.state.is_finished()]
     try:
         for key, value in source.user_attrs.items():
@@ -46,6 +48,18 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
     finally:
         storage.remove_session()
     return len(done), len(trials) - len(done)
+
+
+def refuse_record(url: str) -> None:
+    """Raise StudyError for the record in a study's own folder, which needs no import."""
+    path = sqlite_path(url)
+    if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
+        return
+    raise StudyError(
+        f"import: {shown(path)} is the record of the study {folder}, which needs no import: go on with it by `hpo "
+        f"resume {folder}`, or learn from its trials in a new search by study.imports={folder} (where keys have other "
+        f"names there: --csv {shown(folder.trials_path)} --rename)"
+    )
 
 
 def read_optuna(url: str, name: str | None) -> Imported:

@@ -8,11 +8,13 @@ from optuna.trial import TrialState
 
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.trial import Proposal
 from hpo.integrations.exchange.optuna_storage import export_study
 from hpo.study.folder import StudyFolder
 from hpo.study.imports import read_imports
+from hpo.study.opening import read_study
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import SPACES, rows, run_toy, toy_config
+from tests.studies import SPACES, prepared, rows, run_toy, toy_config
 
 TARGET = "sqlite:///other.db"
 
@@ -30,6 +32,8 @@ def original():
 
 def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
     assert {row["state"] for row in toy} == {"complete", "failed"}
+    record = read_study(prepared(Path("runs/toy"), toy_config("random", SPACES["mixed"], trials=48)))
+    record.open_trial(48, Proposal(record.trials()[0].point))
     original().ask()
     code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET)
     assert (code, "48 trials (1 unfinished left out): study 'toy'" in out) == (0, True)
@@ -37,7 +41,7 @@ def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
     assert there.user_attrs == here.user_attrs
     assert there.direction == here.direction
     assert there.best_params == here.best_params
-    for ours, theirs in zip(here.trials[:-1], there.trials, strict=True):
+    for ours, theirs in zip(here.trials[:-2], there.trials, strict=True):
         for name in ("number", "state", "values", "params", "distributions", "user_attrs", "datetime_complete"):
             assert getattr(ours, name) == getattr(theirs, name), name
 

@@ -1,0 +1,158 @@
+"""Trials that another program writes into a record: left alone and told; ours stay what they are."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState, create_trial
+
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.guard import DamagedRecordError, backup_path
+from hpo.engine.record.optuna_tables import Tables
+from hpo.engine.record.recovery import continue_record, read_record
+from hpo.engine.record.storage import Stored, create_record
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
+from hpo.integrations.exchange.optuna_storage import export_study
+from tests.hpo.cli.commands import refused
+from tests.studies import report_again, run_toy, toy_config
+
+SPACE = space_from_dict({"layers": [1, 2, 3]})
+FEW, ALL = 5, 12
+
+
+@pytest.fixture
+def study(tmp_path):
+    return Stored(sqlite_url(tmp_path / "study.db"), "s", SPACE, "score", "maximize", TaskLayout(), is_own=True)
+
+
+@pytest.fixture(params=["tables", "public calls"])
+def way(request, monkeypatch):
+    """Both ways in which a record writes."""
+    if request.param == "public calls":
+        monkeypatch.setattr(Tables, "reflected", lambda *_: None)
+
+
+def in_optuna(study):
+    return optuna.load_study(study_name=study.name, storage=study.url)
+
+
+def opened(record, layers, score=None):
+    trial = record.open_trial(0, Proposal({"layers": layers}))
+    return trial if score is None else record.add_outcome(trial.number, 0, Outcome({"score": score}, []))
+
+
+def edited(path, *statements):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.usefixtures("way")
+def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
+    record = create_record(study)
+    record.note("id", "its own")
+    opened(record, 1, 0.5)
+    in_optuna(study).ask()
+    opened(record, 2)
+    in_optuna(study).enqueue_trial({"layers": 3})
+    in_optuna(study).add_trial(create_trial(value=9.0))
+    in_optuna(study).add_trial(in_optuna(study).trials[0])
+    opened(record, 3, 0.7)
+    record.add_outcome(1, 0, Outcome({"score": 0.6}, []))
+    unfinished = opened(record, 1)
+    before = record.trials()
+    assert [(trial.number, trial.score) for trial in before] == [(0, 0.5), (1, 0.6), (2, 0.7), (3, None)]
+    assert read_record(study).trials() == before
+    record.close()
+    assert caplog.text.count("in Optuna number 1, 3, 4, 5)") == 1
+    record = continue_record(study)
+    assert record.trials() == before
+    record.add_outcome(unfinished.number, 0, Outcome({"score": 0.8}))
+    assert opened(record, 2).number == len(before)
+    record.close()
+    there = in_optuna(study).trials
+    assert [trial.number for trial in there] == list(range(9))
+    assert [trial.values for trial in there] == [[0.5], None, [0.6], None, [9.0], [0.5], [0.7], [0.8], None]
+    assert (there[1].state, there[3].state) == (TrialState.RUNNING, TrialState.WAITING)
+    assert "to try the points that wait, give them to a new study as space.first" in caplog.text
+
+
+def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there(tmp_path, caplog):
+    folder, config = tmp_path / "study", toy_config("evolutionary")
+    run_toy(folder, toy_config("evolutionary", trials=FEW))
+    url = sqlite_url(folder / "study.db")
+    theirs = optuna.load_study(study_name="toy", storage=url)
+    theirs.tell(theirs.ask(), 1e9)
+    theirs.ask()
+    theirs.enqueue_trial({"toy.layers": 1})
+    undisturbed = run_toy(tmp_path / "undisturbed", config)
+    assert run_toy(folder, config) == undisturbed
+    report_again(folder, config, has_page=False)
+    assert caplog.text.count("in Optuna number 5, 6, 7)") == 2
+    assert export_study(url, "toy", f"sqlite:///{tmp_path}/other.db", "toy") == (ALL, 0)
+    assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
+
+
+def test_a_record_whose_numbers_an_earlier_version_wrote_twice_is_read_and_finished(study, tmp_path):
+    """It gave a trial the number that another program's trial had in Optuna."""
+    record = create_record(study)
+    opened(record, 1, 0.5)
+    in_optuna(study).enqueue_trial({"layers": 3})
+    opened(record, 2)
+    record.close()
+    edited(
+        tmp_path / "study.db",
+        "UPDATE trials SET number = 1 WHERE number = 2",
+        "DELETE FROM trial_user_attributes WHERE key = 'number'",
+    )
+    (tmp_path / "study.db.mark").unlink()
+    record = continue_record(study)
+    record.add_outcome(1, 0, Outcome({"score": 0.6}))
+    assert [trial.score for trial in record.trials()] == [0.5, 0.6]
+    record.close()
+    assert [trial.score for trial in read_record(study).trials()] == [0.5, 0.6]
+
+
+def test_a_record_that_has_lost_a_trial_replaces_no_backup(study, tmp_path, caplog):
+    record = create_record(study)
+    for layers in (1, 2):
+        opened(record, layers, layers / 10)
+    record.close()
+    before = continue_record(study)
+    opened(before, 3, 0.3)
+    sound = backup_path(tmp_path / "study.db").read_bytes()
+    edited(
+        tmp_path / "study.db",
+        *(f"DELETE FROM {table} WHERE trial_id = 2" for table in ("trials", "trial_user_attributes", "trial_values")),
+        "DELETE FROM trial_params WHERE trial_id = 2",
+    )
+    before.close()
+    assert "study.db is an older copy, or has lost rows: it holds 8 of 12); the search continues, and" in caplog.text
+    assert backup_path(tmp_path / "study.db").read_bytes() == sound
+    with pytest.raises(DamagedRecordError, match=r"study\.db is short: trial 1 of 3 is missing"):
+        read_record(study)
+    assert [trial.score for trial in continue_record(study).trials()] == [0.1, 0.2]
+
+
+def test_a_study_that_somebody_deletes_under_the_search_keeps_its_backup(study, tmp_path, caplog):
+    record = create_record(study)
+    opened(record, 1, 0.5)
+    record.close()
+    record = continue_record(study)
+    opened(record, 2, 0.6)
+    sound = backup_path(tmp_path / "study.db").read_bytes()
+    optuna.delete_study(study_name=study.name, storage=study.url)
+    record.close()
+    assert backup_path(tmp_path / "study.db").read_bytes() == sound
+    assert "cannot be backed up" in caplog.text
+
+
+def test_the_record_of_a_study_is_not_imported_and_what_to_do_is_said(capsys):
+    run_toy(Path("runs/toy"), toy_config("random", trials=FEW))
+    for name in ("toy", "other"):
+        line = refused(capsys, "import", name, "--optuna", sqlite_url(Path("runs/toy/study.db")))
+        assert "runs/toy/study.db is the record of the study runs/toy" in line
+        assert ("`hpo resume runs/toy`" in line, "study.imports=runs/toy" in line) == (True, True)
