@@ -153,6 +153,36 @@ def test_budget_and_workers_are_no_changes(begun, capsys):
     assert gone_on() == run_toy(Path("whole"), toy_config(trials=ALL))
 
 
+def change_noted_code(change):
+    """Write the note of the code as `change` makes it from what is there; return it as it was."""
+    with sqlite3.connect("runs/toy/study.db") as database:
+        ((text,),) = database.execute("SELECT value_json FROM study_user_attributes WHERE key = 'code'")
+        note = json.loads(text)
+        note["pieces"] = change(note["pieces"])
+        database.execute("UPDATE study_user_attributes SET value_json = ? WHERE key = 'code'", [json.dumps(note)])
+    for name in ("study.db.mark", "study.db.backup"):
+        Path("runs/toy", name).unlink(missing_ok=True)
+    return json.loads(text)
+
+
+def test_code_of_the_search_that_changed_is_refused(begun, capsys):
+    change_noted_code(lambda pieces: pieces | {"search": "another"})
+    assert "code: search was another and is now " in refused(capsys, "resume", "toy", f"study.trials={ALL}")
+
+
+def test_a_study_whose_code_an_earlier_version_noted_goes_on_and_is_noted_anew(begun, capsys):
+    """It noted five files of the training under one name; what it did not note is unknown, the rest is compared."""
+    earlier = {"training": "0123456789abcdef"}
+    noted = change_noted_code(lambda pieces: {k: v for k, v in pieces.items() if k != "search"} | earlier)
+    assert hpo(capsys, "resume", "toy", "study.trials=5")[0] == 0
+    assert change_noted_code(lambda pieces: pieces) == noted
+    assert allowed_changes() == []
+    change_noted_code(lambda pieces: {"strategy": "another"} | earlier)
+    line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
+    assert "code: strategy was another" in line
+    assert "search" not in line.partition("undo it")[0]
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new"), [("trainer.py", "- task", "- 2 * task"), ("beside.py", "BEST = 3", "BEST = 2")]
 )
@@ -234,7 +264,7 @@ def test_code_is_described_whatever_lies_around_the_objective(monkeypatch, tmp_p
     forget("trainer", "helpers", "old")
     importlib.import_module("trainer")
     before = describe_code(Objective("trainer:run_fold", print), RandomSearch).pieces
-    assert {"trainer.py", "old.py", "helpers/inner.py", "strategy", "training"} == before.keys()
+    assert {"trainer.py", "old.py", "helpers/inner.py", "strategy", "search"} == before.keys()
     (folder / "helpers" / "inner.py").write_text("from math import e as A\n")
     after = describe_code(Objective("trainer:run_fold", print), RandomSearch).pieces
     assert {name for name in before if before[name] != after[name]} == {"helpers/inner.py"}

@@ -38,6 +38,9 @@ class Basis:
         changes = [f"config: {change}" for change in changed_config(self.config, now.config).values()]
         changes += [f"data: {change}" for change in changed_data(self.data, now.data).values()]
         before, after = (basis.code.pieces if basis.code else None for basis in (self, now))
+        if before and after and self.code and not self.code.is_whole:
+            # What an earlier version did not note is unknown.
+            after = {name: piece for name, piece in after.items() if name in before}
         return changes + [f"code: {change}" for change in _changed_names(before, after)]
 
     def other_versions(self, now: "Basis") -> list[str]:

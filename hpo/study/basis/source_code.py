@@ -1,11 +1,12 @@
-"""The code that decides the results of trials: the objective's, the chosen strategy's, and the training's."""
+"""The code that decides the results of trials: the objective's, the chosen strategy's, and the search's."""
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,14 @@ _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", 
 _DIGITS = 16
 _TOOLKIT = Path(hpo.__file__).parent
 _STRATEGIES = _TOOLKIT / "engine" / "strategies"
-# What of the toolkit decides what a task trains, and what is made of its outcome.
-_TRAINING = ("examples.py", "payload.py", "splits.py", "task_builder.py", "worker.py")
+# Where the decisions of a search begin: what the rest of them is, their imports say.
+_BEGINNINGS = (
+    *("engine/space/reader.py", "engine/strategies/first.py", "engine/training/task_builder.py"),
+    *("engine/training/worker.py", "engine/loop.py", "study/winner/finalists.py"),
+)
+# They carry tasks and keep outcomes; the chosen strategy is a piece of its own.
+_APART = ("dispatch", "record", "strategies")
+_SEARCH = "search"
 # The objectives of the toolkit.
 _OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
 
@@ -32,9 +39,9 @@ class Code:
     """The code that decided a study's trials.
 
     Attributes:
-        pieces: a hash by name: each source file of a user's objective by its path, `strategy`, `training`, and
-            `objective` where that comes with the toolkit. Docstrings and comments do not count; of the toolkit's own
-            code neither do imports and the order of definitions, so that its files may move. None in a study of an
+        pieces: a hash by name: each source file of a user's objective or strategy by its path, `strategy`, `search`,
+            and `objective` where that comes with the toolkit. Docstrings and comments do not count; of the toolkit's
+            own code neither do imports and the order of definitions, so that its files may move. None in a study of an
             earlier version.
         versions: of Python, `major.minor`, and of each installed library, by name.
     """
@@ -42,11 +49,17 @@ class Code:
     pieces: Mapping[str, str] | None
     versions: Mapping[str, str]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it names everything that is named now: what an earlier version did not note is unknown."""
+        return self.pieces is not None and _SEARCH in self.pieces
+
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> "Code":
-        """Read the `vars` of an instance; an earlier version wrote hashes of whole files."""
+        """Read the `vars` of an instance; an earlier version wrote hashes of whole files, or of five as `training`."""
         if "pieces" in note:
-            return cls(note["pieces"], note["versions"])
+            pieces = {name: piece for name, piece in note["pieces"].items() if name != "training"}
+            return cls(pieces, note["versions"])
         return cls(None, {name: note[name] for name in ("python", *_LIBRARIES) if name in note})
 
 
@@ -59,22 +72,41 @@ def describe_code(objective: Objective, strategy: type) -> Code:
             and the modules there.
         strategy: the chosen strategy's class.
     """
-    pieces = {
-        "strategy": _hash(_with_its_parts(_file_of(strategy.__module__), set())),
-        "training": _hash(_TOOLKIT / "engine" / "training" / name for name in _TRAINING),
-    }
+    file = _file_of(strategy.__module__)
+    pieces = {"strategy": _hash(_followed(file, _TOOLKIT, _STRATEGIES)), _SEARCH: _of_the_search()}
+    if _TOOLKIT not in file.parents:
+        pieces |= _of_the_user(strategy.__module__)
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
         for module in objective.kept.modules:
-            pieces |= {name: _digest(_program(path)) for name, path in sorted(files_of(module).items())}
+            pieces |= _of_the_user(module)
         return Code(pieces, _versions())
     module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
         pieces["objective"] = _hash(sources(ours))
     else:
-        pieces |= {name: _digest(_program(path)) for name, path in sorted(files_of(module).items())}
+        pieces |= _of_the_user(module)
     return Code(pieces, _versions())
+
+
+def search_files(toolkit: Path = _TOOLKIT) -> set[Path]:
+    """Return the files of the toolkit that decide which trials there are, what each trains, and what becomes of it."""
+    engine, seen = toolkit / "engine", set[Path]()
+    apart = [engine / room for room in _APART]
+    for name in _BEGINNINGS:
+        for _ in _followed(toolkit / name, toolkit, engine, apart, seen):
+            pass
+    return seen
+
+
+@functools.cache
+def _of_the_search() -> str:
+    return _hash(search_files())
+
+
+def _of_the_user(module: str) -> dict[str, str]:
+    return {name: _digest(_program(path)) for name, path in sorted(files_of(module).items())}
 
 
 def _versions() -> dict[str, str]:
@@ -101,13 +133,16 @@ def _program(path: Path) -> str:
 
     A file that cannot be parsed gives its hash.
     """
+    tree = _without_docstrings(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if tree is None else ast.unparse(tree)
+
+
+def _without_docstrings(path: Path) -> ast.Module | None:
     tree = tree_of(path)
-    if tree is None:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    for node in _bodies(tree):
+    for node in () if tree is None else _bodies(tree):
         if ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+    return tree
 
 
 def _bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -117,7 +152,7 @@ def _bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.Functi
 
 def _definitions(path: Path) -> list[str]:
     """Return the text of every statement of a file of the toolkit, less its imports: its modules may move."""
-    tree = ast.parse(_program(path))
+    tree = _without_docstrings(path) or ast.Module([], [])
     for node in _bodies(tree):
         node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
     return [ast.unparse(node) for node in tree.body]
@@ -128,14 +163,20 @@ def _file_of(module: str) -> Path:
     return Path(getattr(sys.modules.get(module), "__file__", None) or module)
 
 
-def _with_its_parts(path: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a strategy's file, and those below the folder of strategies that it imports, recursively."""
+def _followed(
+    path: Path, toolkit: Path, room: Path, apart: Collection[Path] = (), seen: set[Path] | None = None
+) -> Iterator[Path]:
+    """Yield a file, and those of a room of the toolkit that it imports, recursively, without the rooms `apart`."""
+    seen = set() if seen is None else seen
     if path in seen:
         return
     seen.add(path)
     yield path
     for node in ast.walk(tree_of(path) or ast.Module([], [])):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            place = _TOOLKIT.parent / f"{node.module.replace('.', '/')}.py"
-            if _STRATEGIES in place.parents:
-                yield from _with_its_parts(place, seen)
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        module = toolkit.parent / node.module.replace(".", "/")
+        for place in (module, *(module / alias.name for alias in node.names)):
+            file = place.with_name(f"{place.name}.py")
+            if room in file.parents and file.is_file() and not any(other in file.parents for other in apart):
+                yield from _followed(file, toolkit, room, apart, seen)

@@ -1,0 +1,63 @@
+"""The code that a study rests on: every file of the toolkit that can decide a trial, and no other."""
+
+import importlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hpo
+from hpo.engine.strategies.random import RandomSearch
+from hpo.engine.training.objective.objective import Objective
+from hpo.study.basis import source_code
+from hpo.study.basis.source_code import describe_code, search_files
+
+ROOMS = ("course", "space", "training", "trials")
+# Files of these rooms that decide no trial, each with the reason.
+DECIDE_NOTHING = {
+    "course/times.py": "tells when trainings began and ended, for pictures",
+    "space/distributions.py": "writes dimensions as Optuna's tables have them",
+    "space/shorthand.py": "writes out what was given from Python, and the configuration has the result",
+    "training/objective/companions.py": "decorates a user's function, before it is read",
+    "training/objective/own_files.py": "lists files that travel, or are compared",
+    "trials/table.py": "writes trials.csv from what is recorded",
+}
+
+
+@pytest.fixture
+def toolkit(tmp_path):
+    """A copy of the package that may be edited."""
+    here = Path(hpo.__file__).parent
+    for room in ("engine", "study/winner"):
+        shutil.copytree(here / room, tmp_path / "hpo" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "hpo"
+
+
+def test_an_edit_of_any_file_that_decides_trials_changes_the_piece_of_the_search(toolkit):
+    files, engine = search_files(toolkit), toolkit / "engine"
+    decide = [engine / "loop.py", engine / "first_failures.py", engine / "strategies/first.py"]
+    decide += [path for room in ROOMS for path in (engine / room).rglob("*.py") if path.name != "__init__.py"]
+    for path in decide:
+        before = source_code._hash([path])
+        path.write_text(path.read_text() + "\nEDITED = True\n")
+        is_seen = path in files and source_code._hash([path]) != before
+        assert is_seen == (path.relative_to(engine).as_posix() not in DECIDE_NOTHING), path
+    assert source_code._hash(files) != source_code._of_the_search()
+
+
+def test_what_carries_tasks_and_keeps_outcomes_is_no_part_of_the_search(toolkit):
+    rooms = {path.relative_to(toolkit / "engine").parts[0] for path in search_files(toolkit) if "engine" in path.parts}
+    assert rooms == {*ROOMS, "loop.py", "first_failures.py", "observer.py", "strategies"}
+    assert [path.name for path in search_files(toolkit) if "strategies" in path.parts] == ["first.py"]
+
+
+def test_a_strategy_of_the_users_own_counts_with_the_modules_that_it_imports(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_drawing.py").write_text("SCALE = 1\n")
+    (tmp_path / "own_strategy.py").write_text("import own_drawing\nclass Own: ...\n")
+    own = importlib.import_module("own_strategy").Own
+    before = describe_code(Objective("hpo.objectives.table:run_fold", print), own).pieces
+    (tmp_path / "own_drawing.py").write_text("SCALE = 2\n")
+    after = describe_code(Objective("hpo.objectives.table:run_fold", print), own).pieces
+    assert [name for name in after if after[name] != before[name]] == ["own_drawing.py"]
+    assert "own_drawing.py" not in describe_code(Objective("hpo.objectives.table:run_fold", print), RandomSearch).pieces
