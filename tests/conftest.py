@@ -13,7 +13,6 @@ import pytest
 from hypothesis import settings
 
 from hpo.config.composing import compose
-from hpo.study.basis import source_code
 from tests.guard import sitecustomize
 
 # Each process of the tests has its own; those that it starts write into it, too.
@@ -33,11 +32,6 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # Machines that run tests are busy, and how long an example takes says nothing about what it shows.
 settings.register_profile("quick", deadline=None)
 settings.load_profile("quick")
-
-# Every study hashes the whole package of its objective, which is tests/ here: a file that is as it was is parsed once.
-_read_program = source_code._program
-_program_of = functools.cache(lambda path, _changed: _read_program(path))
-source_code._program = lambda path: _program_of(path, (path.stat().st_mtime_ns, path.stat().st_size))
 
 # Hydra takes a tenth of a second each time; three times a command, mostly for what it was asked before.
 _put_together = compose.compose

@@ -15,7 +15,7 @@ from hpo.session.logs import LogKeeping
 from hpo.session.mirroring import mirroring, refuse_bad_urls
 from hpo.session.stopping import StoppableDispatcher, Stopping
 from hpo.study.notes import Notes
-from hpo.study.opening import open_study
+from hpo.study.opening import open_study, with_code
 from hpo.study.preparation import refuse_missing_lanes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
@@ -48,7 +48,8 @@ def run_to_the_end(study: Study, display: Display, stopping: Stopping) -> Result
 
 
 def _run(study: Study, display: Display, stopping: Stopping) -> Result:
-    config = study.config
+    # Before the workers start: they compare with it what they import.
+    study, config = with_code(study), study.config
     with ExitStack() as stack:
         # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
         # existing one is read first, because it may not need workers at all.

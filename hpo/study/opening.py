@@ -3,6 +3,7 @@
 import logging
 import shutil
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.sealing import opened, values_of
@@ -140,9 +141,14 @@ def _continue(study: Study) -> Record:
     return record
 
 
-def _basis(study: Study) -> Basis:
+def with_code(study: Study) -> Study:
+    """Return the study with the code that it depends on, as it is now; its tasks are trained with no other."""
     _, strategy = strategy_type(study.config.strategy["name"])
-    return Basis(study.config.to_dict(), _data(study), describe_code(study.objective, strategy))
+    return replace(study, code=describe_code(study.objective, strategy))
+
+
+def _basis(study: Study) -> Basis:
+    return Basis(study.config.to_dict(), _data(study), study.code or with_code(study).code)
 
 
 def _stored(study: Study) -> "Stored":

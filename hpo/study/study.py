@@ -22,6 +22,7 @@ from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.environment import refuse_incomplete
+from hpo.study.basis.source_code import Code
 from hpo.study.folder import RUNS, StudyFolder, shown
 from hpo.study.notes import Notes
 
@@ -38,6 +39,7 @@ class Study:
         imports: finished trials of another study, for a new study.
         allow_changes: whether an existing study continues although its basis has changed.
         script: what each trial learned in the search of free order that this study runs again.
+        code: what its results depend on, as its search began or went on; None where no search runs.
     """
 
     config: StudyConfig
@@ -51,6 +53,7 @@ class Study:
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
+    code: Code | None = None
 
     @property
     def num_folds(self) -> int:
@@ -164,8 +167,9 @@ class Study:
 
     def task_builder(self) -> TaskBuilder:
         """Return the builder of the study's tasks."""
+        kept = self.folder.function_path if self.objective.kept else None
         return TaskBuilder(
-            Training.of(self.config, self.folder.function_path if self.objective.kept else None),
+            Training.of(self.config, kept, self.code.files if self.code else None),
             self.plan,
             self.layout,
             self.folder.data_dir if self.plan and self.objective.prepare_data else None,

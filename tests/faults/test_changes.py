@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import os
 import shutil
+import signal
 import sqlite3
 import sys
 from pathlib import Path
@@ -17,7 +19,8 @@ from hpo.engine.training.objective.objective import Objective
 from hpo.study.basis import source_code
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder
-from tests.faults.driver import gone_on
+from tests.faults.driver import finished, gone_on, start, wait_for_line
+from tests.faults.driver import hpo as hpo_apart
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
@@ -27,6 +30,15 @@ import beside
 
 def run_fold(task):
     return {"score": -abs(task["config"]["toy"]["layers"] - beside.BEST) - task["config"]["toy"]["lr"]}
+"""
+
+SLOWLY = """
+import os, pathlib, time
+
+def run(config):
+    pathlib.Path("process").write_text(str(os.getpid()))
+    time.sleep(0.5)
+    return {"score": config["lr"]}
 """
 
 
@@ -195,6 +207,26 @@ def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, cap
     (allowed,) = allowed_changes()
     assert allowed["changes"][0].startswith(f"code: {file} was ")
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
+
+
+@pytest.mark.slow
+def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_is_undone():
+    """The worker that replaces another would import it; nothing of the budget is spent by other code."""
+    Path("mine.py").write_text(SLOWLY)
+    study = ("objective='mine:run(config)'", "+lr=0.1", "space=none", "+space.lr={low: 0.0, high: 1.0}")
+    study = (*study, "study.name=toy", "study.metric=score", "study.trials=5", "track=none")
+    driver = start("search", *study, "dispatch.workers=1")
+    wait_for_line(driver, "2/5 ")
+    edit("mine.py", '"score": ', '"score": 1000 + ')
+    os.kill(int(Path("process").read_text()), signal.SIGKILL)
+    _, err = driver.communicate(timeout=60)
+    said = "mine.py has changed while the search runs: undo that, or resume with --allow-changes"
+    assert (driver.returncode, err.count("\n"), said in err, "`hpo resume toy`" in err) == (1, 1, True, True), err
+    assert "code: mine.py was " in hpo_apart("resume", "toy")[2]
+    edit("mine.py", '"score": 1000 + ', '"score": ')
+    after = finished("resume", "toy")
+    shutil.rmtree("runs")
+    assert (finished("search", *study, "dispatch=local"), len(after)) == (after, 5)
 
 
 def test_words_about_an_own_trainer_are_no_change(own_trainer, capsys):

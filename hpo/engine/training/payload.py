@@ -36,6 +36,8 @@ class Payload:
         limit_minutes: after how many the training has failed, at its next report; None = no limit.
         limits: scores by which a rule stops the training; see `Limits`. None = no rule.
         kept: the file of a function that was given from Python; None for one that is imported.
+        code: a hash of each source file of the user's as the search began, by its path: what a worker imports must be
+            the same; None where nothing is compared.
         secrets: values by name that open the config (see `sealing.py`); objectives see them only there.
     """
 
@@ -63,6 +65,7 @@ class Payload:
     limit_minutes: float | None = None
     limits: Sequence[float | None] | None = None
     kept: str | None = None
+    code: Mapping[str, str] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +80,7 @@ class Payload:
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, the configuration opened, and `epochs` for `amount`."""
         task = self.to_dict() | {"config": config, "epochs": self.amount}
-        for name in ("secrets", "before", "limits", "limit_minutes", "kept"):
+        for name in ("secrets", "before", "limits", "limit_minutes", "kept", "code"):
             del task[name]
         for name in ("test", "curves"):
             if task[name] is None:

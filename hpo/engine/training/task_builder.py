@@ -33,6 +33,7 @@ class Training:
         limit_minutes: after how many a trial's training has failed; None = no limit.
         extends: the trials of another study that its first trials continue; None = none.
         kept: the file of a function that was given from Python; None for one that is imported.
+        code: of the user's source files as the search began; see `Payload`.
     """
 
     study: str
@@ -47,9 +48,10 @@ class Training:
     limit_minutes: float | None = None
     extends: Extension | None = None
     kept: Path | None = None
+    code: Mapping[str, str] | None = None
 
     @classmethod
-    def of(cls, config: StudyConfig, kept: Path | None = None) -> Self:
+    def of(cls, config: StudyConfig, kept: Path | None = None, code: Mapping[str, str] | None = None) -> Self:
         """Return what the tasks of a study share."""
         study = config.study
         return cls(
@@ -65,6 +67,7 @@ class Training:
             study.trial_minutes,
             study.extends,
             kept,
+            code,
         )
 
     def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
@@ -188,6 +191,7 @@ class TaskBuilder:
             resume_dir=self._resume_dir(trial, fold, repeat) if self.continues or trial.amount is not None else None,
             before=before,
             kept=str(training.kept) if training.kept else None,
+            code=training.code,
             secrets=values_of(config, training.secrets),
         )
 

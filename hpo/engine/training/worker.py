@@ -17,6 +17,7 @@ from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_code import own_code, watched
 from hpo.engine.training.objective.own_place import OwnPlace
 from hpo.engine.training.objective.own_state import own_state
 from hpo.engine.training.objective.resolution import resolve
@@ -100,7 +101,9 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             with place.entered():
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
-                    steps = _steps(payload, values, import_from or str(Path.cwd()), progress, must_score)
+                    folder = import_from or str(Path.cwd())
+                    steps = _steps(payload, values, folder, progress, must_score)
+                    steps = watched(steps, own_code(payload.code, folder))
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
@@ -198,6 +201,7 @@ def _steps(
     except ConfigError as error:
         # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
         raise MachineError(str(error)) from error
+    own_code(payload.code, import_from).refuse_changed()
     with own_state(payload.seed):
         yield from _trained(objective, payload, values, progress, must_score)
 

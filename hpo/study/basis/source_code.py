@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import hashlib
 import importlib.metadata
 import platform
 import sys
@@ -14,12 +13,12 @@ from typing import Any
 import hpo
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_files import files_of, sources, tree_of
+from hpo.engine.training.objective.own_code import bodies, digest, digests_of, without_docstrings
+from hpo.engine.training.objective.own_files import sources, tree_of
 from hpo.engine.training.objective.path import ObjectivePath
 
 # Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
-_DIGITS = 16
 _TOOLKIT = Path(hpo.__file__).parent
 _STRATEGIES = _TOOLKIT / "engine" / "strategies"
 # Where the decisions of a search begin: what the rest of them is, their imports say.
@@ -54,6 +53,11 @@ class Code:
         """Whether it names everything that is named now: what an earlier version did not note is unknown."""
         return self.pieces is not None and _SEARCH in self.pieces
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The pieces that are source files of the user's."""
+        return {name: piece for name, piece in (self.pieces or {}).items() if name.endswith(".py")}
+
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> "Code":
         """Read the `vars` of an instance; an earlier version wrote hashes of whole files, or of five as `training`."""
@@ -75,18 +79,18 @@ def describe_code(objective: Objective, strategy: type) -> Code:
     file = _file_of(strategy.__module__)
     pieces = {"strategy": _hash(_followed(file, _TOOLKIT, _STRATEGIES)), _SEARCH: _of_the_search()}
     if _TOOLKIT not in file.parents:
-        pieces |= _of_the_user(strategy.__module__)
+        pieces |= digests_of(strategy.__module__)
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
         for module in objective.kept.modules:
-            pieces |= _of_the_user(module)
+            pieces |= digests_of(module)
         return Code(pieces, _versions())
     module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
         pieces["objective"] = _hash(sources(ours))
     else:
-        pieces |= _of_the_user(module)
+        pieces |= digests_of(module)
     return Code(pieces, _versions())
 
 
@@ -105,10 +109,6 @@ def _of_the_search() -> str:
     return _hash(search_files())
 
 
-def _of_the_user(module: str) -> dict[str, str]:
-    return {name: _digest(_program(path)) for name, path in sorted(files_of(module).items())}
-
-
 def _versions() -> dict[str, str]:
     versions = {"python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
@@ -121,39 +121,13 @@ def _versions() -> dict[str, str]:
 
 def _hash(paths: Iterable[Path]) -> str:
     """Return a hash of the files' definitions in any order, without docstrings, comments and imports."""
-    return _digest("\n".join(sorted(definition for path in paths for definition in _definitions(path))))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_DIGITS]
-
-
-def _program(path: Path) -> str:
-    """Return a user's file without docstrings and comments; what it imports, and in which order, decides what it does.
-
-    A file that cannot be parsed gives its hash.
-    """
-    tree = _without_docstrings(path)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if tree is None else ast.unparse(tree)
-
-
-def _without_docstrings(path: Path) -> ast.Module | None:
-    tree = tree_of(path)
-    for node in () if tree is None else _bodies(tree):
-        if ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree
-
-
-def _bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return (node for node in ast.walk(tree) if isinstance(node, kinds))
+    return digest("\n".join(sorted(definition for path in paths for definition in _definitions(path))))
 
 
 def _definitions(path: Path) -> list[str]:
     """Return the text of every statement of a file of the toolkit, less its imports: its modules may move."""
-    tree = _without_docstrings(path) or ast.Module([], [])
-    for node in _bodies(tree):
+    tree = without_docstrings(tree_of(path) or ast.Module([], []))
+    for node in bodies(tree):
         node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
     return [ast.unparse(node) for node in tree.body]
 

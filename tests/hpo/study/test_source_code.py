@@ -19,7 +19,6 @@ DECIDE_NOTHING = {
     "space/distributions.py": "writes dimensions as Optuna's tables have them",
     "space/shorthand.py": "writes out what was given from Python, and the configuration has the result",
     "training/objective/companions.py": "decorates a user's function, before it is read",
-    "training/objective/own_files.py": "lists files that travel, or are compared",
     "trials/table.py": "writes trials.csv from what is recorded",
 }
 

@@ -82,7 +82,12 @@ def _imported(path: Path, root: Path) -> set[Path]:
 
 def tree_of(path: Path) -> ast.Module | None:
     """Return a file's syntax tree; None where it cannot be parsed."""
+    return parsed(path.read_bytes())
+
+
+def parsed(source: bytes) -> ast.Module | None:
+    """Return a source's syntax tree; None where it cannot be parsed."""
     try:
-        return ast.parse(path.read_bytes())
+        return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None

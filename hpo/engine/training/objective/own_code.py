@@ -1,0 +1,122 @@
+"""The user's code as a search began with it, and whether a process has imported other code since."""
+
+import ast
+import functools
+import hashlib
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from hpo.engine.training.objective.own_files import files_of, parsed
+from hpo.errors import MachineError
+
+_DIGITS = 16
+
+_T = TypeVar("_T")
+
+
+def digests_of(module: str) -> dict[str, str]:
+    """Return a hash of each source file of a user's module, by its path; docstrings and comments do not count."""
+    return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_of(module).items())}
+
+
+def digest(text: str) -> str:
+    """Return a short hash of a text."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+def without_docstrings(tree: ast.Module) -> ast.Module:
+    """Return the tree, which is changed."""
+    for node in bodies(tree):
+        if ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield a module, and all definitions inside it."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return (node for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+# A process opens several studies, or imports after it has opened one, and to parse a file takes milliseconds.
+@functools.lru_cache(maxsize=512)
+def _digest_of(source: bytes) -> str:
+    """Return a hash of what a file does, its imports and their order included; of a file that is no Python, of all."""
+    tree = parsed(source)
+    return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
+
+
+class OwnCode:
+    """Compares what this process imports with the code that a search began with.
+
+    Args:
+        files: that code, as `digests_of` returns it.
+        folder: the working directory, which most of it is imported from.
+    """
+
+    def __init__(self, files: Mapping[str, str], folder: str) -> None:
+        self._folder = folder
+        self._left = {_module_of(name): (name, digest) for name, digest in files.items()}
+        self._before = {path: _stamp(path) for path in (Path(folder, name) for name in files)}
+
+    def refuse_changed(self, has_failed: bool = False) -> None:
+        """Raise MachineError where a file is another than it was, of those imported since the last call.
+
+        A task imports the objective's modules first, and any others while it trains. After its failure, which an import
+        may have been, files count that are not imported. At the first call a file counts as another that was written
+        since this object was made: what was imported is not known then.
+        """
+        before, self._before = self._before, {}
+        for module in [module for module in self._left if has_failed or module in sys.modules]:
+            name, digest = self._left[module]
+            path = self._path_of(module, name)
+            if path is None:
+                continue
+            is_written = before.get(path, _stamp(path)) != _stamp(path)
+            if is_written or not path.is_file() or _digest_of(path.read_bytes()) != digest:
+                # In a process that lives on, such as a notebook's, it is imported anew once that is undone.
+                sys.modules.pop(module, None)
+                raise MachineError(
+                    f"objective: {name} has changed while the search runs: undo that, or resume with --allow-changes"
+                )
+            if module in sys.modules:
+                del self._left[module]
+
+    def _path_of(self, module: str, name: str) -> Path | None:
+        """Return a module's file; None where there is none, or a library's module of that name was found first."""
+        here, file = Path(self._folder, name), getattr(sys.modules.get(module), "__file__", None)
+        if file is None:
+            return here if here.is_file() else None
+        return None if here.is_file() and here.resolve() != Path(file).resolve() else Path(file)
+
+
+def own_code(files: Mapping[str, str] | None, folder: str) -> OwnCode:
+    """Return what compares this code in this process: each file once, however many tasks there are."""
+    return _own_code(tuple((files or {}).items()), folder)
+
+
+@functools.lru_cache(maxsize=16)
+def _own_code(files: tuple[tuple[str, str], ...], folder: str) -> OwnCode:
+    return OwnCode(dict(files), folder)
+
+
+def watched(steps: Generator[_T, None, None], own: OwnCode) -> Generator[_T, None, None]:
+    """Yield the steps of a training; MachineError at its end where it has imported code that has changed."""
+    try:
+        yield from steps
+    finally:
+        own.refuse_changed(has_failed=isinstance(sys.exception(), Exception))
+
+
+def _module_of(name: str) -> str:
+    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_mtime_ns, there.st_size
