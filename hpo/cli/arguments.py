@@ -1,7 +1,7 @@
 """The arguments that the sub-commands share."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from hpo.errors import ConfigError
@@ -40,6 +40,25 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_overrides(parser: argparse.ArgumentParser, what: str = "key=value, group=name, +key=value, ~key") -> None:
     """Add Hydra overrides, the last of the positional arguments."""
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help=what)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the present places of a study's data, the last of the positional arguments; see `data_places`."""
+    what = "where the data lie now, such as data.path=there.csv"
+    parser.add_argument("data", nargs="*", metavar="KEY=PATH", help=what)
+
+
+def data_places(texts: Sequence[str]) -> dict[str, str]:
+    """Return the places of data by their keys; ConfigError for anything else."""
+    from hpo.config.study_config import DATA_SOURCES
+
+    paths = {}
+    for text in texts:
+        key, equals, path = text.partition("=")
+        if key not in DATA_SOURCES or not equals or not path:
+            raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
+        paths[key] = path
+    return paths
 
 
 def add_trust(parser: argparse.ArgumentParser, where: str = "") -> None:

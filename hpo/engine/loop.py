@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpo.engine.course.clock import Key
@@ -87,7 +88,8 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
     """Return whether nothing is left to run: every trial is finished, and a budget or the space is exhausted."""
     if _stays_ended(rules, record):
         return True
-    course = Course(rules, record.copy(), num_trials)
+    # What a trial would cost makes no difference here, and an objective may need its data to say it.
+    course = Course(replace(rules, cost_of=lambda trial: trial.cost or 1.0), record.copy(), num_trials)
     course.is_out_of_time = minutes is not None and seconds_spent(record) >= 60 * minutes
     return next(course.advance(), None) is None
 

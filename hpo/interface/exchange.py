@@ -35,14 +35,14 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
     from hpo.report.write import write_report
     from hpo.study.folder import find_study
     from hpo.study.opening import read_study
-    from hpo.study.preparation import load_study
+    from hpo.study.reading import known_study
     from hpo.study.winner.verdict import read_verdict
     from hpo.track import make_tracker
     from hpo.track.projection import close_in_tracker, open_in_tracker
 
     path = str(find_study(name).config_path)
     overrides = ["track.name=mlflow", *overrides]
-    study = load_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
+    study = known_study(name, config_from_dict(compose_config("search", overrides, config_file=path)))
     with study.folder.lock():
         record = read_study(study)
         tracker = make_tracker(study.config, study.layout, study.folder.path)

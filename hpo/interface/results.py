@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.study.opening import read_study
+from hpo.study.opening import freeze, read_study
 from hpo.study.preparation import load_study
+from hpo.study.reading import known_study
 from hpo.study.winner.verdict import read_verdict
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def write_reports(
     from hpo.report.publish import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report
 
-    study = load_study(name)
+    study = known_study(name)
     if said:
         with study.folder.lock():
             study = replace(study, config=study.config.with_report(said))
@@ -41,14 +42,21 @@ def write_reports(
     return [*paths, *(publish_study(study) if publish else ())]
 
 
-def score_on_test(name: str, again: bool, with_default: bool) -> "tuple[Study, Mapping[str, Any], WrittenReport]":
-    """Open the test part of a study with its winner; return the study, what was found, and the report that has it."""
+def score_on_test(
+    name: str, again: bool, with_default: bool, elsewhere: Mapping[str, str] | None = None
+) -> "tuple[Study, Mapping[str, Any], WrittenReport]":
+    """Open the test part of a study with its winner; return the study, what was found, and the report that has it.
+
+    Where the data lie now (`elsewhere`, by key) is kept with the study.
+    """
     from hpo.report.write import write_report
     from hpo.study.winner.scoring import open_test
 
-    study = load_study(name)
+    study = load_study(name, elsewhere=elsewhere)
     with study.folder.lock():
         record = read_study(study)
+        if elsewhere:
+            freeze(study)
         result = open_test(study, record, again, with_default=with_default)
         report = write_report(study, record, read_verdict(study, record))
         record.close()

@@ -10,7 +10,7 @@ from hpo.errors import ConfigError, StudyError
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.study import Study, run
-from hpo.study.basis.changes import refuse_other_config
+from hpo.study.basis.changes import moved_sources, refuse_other_config
 from hpo.study.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparation import prepare_study
 
@@ -147,9 +147,12 @@ def _with_free_name(config: StudyConfig, given: GivenObjective) -> StudyConfig:
 def _is_free(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> bool:
     if not folder.exists:
         return True
+    frozen = folder.config()
     try:
-        refuse_other_config(folder.config(), config, config.study.name)
+        refuse_other_config(frozen, config, config.study.name)
     except StudyError:
+        return False
+    if moved_sources(frozen.to_dict(), config.to_dict()):
         return False
     kept = folder.kept_function(config)
     return (kept and kept.digest) == (given.kept and given.kept.digest)

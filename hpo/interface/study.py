@@ -15,7 +15,8 @@ from hpo.interface.results import score_on_test, write_reports
 from hpo.interface.running import run_shown
 from hpo.study.folder import StudyFolder
 from hpo.study.opening import read_study
-from hpo.study.preparation import load_study, prepare_study
+from hpo.study.preparation import at_places, load_study, prepare_study
+from hpo.study.reading import known_study
 from hpo.study.study import Study as Prepared
 from hpo.study.winner.verdict import Verdict, read_verdict
 
@@ -122,14 +123,18 @@ class Study:
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
         return content.figure
 
-    def test(self, again: bool = False, with_default: bool = True) -> Mapping[str, float]:
+    def test(
+        self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None
+    ) -> Mapping[str, float]:
         """Open the test part, once, with the winner; return its metrics. The report says how often it was opened.
 
         Args:
             again: open a test part that was opened before.
             with_default: whether the default configuration is trained and scored beside it.
+            data: where the data lie now, if they were moved, by key: `{"data.path": "there.csv"}`. The content must
+                be the same; the place is kept with the study.
         """
-        _, result, _ = score_on_test(str(self.folder), again, with_default)
+        _, result, _ = score_on_test(str(self.folder), again, with_default, data)
         metrics: Mapping[str, float] = result["metrics"]
         return metrics
 
@@ -140,6 +145,7 @@ class Study:
         minutes: float | None = None,
         workers: int | None = None,
         settings: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
         name: str | None = None,
         allow_changes: bool = False,
         progress: bool = True,
@@ -151,13 +157,15 @@ class Study:
             minutes: the same.
             workers: the same.
             settings: other keys that no trial depends on.
+            data: as of `test`.
             name: go on with a copy of this name, which is a study of its own; None = with the study itself.
             allow_changes: go on although something has changed since; the report says what.
             progress: whether it is shown.
         """
         asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
         changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
-        config = config_from_dict(with_settings(self._folder.config().to_dict(), changes))
+        moved = at_places(self._folder.config(), data or {})
+        config = config_from_dict(with_settings(moved.to_dict(), changes))
         if name is None:
             return run(load_study(str(self.folder), config, allow_changes), progress)
         from hpo.study.copy import continued_as
@@ -170,6 +178,7 @@ class Study:
         *,
         best: int = 5,
         trials: Sequence[int] = (),
+        data: Mapping[str, str] | None = None,
         name: str | None = None,
         progress: bool = True,
     ) -> "Study":
@@ -179,17 +188,20 @@ class Study:
             changes: what is trained differently, by dotted key: `{"training.epochs": 60}`.
             best: how many trials, the best first.
             trials: these instead, by number.
+            data: as of `test`, but kept with the new study.
             name: the new study's; None = the old one's with `-extended`.
             progress: whether it is shown.
         """
         from hpo.config.keys import refuse_unknown, replaced
         from hpo.study.extension import chosen, extension_of
 
-        with self._read() as (study, _, verdict):
-            refuse_unknown(changes, study.config.to_dict(), "changes")
-            picked = chosen(study, verdict.history, best, trials)
-            tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
-            config = extension_of(study, picked, config_from_dict(tree))
+        study = load_study(str(self.folder), elsewhere=data)
+        refuse_unknown(changes, study.config.to_dict(), "changes")
+        record = read_study(study)
+        picked = chosen(study, read_verdict(study, record).history, best, trials)
+        record.close()
+        tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
+        config = extension_of(study, picked, config_from_dict(tree))
         return run(prepare_study(config, study.objective.kept), progress)
 
     def reproduce(self, trial: int | str = "best", **options: Any) -> "pd.DataFrame":
@@ -250,7 +262,7 @@ class Study:
 
     @contextmanager
     def _read(self) -> "Iterator[tuple[Prepared, Record, Verdict]]":
-        study = load_study(str(self.folder))
+        study = known_study(str(self.folder))
         record = read_study(study)
         try:
             yield study, record, read_verdict(study, record)

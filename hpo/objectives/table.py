@@ -87,7 +87,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "preprocessing": f"none here: scores are looked up in {len(table.rows):,} measured configurations",
         "vocabulary": "none here",
-        "metrics": {str(config["data"]["metric_name"]): f"the table's column(s) {columns}"},
+        "metrics": {str(config["data"].get("metric_name")): f"the table's column(s) {columns}"},
         "checkpoint": "as in the table; with a learning curve, the best up to the amount of training",
         "determinism": "a lookup: the same every time",
     }
@@ -189,7 +189,7 @@ def _read(data: str, _changed: int) -> Table:
     if (config.curves is None) != (config.curve is None):
         raise ValueError("data.curves, data.curve: go together: the file of learning curves, and its field")
     if config.curves is not None and config.curve is not None:
-        table = table.with_curves(_read_curves(Path(config.curves)), config.curve)
+        table = table.with_curves(Path(config.curves), _read_curves(Path(config.curves)), config.curve)
     return table
 
 

@@ -47,7 +47,7 @@ class Table:
         num_folds: number of scores per row.
         absent: how a missing combination is handled; see conf/data/table.yaml.
         left_out: columns that are neither hyperparameters nor requested results.
-        files: path, sha256 and size of the file.
+        files: path, sha256 and size of the file, and of that with the learning curves.
     """
 
     values: Mapping[str, tuple[Any, ...]]
@@ -74,8 +74,8 @@ class Table:
                 parts.append(abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1))
         return math.fsum(parts) / len(parts)
 
-    def with_curves(self, curves: Sequence[Mapping[str, Any]], field: str) -> "Table":
-        """Return the rows that have a learning curve, joined by all fields that a curve shares with the table."""
+    def with_curves(self, path: Path, curves: Sequence[Mapping[str, Any]], field: str) -> "Table":
+        """Return the rows that have a learning curve in a file, joined by all fields that a curve shares with them."""
         if not curves or any(field not in line for line in curves):
             known = ", ".join(curves[0]) if curves else "no curves"
             raise ValueError(f"data.curve: '{field}' is not in every line of data.curves, which have {known}")
@@ -96,7 +96,7 @@ class Table:
             raise ValueError(
                 f"data.curves: no line fits a row of the table; joined by {', '.join(shared) or 'nothing'}"
             )
-        return replace(self, rows=joined, num_folds=1)
+        return replace(self, rows=joined, num_folds=1, files=(*self.files, _file(path)))
 
 
 def read_table(
@@ -138,10 +138,12 @@ def read_table(
     missing = math.prod(len(v) for v in values.values()) - len(rows)
     if missing and absent == "refuse":
         raise ValueError(f"data.absent: {missing} combinations are missing; allow them (fail, nearest, exclude)")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    files = ({"path": str(path), "sha256": digest, "bytes": path.stat().st_size},)
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
-    return Table(values, rows, len(scores), absent, left_out, files)
+    return Table(values, rows, len(scores), absent, left_out, (_file(path),))
+
+
+def _file(path: Path) -> Mapping[str, Any]:
+    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
 
 
 def _read_csv(path: Path) -> Any:

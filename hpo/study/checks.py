@@ -72,12 +72,12 @@ def _refuse_bad_value(
         raise SpaceError(f"space.{dimension.key}: the value {value!r} is refused: {error}") from error
 
 
-def refuse_unknown_metric(metric: str, config: Mapping[str, Any], objective: Objective) -> None:
-    """Refuse a metric that the objective does not return, where it lists its metrics."""
+def refuse_unknown_metric(metric: str, method: Mapping[str, Any], objective: Objective) -> None:
+    """Refuse a metric that the objective does not return, where `method` (of `describe_method`) lists its metrics."""
     # An objective with its own search (a table) gives its score the requested name.
-    if objective.describe_method is None or objective.describe_search is not None:
+    if objective.describe_search is not None:
         return
-    known = objective.describe_method(config).get("metrics") or {}
+    known = method.get("metrics") or {}
     if known and metric not in known:
         raise ConfigError(
             f"study.metric: must be one of {', '.join(known)}, given {metric!r}{nearest(metric, known)}; another "

@@ -19,6 +19,8 @@ from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import DocumentError, StudyError
 
 RUNS = Path("runs")
+# The ledger of openings of test parts: of a study in its folder, and of all studies beside them.
+OPENINGS = "test_openings.jsonl"
 
 
 class StudyFolder:
@@ -33,6 +35,7 @@ class StudyFolder:
         self.config_path = path / "config.yaml"
         self.database_path = path / "study.db"
         self.environment_path = path / "environment.json"
+        self.described_path = path / "described.json"
         self.data_dir = path / "data"
         self.checkpoints_dir = path / "checkpoints"
         self.states_dir = path / "states"
@@ -41,6 +44,7 @@ class StudyFolder:
         self.imports_path = path / "imports.csv"
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"
+        self.openings_path = path / OPENINGS
         self.function_path = path / MODULE
         self.mirrored_path = path / "mirrored.txt"
         self._lock_path = path / "driver.lock"

@@ -17,10 +17,9 @@ from hpo.errors import StudyError
 from hpo.study.basis.changes import (
     Basis,
     allowed_change,
-    changed_config,
-    changed_data,
     refuse_changes,
     refuse_other_config,
+    refuse_other_data,
 )
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
@@ -60,15 +59,22 @@ def open_study(study: Study) -> Record:
         written = prepare_data(study.objective, study.config.objective_config, indices, data_dir, notes.data_hashes)
         if written is not None:
             notes.write_data_hashes(written)
-    study.folder.freeze(study.config)
+    freeze(study)
     return record
+
+
+def freeze(study: Study) -> None:
+    """Write what a study is read from besides its record: its configuration, and what its objective says of it."""
+    study.described.write(study.folder.described_path)
+    study.folder.freeze(study.config)
 
 
 def read_study(study: Study) -> Record:
     """Return the record of an existing study.
 
     Raises:
-        StudyError: the record is missing or damaged, or the data differs from that at the study's start.
+        StudyError: the record is missing or damaged, or the data, where they were read, differ from those at the
+            study's start.
     """
     from hpo.engine.record.recovery import read_record
 
@@ -84,13 +90,14 @@ def read_study(study: Study) -> Record:
         raise DamagedRecordError(
             f"{error}; `hpo resume {study.reference}` replaces it by its backup, if that is sound"
         ) from error
-    changed = changed_config(Notes(record).basis(study.config).config, study.config.to_dict())
+    before, now = Notes(record).basis(study.config), Basis(study.config.to_dict(), _data(study), None)
+    refuse_other_data(before, now, study.reference)
+    changed = before.changed_config(now)
     if changed:
         raise StudyError(
             f"{shown(study.folder.config_path)}: is not what the study was started with "
             f"({'; '.join(changed.values())}); restore it"
         )
-    _refuse_other_data(study, record)
     return record
 
 
@@ -131,7 +138,7 @@ def _continue(study: Study) -> Record:
         study.remove_states(())
         shutil.rmtree(study.folder.data_dir, ignore_errors=True)
         # Before the note: if killed in between, the study looks as if edited, and is refused.
-        study.folder.freeze(study.config)
+        freeze(study)
     if changes or versions:
         Notes(record).write_allowed(allowed_change(before, now, record.trials()))
         Notes(record).write_basis(now)
@@ -156,20 +163,12 @@ def _stored(study: Study) -> "Stored":
 
 
 def _data(study: Study) -> dict[str, Any] | None:
-    """Return fingerprints that change with the data: of the split's parts, or of the objective's files."""
-    if study.plan:
-        return study.plan.to_dict()
+    """Return fingerprints that change with the data: of the split's parts, or of the objective's files; see `Basis`."""
+    if study.plan and study.examples:
+        files = {str(file.get("path")): {"fingerprint": file.get("sha256")} for file in study.examples.files}
+        return {**study.plan.to_dict(), "files": files, "has_digests": study.examples.digests is not None}
     files = {file.path: {"fingerprint": file.sha256} for file in study.own.files}
     return {"parts": files} if files else None
-
-
-def _refuse_other_data(study: Study, record: Record) -> None:
-    changed = changed_data(Notes(record).basis(study.config).data, _data(study))
-    if changed:
-        raise StudyError(
-            f"study '{study.config.study.name}': the data has changed since it was started (part "
-            f"{', '.join(changed)}); restore the old files, or choose another study.name"
-        )
 
 
 def _refuse_smaller_budget(study: Study, frozen: StudyConfig, record: Record) -> None:

@@ -1,11 +1,12 @@
 """Makes a study from a configuration: checks everything that can be checked, and creates nothing."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
-from hpo.config.study_config import StudyConfig
+from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
@@ -14,8 +15,9 @@ from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.changes import refuse_other_config
+from hpo.study.basis.described import Described
 from hpo.study.checks import (
     refuse_amounts_without_states,
     refuse_bad_space,
@@ -49,7 +51,7 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Stud
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     refuse_bad_space(space, config, objective, own)
     refuse_missing_keys(space, config, own)
-    strategy = _strategy(config, space)
+    strategy = strategy_of(config, space)
     refuse_amounts_without_states(config, objective, own.amounts_need)
     examples = objective.examples(config.objective_config)
     if examples is None and (config.split.folds or 1) > 1:
@@ -59,16 +61,17 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Stud
         )
     refuse_other_examples(space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
-    folds = len(plan.folds) if plan else own.folds
-    refuse_race_without_folds(config, folds)
-    refuse_error_of_one(config, folds)
-    refuse_unknown_metric(config.study.metric, config.objective_config, objective)
+    described = Described.of(config, objective, examples, plan, own)
+    refuse_race_without_folds(config, described.folds)
+    refuse_error_of_one(config, described.folds)
+    refuse_unknown_metric(config.study.metric, described.method or {}, objective)
     folder = StudyFolder(RUNS / config.study.name)
     imports = tuple(_imports(config, folder, space))
-    return Study(config, folder, objective, space, strategy, examples, plan, own, imports)
+    return Study(config, folder, objective, space, strategy, examples, plan, described, own, imports)
 
 
-def _strategy(config: StudyConfig, space: Space) -> Strategy:
+def strategy_of(config: StudyConfig, space: Space) -> Strategy:
+    """Return a study's strategy; of a study of before the clock, what stands for it."""
     if config.study.lanes is None:
         # Its settings are those of an earlier version.
         return PastSearch(space)
@@ -105,10 +108,19 @@ def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Tri
     return read_imports(study.imports, space, study.metric, study.direction)
 
 
-def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool = False) -> Study:
-    """Return an existing study, from its frozen configuration, or from that with another budget or workers.
+def load_study(
+    name: str,
+    config: StudyConfig | None = None,
+    allow_changes: bool = False,
+    elsewhere: Mapping[str, str] | None = None,
+) -> Study:
+    """Return an existing study and read its data; without those see `hpo.study.reading.known_study`.
 
-    With `allow_changes` more may differ: see `hpo.study.basis.changes`.
+    Args:
+        name: the study's name under runs/, or its folder.
+        config: its frozen configuration with another budget or workers; None = that as it is.
+        allow_changes: whether more may differ: see `hpo.study.basis.changes`.
+        elsewhere: where its data lie now, by key; whoever opens the record compares what is there.
 
     Raises:
         HpoError: there is no such study, more than budget or workers differ, or its data cannot be read.
@@ -119,10 +131,42 @@ def load_study(name: str, config: StudyConfig | None = None, allow_changes: bool
         refuse_past_search(folder)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
+    config = at_places(config or frozen, elsewhere or {})
+    try:
+        prepared = prepare_study(config, function_of(folder, frozen, name))
+    except HpoError as error:
+        missing = missing_sources(config)
+        if not missing:
+            raise
+        raise type(error)(f"{error}; if the data lie elsewhere now, give {missing[0]}=PATH") from error
+    return replace(prepared, folder=folder, allow_changes=allow_changes)
+
+
+def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> KeptFunction | None:
+    """Return the function that was given from Python, if the study has one; StudyError where it is a stranger's."""
     kept = folder.kept_function(frozen)
     if kept is not None and not is_made_here(frozen, kept):
         raise StudyError(
             f"{folder}: was not made here, and to read its function is to run code of whoever made it: look at it, and "
             f"run `hpo reproduce {name} --trust` first"
         )
-    return replace(prepare_study(config or frozen, kept), folder=folder, allow_changes=allow_changes)
+    return kept
+
+
+def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
+    """Return a study's configuration with its data at these places, by key; StudyError where there was no path."""
+    sources = _sources(config)
+    for key in places:
+        if key not in sources:
+            raise StudyError(f"{key}: the study has no such source of data; it has {', '.join(sources) or 'none'}")
+    return config.model_copy(update={"objective_config": replaced(config.objective_config, places)})
+
+
+def missing_sources(config: StudyConfig) -> list[str]:
+    """Return the keys of a study's data where no file is."""
+    return [key for key, path in _sources(config).items() if not Path(path).exists()]
+
+
+def _sources(config: StudyConfig) -> dict[str, str]:
+    flat = flatten(config.objective_config)
+    return {key: flat[key] for key in DATA_SOURCES if isinstance(flat.get(key), str)}

@@ -21,6 +21,7 @@ from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import AllowedChange, config_as_of
+from hpo.study.basis.described import Described
 from hpo.study.basis.environment import refuse_incomplete
 from hpo.study.basis.source_code import Code
 from hpo.study.folder import RUNS, StudyFolder, shown
@@ -29,12 +30,13 @@ from hpo.study.notes import Notes
 
 @dataclass(frozen=True)
 class Study:
-    """Everything a search needs, checked. Building one reads data and creates nothing.
+    """Everything a search needs, checked. Building one reads data (see `prepare_study`) and creates nothing.
 
     Attributes:
         config: the frozen configuration, including a space that the objective describes itself.
         folder, objective, space, strategy: as the configuration names them.
-        examples, plan: the data and its split; None for an objective with its own data.
+        examples, plan: the data and its split; None for an objective with its own data, and where none is read.
+        described: what the objective says of them, also where none is read (see `known_study`).
         own: what the objective knows of its search.
         imports: finished trials of another study, for a new study.
         allow_changes: whether an existing study continues although its basis has changed.
@@ -49,6 +51,7 @@ class Study:
     strategy: Strategy
     examples: Examples | None
     plan: Plan | None
+    described: Described
     own: OwnSearch = field(default_factory=OwnSearch)
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
@@ -58,7 +61,7 @@ class Study:
     @property
     def num_folds(self) -> int:
         """The number of folds: of the split, or of an objective with its own data; 1 with a hold-out."""
-        return len(self.plan.folds) if self.plan else self.own.folds
+        return self.described.folds
 
     @property
     def layout(self) -> TaskLayout:

@@ -68,7 +68,8 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
         raise ConfigError(explain(error)) from error
     objective = resolve(training.objective, str(Path.cwd()), secrets)
     objective.refuse_bad_config(config)
-    refuse_unknown_metric(training.study.metric, config, objective)
+    method = objective.describe_method(config) if objective.describe_method else {}
+    refuse_unknown_metric(training.study.metric, method, objective)
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
     folder = _new_folder(training.study.name)

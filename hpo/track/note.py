@@ -68,10 +68,10 @@ def _trainings(study: Study) -> str:
 
 
 def _data(study: Study) -> str:
-    if study.plan is None or study.examples is None:
+    if study.described.split is None:
         return f"The objective `{study.config.objective}` brings its own data."
-    parts = [f"{name} {part['size']:,}" for name, part in study.plan.parts.items()]
-    return f"Data: {_plain(study.examples.name or 'unnamed')} ({', '.join(parts)})."
+    parts = [f"{name} {part['size']:,}" for name, part in study.described.parts.items()]
+    return f"Data: {_plain(study.described.name or 'unnamed')} ({', '.join(parts)})."
 
 
 def _best(study: Study, history: History) -> Iterator[str]:

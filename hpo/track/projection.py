@@ -108,17 +108,16 @@ def _range_text(dimension: Mapping[str, Any]) -> str:
 
 def _datasets(study: Study) -> list[dict[str, Any]]:
     """Return one MLflow dataset per part: its size, share, label counts and fingerprint."""
-    if study.plan is None or study.examples is None:
-        return []
+    described = study.described
     return [
         {
-            "name": f"{study.examples.name or study.config.study.name} {part}",
+            "name": f"{described.name or study.config.study.name} {part}",
             "digest": figures["fingerprint"][:12],
-            "source": study.examples.source,
+            "source": described.source or "",
             "context": part,
             "profile": dict(figures),
         }
-        for part, figures in study.plan.parts.items()
+        for part, figures in described.parts.items()
     ]
 
 

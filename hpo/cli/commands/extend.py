@@ -9,6 +9,7 @@ _EXAMPLES = """  hpo extend digits training.epochs=60
   hpo extend digits --best 1 model.dropout=0.2     the winner with another value, beside the old one
   hpo extend digits --trial 6 --trial 9            trials that were stopped, to their end
   hpo extend halved --best 4                       the best four of halving's rungs, to their end
+  hpo extend reviews training.epochs=60 data.path=there.csv     the data lie elsewhere now
 
 The new study has the points, folds and seeds of the old one's best trials; its report sets the scores side by side, and
 `hpo resume`, `hpo test` and `hpo reproduce` work as with every study. A training goes on from its state where that is
@@ -29,6 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.cli.running import run_at_terminal
     from hpo.config.composing.compose import compose_config
     from hpo.config.study_config import config_from_dict
+    from hpo.study.basis.changes import moved_sources
     from hpo.study.extension import chosen, extension_of
     from hpo.study.folder import find_study
     from hpo.study.opening import read_study
@@ -37,7 +39,8 @@ def run(arguments: Sequence[str]) -> int:
 
     path = find_study(given.study).config_path
     changed = config_from_dict(compose_config("search", given.overrides, config_file=str(path)))
-    study = load_study(given.study)
+    moved = moved_sources(find_study(given.study).config().to_dict(), changed.to_dict())
+    study = load_study(given.study, elsewhere={key: place for key, (_, place) in moved.items()})
     record = read_study(study)
     trials = chosen(study, read_verdict(study, record).history, given.best, given.trial)
     record.close()

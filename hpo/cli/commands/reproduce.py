@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hpo.cli.arguments import add_trust, make_parser
+from hpo.cli.arguments import add_data, add_trust, data_places, make_parser
 from hpo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("reproduce", __doc__, _EXAMPLES)
     what = "its name under runs/, a folder, a report.json, or runs:/RUN_ID"
     parser.add_argument("study", metavar="STUDY", help=what)
-    parser.add_argument(
-        "data", nargs="*", metavar="KEY=PATH", help="where the data lie now, such as data.path=there.csv"
-    )
+    add_data(parser)
     parser.add_argument("--trial", default="best", metavar="N", help="best (the default), all, or a trial's number")
     parser.add_argument("--folds", metavar="K,K", help="only these folds; all by default")
     parser.add_argument("--tolerance", type=float, metavar="X", help="largest difference, as a share of the recorded")
@@ -38,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
 
     refuse_bad_tolerance(given.tolerance)
     with found(given.study, given.trial, given.uri) as (folder, trial):
-        recorded = trusted(folder, given.trust, _elsewhere(given.data))
+        recorded = trusted(folder, given.trust, data_places(given.data))
         return _reproduce(recorded, trial, _folds(given.folds), given.tolerance)
 
 
@@ -70,18 +68,6 @@ def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, to
 def _difference(repetition: "Repetition") -> str:
     assert repetition.reproduced is not None
     return f"{repetition.reproduced - repetition.recorded:+.2g}"
-
-
-def _elsewhere(texts: Sequence[str]) -> dict[str, str]:
-    from hpo.config.study_config import DATA_SOURCES
-
-    paths = {}
-    for text in texts:
-        key, equals, path = text.partition("=")
-        if key not in DATA_SOURCES or not equals or not path:
-            raise ConfigError(f"KEY=PATH: must be one of {', '.join(DATA_SOURCES)} and a path, given {text!r}")
-        paths[key] = path
-    return paths
 
 
 def _folds(text: str | None) -> list[int] | None:

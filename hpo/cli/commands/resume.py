@@ -12,6 +12,7 @@ _EXAMPLES = """  hpo resume digits
   hpo resume digits study.trials=40 dispatch.workers=4
   hpo resume digits track=none dispatch=local     shown nowhere, and trained in this process
   hpo resume digits --as deeper study.trials=40   the same trials, and more, as a study of its own
+  hpo resume reviews data.path=there.csv          the data lie elsewhere now
   hpo resume s3://bucket/digits                   from its copy (study.mirror), on any machine
   hpo resume digits --allow-changes          although code, data or configuration changed; the report says what"""
 

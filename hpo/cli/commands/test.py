@@ -3,25 +3,32 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.cli.arguments import add_study, make_parser
+from hpo.cli.arguments import add_data, add_study, data_places, make_parser
+
+_EXAMPLES = """\
+  hpo test digits
+  hpo test digits --no-default
+  hpo test reviews data.path=there.csv      the data lie elsewhere now"""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    parser = make_parser("test", __doc__, "  hpo test digits\n  hpo test digits --no-default")
+    parser = make_parser("test", __doc__, _EXAMPLES)
     add_study(parser)
+    add_data(parser)
     parser.add_argument(
         "--again", action="store_true", help="open a test part that was opened before; the report says how often"
     )
     parser.add_argument(
         "--no-default", action="store_true", help="do not train and score the default configuration beside the winner"
     )
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
+    elsewhere = data_places(given.data)
 
     from hpo.interface.results import score_on_test
     from hpo.study.folder import shown
 
-    study, result, report = score_on_test(given.study, given.again, not given.no_default)
+    study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere)
     times = result["openings_of_these_data"]
     print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data")
     for name, value in result["metrics"].items():

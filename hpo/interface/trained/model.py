@@ -12,7 +12,7 @@ from hpo.errors import DataError, StudyError
 from hpo.interface.trained.output_file import refuse_bad_output, write_output
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study
-from hpo.study.preparation import load_study
+from hpo.study.reading import known_study
 from hpo.study.winner.verdict import read_verdict
 
 # Assumed, because a folder of weights does not name its objective.
@@ -72,7 +72,7 @@ def find_model(name: str) -> TrainedModel:
             return TrainedModel(resolve(_OBJECTIVE_OF_CHECKPOINTS), name)
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
-    study = load_study(name)
+    study = known_study(name)
     record = read_study(study)
     model = read_verdict(study, record).model
     record.close()

@@ -25,7 +25,8 @@ class Basis:
 
     Attributes:
         config: the whole configuration.
-        data: `parts` with the fingerprint of each; None where they are unknown.
+        data: `parts` with the fingerprint of each, those of a split or the objective's files; of a split (which has a
+            `kind`) also its `files`, and whether it has digests. None where they are unknown, or nothing is read.
         code: None in a study of an early version, which did not note it.
     """
 
@@ -35,13 +36,33 @@ class Basis:
 
     def changes_to(self, now: "Basis") -> list[str]:
         """Return what differs in `now`, one line each."""
-        changes = [f"config: {change}" for change in changed_config(self.config, now.config).values()]
-        changes += [f"data: {change}" for change in changed_data(self.data, now.data).values()]
+        changes = [f"config: {change}" for change in self.changed_config(now).values()]
+        changes += [f"data: {change}" for change in self.changed_data(now).values()]
         before, after = (basis.code.pieces if basis.code else None for basis in (self, now))
         if before and after and self.code and not self.code.is_whole:
             # What an earlier version did not note is unknown.
             after = {name: piece for name, piece in after.items() if name in before}
         return changes + [f"code: {change}" for change in _changed_names(before, after)]
+
+    def changed_config(self, now: "Basis") -> dict[str, str]:
+        """Return the keys that differ in `now` and may not: see `changed_config`.
+
+        A source of data may be elsewhere where its content is known to be the same, or is not read now.
+        """
+        changed, moved = changed_config(self.config, now.config), moved_sources(self.config, now.config)
+        is_same = not self.changed_data(now)
+        lines = {key: f"{key} was {old!r} and is now {new!r}" for key, (old, new) in moved.items()}
+        return {**{k: line for k, line in lines.items() if not (is_same and self._knows(moved[k][0], now))}, **changed}
+
+    def changed_data(self, now: "Basis") -> dict[str, str]:
+        """Return the parts or files that differ in `now`: see `changed_data`; none where no data is read now."""
+        return changed_data(self.data, now.data, list(moved_sources(self.config, now.config).values()))
+
+    def _knows(self, path: str, now: "Basis") -> bool:
+        """Return whether the record can tell the content of a file from another, or need not."""
+        if self.data is None:
+            return False
+        return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
 
     def other_versions(self, now: "Basis") -> list[str]:
         """Return the libraries, or Python, whose versions differ in `now`, one line each."""
@@ -81,6 +102,8 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
 
     `name` is the study's name on the command line; `are_allowed` is the user's consent to changes.
     """
+    if not are_allowed and moved_sources(before.config, now.config):
+        refuse_other_data(before, now, name)
     changes = before.changes_to(now)
     decisive = [key for key in changed_config(before.config, now.config) if key.partition(".")[0] in _DECISIVE]
     if decisive:
@@ -96,8 +119,36 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
         )
 
 
+def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
+    """Raise StudyError where the data that was read is not that of the study; `name` as of `refuse_changes`."""
+    changed, moved = before.changed_data(now), moved_sources(before.config, now.config)
+    if changed and moved:
+        places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), _first(list(changed.values()))
+        raise StudyError(
+            f"study '{name}': {places} does not hold the data that it was started with ({lines}); give the place of "
+            f"those"
+        )
+    if changed:
+        raise StudyError(
+            f"study '{name}': the data has changed since it was started (part {', '.join(changed)}); restore the old "
+            f"files, or choose another study.name"
+        )
+
+
+def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the keys of data files that name another place in `now`, each with both places."""
+    return {
+        key: change
+        for key, change in differences(before, now).items()
+        if key in DATA_SOURCES and all(isinstance(place, str) for place in change)
+    }
+
+
 def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError where the study would continue with another configuration; budget and workers may change."""
+    """Raise StudyError where the study would continue with another configuration; budget and workers may change.
+
+    What lies at another place of its data is compared when it is read: see `Basis`.
+    """
     changed = list(changed_config(frozen.to_dict(), given.to_dict()).values())
     if changed:
         raise StudyError(
@@ -139,13 +190,13 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys that differ and may not, each with a line about the change."""
+    """Return the keys that differ and may not, each with a line about the change; of data files see `moved_sources`."""
     # Studies of before there was the key trained in one process.
-    is_unsaid = ("dispatch.processes_per_task", None, 1)
+    is_unsaid, moved = ("dispatch.processes_per_task", None, 1), moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in differences(before, now).items()
-        if key not in FREE_KEYS and (key, old, new) != is_unsaid
+        if key not in FREE_KEYS and key not in moved and (key, old, new) != is_unsaid
     }
     is_said = any(key.partition(".")[0] == "space" for key in changed)
     if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):
@@ -154,14 +205,36 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     return changed
 
 
-def changed_data(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the parts or files that differ, each with a line about the change; see `Basis`."""
-    parts, others = (before or {}).get("parts", {}), (now or {}).get("parts", {})
+def changed_data(
+    before: Mapping[str, Any] | None, now: Mapping[str, Any] | None, moved: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """Return the parts or files that differ, each with a line about the change; see `Basis`.
+
+    Of a split these are its parts, and the files that moved; else the objective's files that are on record.
+    """
+    if now is None:
+        return {}
+    before = before or {}
+    parts, others = before.get("parts", {}), now.get("parts", {})
+    old_names = {new: old for old, new in moved}
+    known, found = _files(before), {old_names.get(path, path): figures for path, figures in _files(now).items()}
+    if "kind" in now or "kind" in before:
+        known = {path: figures for path, figures in known.items() if path in old_names.values()}
+    else:
+        parts, others = {}, {}
+    pairs = {part: (parts.get(part), others.get(part)) for part in {**parts, **others}}
+    pairs |= {path: (figures, found.get(path)) for path, figures in known.items()}
     return {
-        part: f"part {part} was {_part(parts.get(part))} and is now {_part(others.get(part))}"
-        for part in {**parts, **others}
-        if parts.get(part, {}).get("fingerprint") != others.get(part, {}).get("fingerprint")
+        name: f"part {name} was {_part(old)} and is now {_part(new)}"
+        for name, (old, new) in pairs.items()
+        if (old or {}).get("fingerprint") != (new or {}).get("fingerprint")
     }
+
+
+def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the files on record by their paths, with the fingerprint of each; without a split these are its parts."""
+    files: Mapping[str, Mapping[str, Any]] = data.get("files" if "kind" in data else "parts", {})
+    return files
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -195,7 +268,8 @@ def changed_since(
     given = inner(report, "data").get("files")
     known = [file for file in given if isinstance(file, Mapping)] if isinstance(given, list) else []
     nothing: Mapping[str, Any] = {}
-    for was, file in zip_longest(known, map(vars, files), fillvalue=nothing):
+    # Of a file that an earlier version did not note nothing can be said.
+    for was, file in zip_longest(known, list(map(vars, files))[: len(known)], fillvalue=nothing):
         if was.get("sha256") != file.get("sha256"):
             name = was.get("path") or file.get("path")
             yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"

@@ -63,7 +63,12 @@ def read_verdict(study: Study, record: Record) -> Verdict:
 
 def lacks_model(study: Study, verdict: Verdict) -> bool:
     """Return whether the winner's model must still be trained."""
-    return study.keeps_models and study.plan is not None and verdict.winner is not None and verdict.model is None
+    return (
+        study.keeps_models
+        and study.described.split is not None
+        and verdict.winner is not None
+        and verdict.model is None
+    )
 
 
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:

@@ -1,43 +1,42 @@
 """Fields 3 to 6 and 8: the data, its split, its preparation, and the metric."""
 
-from typing import cast
+from typing import Any, cast
 
-from hpo.engine.training.splits import Plan
 from hpo.report.facts.schema.missing import Missing, missing
 from hpo.report.facts.schema.report import DataPart, MethodPart, MetricPart, SplitPart
 from hpo.report.facts.words import counted
 from hpo.study.study import Study
 
 _OWN = "the objective brings its own data (its module has no describe_data)"
+_UNKNOWN = "the data are not where they were, and a study of before version 0.2.0 does not keep what the objective says"
 
 
 def describe_data(study: Study) -> DataPart:
     """Return where the data comes from, and how it was divided."""
-    given, name = study.config.report, study.reference
-    own = study.examples if study.plan else None
-    files = [dict(file) for file in own.files] if own else [vars(file) for file in study.own.files]
+    given, name, said = study.config.report, study.reference, study.described
+    absent = missing(_OWN if study.objective.describe_data is None else _UNKNOWN)
+    files: list[dict[str, Any]] | str | Missing = [dict(file) for file in said.files or ()]
+    if said.files is None:
+        files = missing(_UNKNOWN)
+    elif not files:
+        files = absent if said.split is None else "none: the data comes with a library, or is generated"
     return {
-        "name": own.name if own else missing(_OWN),
-        "version": given.data_version or (own and own.version) or _ask(name, "data_version"),
-        "source": given.data_source or (own and own.source) or _ask(name, "data_source"),
-        "licence": given.data_licence or (own and own.licence) or _ask(name, "data_licence"),
+        "name": absent if said.name is None else said.name,
+        "version": given.data_version or said.version or _ask(name, "data_version"),
+        "source": given.data_source or said.source or _ask(name, "data_source"),
+        "licence": given.data_licence or said.licence or _ask(name, "data_licence"),
         "exclusions": given.exclusions or _ask(name, "exclusions"),
-        "files": files or ("none: the data comes with a library, or is generated" if own else missing(_OWN)),
-        "size": own.size if own else None,
-        "split": _split(study.plan, study.config.split.seed) if study.plan else missing(_OWN),
+        "files": files,
+        "size": said.size,
+        "split": absent if said.split is None else {**cast("SplitPart", said.split), "seed": study.config.split.seed},
     }
-
-
-def _split(plan: Plan, seed: int) -> SplitPart:
-    figures = plan.to_dict()
-    return {**cast("SplitPart", figures), "seed": seed}
 
 
 def describe_method(study: Study) -> MethodPart:
     """Return the objective's description of a training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
-    described = (
-        dict(study.objective.describe_method(study.config.objective_config)) if study.objective.describe_method else {}
-    )
+    described = study.described.method
+    if described is None:
+        return no_method(_UNKNOWN)
     reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
     return {
         "preprocessing": described.get("preprocessing") or missing(reason),

@@ -68,7 +68,7 @@ def describe_test(study: Study) -> TestPart | Missing:
     result = study.folder.test_result()
     if result is not None:
         return cast("TestPart", result)
-    if study.plan is None or "test" not in study.plan.parts:
+    if "test" not in study.described.parts:
         return missing("there is no test part")
     return missing(f"the test part has not been opened: hpo test {study.reference}")
 

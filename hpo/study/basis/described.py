@@ -1,0 +1,124 @@
+"""What an objective says of a study's data and trainings, kept in its folder, so that reading a study needs no data."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self, cast
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from hpo.config.documents import read_json
+from hpo.config.files import write_atomically
+from hpo.config.study_config import StudyConfig, explain
+from hpo.engine.training.examples import Examples
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.splits import Plan
+from hpo.errors import DocumentError
+from hpo.study.basis.changes import inner
+
+
+class PartFigures(TypedDict):
+    """Of one part of a split."""
+
+    size: int
+    fraction: float
+    fingerprint: str
+    labels: dict[str, int] | None
+
+
+class SplitFigures(TypedDict):
+    """What `Plan.to_dict` returns."""
+
+    kind: str
+    parts: dict[str, PartFigures]
+    folds: list[dict[str, int]]
+    duplicates: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Described:
+    """What an objective says of a study's data and trainings; JSON-able.
+
+    Attributes:
+        folds: the number of folds: of the split, or of an objective with its own data; 1 with a hold-out.
+        split: the figures of the split; None for an objective with its own data.
+        name, version, source, licence, size: as in `Examples`; None where it is not known, or there is no split.
+        files: path, sha256 and bytes of each file of the data; None where they are not known.
+        points: as in `OwnSearch`.
+        method: what `describe_method` returned; None where it is not known.
+    """
+
+    folds: Annotated[int, Field(ge=1)]
+    split: SplitFigures | None = None
+    name: Any = None
+    version: Any = None
+    source: Any = None
+    licence: Any = None
+    size: int | None = None
+    files: Sequence[Mapping[str, Any]] | None = None
+    points: Sequence[Mapping[str, Any]] | None = None
+    method: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls, config: StudyConfig, objective: Objective, examples: Examples | None, plan: Plan | None, own: OwnSearch
+    ) -> Self:
+        """Return what an objective says now, with its data at hand."""
+        method = dict(objective.describe_method(config.objective_config)) if objective.describe_method else {}
+        if examples is None or plan is None:
+            return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
+        return cls(
+            len(plan.folds),
+            cast("SplitFigures", plan.to_dict()),
+            *(examples.name, examples.version, examples.source, examples.licence, examples.size),
+            files=[dict(file) for file in examples.files],
+            points=own.points,
+            method=method,
+        )
+
+    @classmethod
+    def at(cls, path: Path) -> Self | None:
+        """Return what was written there; None in a study of before version 0.2.0."""
+        if not path.exists():
+            return None
+        try:
+            described: Self = TypeAdapter(cls).validate_python(read_json(path))
+        except ValidationError as error:
+            raise DocumentError(f"{path}: {explain(error)}; restore the file") from error
+        return described
+
+    @classmethod
+    def from_report(cls, report: Mapping[str, Any], split: SplitFigures | None, folds: int) -> Self:
+        """Return what is known of a study of before version 0.2.0 without its data.
+
+        Args:
+            report: what its report.json holds; empty without one.
+            split: the figures of its split, from its record.
+            folds: their number, from its record.
+        """
+        data = inner(report, "data")
+        texts = {key: text for key, text in data.items() if isinstance(text, str)}
+        files, method = data.get("files"), inner(report, "method")
+        return cls(
+            folds,
+            split,
+            *(texts.get("name"), texts.get("version"), texts.get("source"), texts.get("licence")),
+            size=data["size"] if isinstance(data.get("size"), int) else None,
+            files=[file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else None,
+            method={key: text for key, text in method.items() if not isinstance(text, Mapping) or key == "metrics"}
+            or None,
+        )
+
+    @property
+    def parts(self) -> Mapping[str, PartFigures]:
+        """Size, share, fingerprint and labels of each part of the split; empty without one."""
+        return {} if self.split is None else self.split["parts"]
+
+    def write(self, path: Path) -> None:
+        """Write it for `at`, unless it is there."""
+        text = json.dumps(vars(self), default=str) + "\n"
+        if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
+            write_atomically(path, text)

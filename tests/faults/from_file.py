@@ -1,0 +1,28 @@
+"""An objective whose examples are the lines of `data.path`, and which reads them when it trains and tests."""
+
+import hashlib
+from pathlib import Path
+
+
+def describe_data(config):
+    path = Path(config["data"]["path"])
+    lines = path.read_text().splitlines()
+    return {
+        "name": "lines",
+        "source": "made up",
+        "size": len(lines),
+        "labels": [line.rpartition(",")[2] for line in lines],
+        "digests": [hashlib.sha256(line.encode()).hexdigest() for line in lines],
+        "files": [
+            {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
+        ],
+    }
+
+
+def describe_method(config):
+    return {"preprocessing": "none", "metrics": {"score": "closeness"}}
+
+
+def run_fold(task):
+    num_lines = len(Path(task["config"]["data"]["path"]).read_text().splitlines())
+    return {"score": num_lines - abs(task["config"]["toy"]["layers"] - 3)}

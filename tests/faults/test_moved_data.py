@@ -1,0 +1,170 @@
+"""A study whose data moved: it is read without them, and trained or tested with what is the same elsewhere."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+import hpo as toolkit
+from hpo.study.basis.changes import Basis
+from hpo.study.folder import StudyFolder
+from tests.hpo.cli.commands import hpo, refused, searched
+from tests.studies import rows, toy_config
+
+LINES = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(60)]
+
+
+@pytest.fixture
+def moved(capsys):
+    """A study in runs/toy whose lines.csv was moved to there.csv; other.csv has one line changed."""
+    Path("lines.csv").write_text("\n".join(LINES) + "\n")
+    tree = toy_config(trials=3, objective="tests.faults.from_file:run_fold", data={"path": "lines.csv"})
+    folder = searched(capsys, tree)
+    shutil.move("lines.csv", "there.csv")
+    Path("other.csv").write_text("\n".join(["another text,bad", *LINES[1:]]) + "\n")
+    return folder
+
+
+def read(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, capsys):
+    shutil.copytree(moved, "elsewhere")
+    before = read(moved)
+    for place in (moved, Path("elsewhere")):
+        code, out, err = hpo(capsys, "report", str(place), "--checklist", "--latex")
+        assert code == 0, out + err
+        assert {key: read(place)[key] for key in ("method", "metric", "winner", "counts", "importance")} == {
+            key: before[key] if key != "winner" else before[key] | {"config": f"{place}/best.yaml"}
+            for key in ("method", "metric", "winner", "counts", "importance")
+        }
+        assert read(place)["data"]["split"] == before["data"]["split"]
+        assert read(place)["data"]["files"][0]["path"] == "lines.csv"
+    study = toolkit.load("elsewhere")
+    assert (study.best.number, len(study.trials)) == (before["winner"]["number"], 3)
+    assert study.plot("best_so_far") is not None
+    assert study.export("sqlite:///shared.db") == 3
+    shutil.copytree(moved, "runs/second")
+    config = Path("runs/second/config.yaml")
+    config.write_text(config.read_text().replace("name: toy", "name: second"))
+    assert hpo(capsys, "compare", "toy", "second")[0] == 0
+
+
+def test_who_tests_says_once_where_the_data_lie(moved, capsys):
+    err = refused(capsys, "test", "toy")
+    assert "lines.csv" in err
+    assert "data.path=PATH" in err
+    assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0
+    assert StudyFolder(moved).config().objective_config["data"]["path"] == "there.csv"
+    code, out, err = hpo(capsys, "resume", "toy", "study.trials=4")
+    assert code == 0, out + err
+    report = read(moved)
+    assert (len(rows(moved / "trials.csv")), report["study"]["allowed_changes"]) == (4, [])
+    assert report["data"]["files"][0]["path"] == "there.csv"
+    assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
+
+
+def test_who_resumes_or_extends_says_it_too(moved, capsys):
+    assert hpo(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")[0] == 0
+    assert StudyFolder(Path("runs/toy-extended")).config().objective_config["data"]["path"] == "there.csv"
+    assert hpo(capsys, "resume", "toy", "study.trials=4", "data.path=there.csv")[0] == 0
+    assert hpo(capsys, "resume", "toy", "study.trials=5")[0] == 0
+    shutil.move("there.csv", "third.csv")
+    study = toolkit.load("toy")
+    study.resume(6, data={"data.path": "third.csv"}, progress=False)
+    assert read(moved)["study"]["allowed_changes"] == []
+    assert study.test(data={"data.path": "third.csv"})["score"] <= 60
+    assert study.extend({"toy.momentum": 0.1}, best=1, data={"data.path": "third.csv"}, name="x", progress=False).best
+    with pytest.raises(toolkit.HpoError, match=r"data\.train: the study has no such source of data; it has data\.path"):
+        study.test(data={"data.train": "third.csv"})
+
+
+def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):
+    before = (moved / "config.yaml").read_bytes()
+    for command in (["test", "toy"], ["resume", "toy", "study.trials=4"], ["extend", "toy", "toy.momentum=0.25"]):
+        err = refused(capsys, *command, "data.path=other.csv")
+        assert "data.path=other.csv does not hold the data that it was started with (part " in err
+    assert (moved / "config.yaml").read_bytes() == before
+    assert not (moved / "test.json").exists()
+    # The same lines in another order are other data, since the order decides the batches.
+    Path("order.csv").write_text("\n".join(reversed(LINES)) + "\n")
+    assert "does not hold the data" in refused(capsys, "resume", "toy", "study.trials=4", "data.path=order.csv")
+
+
+def test_a_table_that_moved_is_named_once(capsys):
+    Path("table.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,8\n")
+    search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
+    assert hpo(capsys, *search, "data.absent=exclude", "track=none", "study.trials=3")[0] == 0
+    before = read(Path("runs/toy"))
+    shutil.move("table.csv", "moved.csv")
+    assert hpo(capsys, "report", "toy")[0] == 0
+    assert read(Path("runs/toy")) == before
+    assert toolkit.load("toy").best.score == before["winner"]["score"]
+    assert hpo(capsys, "resume", "toy", "study.trials=5", "data.path=moved.csv")[0] == 0
+    assert hpo(capsys, "report", "toy")[0] == 0
+    assert read(Path("runs/toy"))["study"]["allowed_changes"] == []
+    Path("other.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,7\n")
+    assert "data.path=other.csv does not hold" in refused(capsys, "resume", "toy", "data.path=other.csv")
+
+
+def test_a_study_of_before_is_reported_from_its_report_and_its_record(moved, capsys):
+    before = read(moved)
+    (moved / "described.json").unlink()
+    assert hpo(capsys, "report", "toy")[0] == 0
+    assert read(moved) == before
+    (moved / "report.json").unlink()
+    assert hpo(capsys, "report", "toy")[0] == 0
+    data = read(moved)["data"]
+    assert data["split"] == before["data"]["split"]
+    assert "before version 0.2.0 does not keep" in data["name"]["missing"]
+    assert "before version 0.2.0 does not keep" in data["files"]["missing"]
+    assert "before version 0.2.0 does not keep" in read(moved)["method"]["preprocessing"]["missing"]
+    assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0
+
+
+def test_a_copied_study_brings_its_openings(moved, capsys):
+    for again in ([], ["--again"]):
+        assert hpo(capsys, "test", "toy", "data.path=there.csv", *again)[0] == 0
+    (moved / "test.json").unlink()
+    Path("far").mkdir()
+    shutil.copytree(moved, "far/copy")
+    assert "opened before (2 time(s), last by study 'toy'" in refused(capsys, "test", "far/copy")
+    code, out, _ = hpo(capsys, "test", "far/copy", "--again")
+    assert (code, "opened 3 time(s)" in out) == (0, True)
+    assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
+
+
+def test_data_of_which_nothing_is_on_record_may_not_move():
+    def basis(path, data):
+        return Basis({"data": {"path": path}, "space": {}}, data, None)
+
+    split = {"kind": "random", "parts": {"train": {"fingerprint": "a"}}}
+    file = {"fingerprint": "f"}
+    line = {"data.path": "data.path was 'a' and is now 'b'"}
+    for before, now, changed in (
+        (None, None, line),
+        ({"parts": {"a": file}}, {"parts": {"b": file}}, {}),
+        ({"parts": {"a": file}}, {"parts": {"b": {"fingerprint": "g"}}}, line),
+        ({"parts": {"curves": file}}, {"parts": {"curves": file, "b": file}}, line),
+        # Of indices and labels alone, not of content.
+        (split, split | {"has_digests": False, "files": {}}, line),
+        (split, split | {"has_digests": True, "files": {}}, {}),
+        (split | {"files": {"a": file}}, split | {"files": {"b": file}}, {}),
+        (split | {"files": {"a": file}}, split | {"has_digests": True, "files": {"b": {"fingerprint": "g"}}}, line),
+    ):
+        assert basis("a", before).changed_config(basis("b", now)) == changed
+
+
+def test_described_json_that_somebody_changed_is_refused_in_a_line(moved, capsys):
+    for text in ("[]", '{"folds": "many"}', '{"folds": 1, "split": {"parts": 3}}', "{"):
+        (moved / "described.json").write_text(text)
+        assert "described.json" in refused(capsys, "report", "toy")
+
+
+def test_a_new_search_from_python_with_other_data_is_another_study(moved):
+    tree = yaml.safe_load((moved / "config.yaml").read_text())
+    with pytest.raises(toolkit.HpoError, match="does not hold the data"):
+        toolkit.search(tree | {"data": {"path": "other.csv"}}, progress=False)
