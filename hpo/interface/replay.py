@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 
     from hpo.study.reproduce.replay import Replay
 
-# These sections belong to the place where the study was made: where it ran and where it was shown.
-_OWN = ("dispatch", "track", "report")
+# What decides trials, or which of them wins, and is taken from the study that is replayed: besides these keys its
+# sections `space`, `strategy`, `split` and `objective`, and the objective's own.
+TAKEN = (
+    *("seed", "trials", "metric", "direction", "lanes", "order", "repeats", "finalists", "finalist_repeats", "winner"),
+    *("trial_minutes", "stop_without_gain", "stop_rule", "stop_rule_after", "extends"),
+)
+# The other keys of `study`, and these sections, belong to the place where a study runs and is shown: they are those of
+# whoever replays it.
+OWN = ("name", "minutes", "imports", "checkpoints", "storage", "mirror", "artifacts")
+_OWN_SECTIONS = ("dispatch", "track", "report")
 
 
 def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bool = True) -> "pd.DataFrame":
@@ -49,8 +57,8 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay":
     """Return the search of a study, prepared to be run again.
 
-    The study gives only the settings that decide its trials. Where they run and are shown is set by the defaults of
-    `hpo search` and the overrides.
+    The study gives only what decides its trials (`TAKEN`). All else (where they run, and where they are kept, copied
+    and shown) is set by the defaults of `hpo search` and the overrides.
 
     Args:
         name: the study's name or folder.
@@ -74,24 +82,26 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
     if trials == 0:
         raise StudyError(f"replay: {shown(folder.trials_path)} has no finished trial; there is nothing to compare with")
-    decisive = [f"study.name={study.name}-replay", "study.storage=null"]
-    decisive += ["study.minutes=null"] if study.minutes is not None else []
     # The first trials of a search do not depend on its budget.
-    decisive += [f"study.trials={trials}"] if trials < study.trials else []
+    decisive = [f"study.trials={trials}"] if trials < study.trials else []
+    here = [f"study.name={study.name}-replay"]
     if folder.imports_path.exists():
         # In quotes, because some characters have a meaning for Hydra.
-        decisive.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
+        here.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")
     own = [text for text in overrides if _is_own(text)]
     others = [text for text in overrides if not _is_own(text)]
-    mine = compose_config("search", own)
+    mine = compose_config("search", [*here, *own])
     tree = compose_config("search", [*decisive, *others], config_file=str(folder.config_path))
     # Kept, because the numbers of threads and processes change last digits.
     kept = {name: tree["dispatch"][name] for name in ("threads", "processes_per_task") if name in tree["dispatch"]}
     kept = {name: value for name, value in kept.items() if not any(f"dispatch.{name}" in text for text in own)}
-    tree |= {section: mine[section] for section in _OWN} | {"dispatch": mine["dispatch"] | kept}
+    tree |= {section: mine[section] for section in _OWN_SECTIONS} | {"dispatch": mine["dispatch"] | kept}
+    taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
+    tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
     script = script_of(files.config, rows[:trials])
     return Replay(folder, tree, trials, files.changes, files.is_same_machine, script)
 
 
 def _is_own(override: str) -> bool:
-    return override.lstrip("+~").partition("=")[0].partition(".")[0] in _OWN
+    section, _, key = override.lstrip("+~").partition("=")[0].partition(".")
+    return section in _OWN_SECTIONS or (section == "study" and key in OWN)

@@ -12,8 +12,10 @@ import optuna
 import pytest
 import yaml
 
+from hpo.config.sections import StudySection
 from hpo.engine.record.address import BoundConnection
 from hpo.engine.training.objective.origin import origin_of
+from hpo.interface.replay import OWN, TAKEN
 from hpo.study.made_here import is_made_here
 from hpo.study.opening import open_study
 from tests.hpo.cli.commands import hpo, refused, searched
@@ -120,25 +122,44 @@ def test_values_of_the_environment_are_named_before_they_are_given(capsys, monke
         assert "PLANTED_TOKEN of your environment (data.path)" in refused(capsys, *command)
 
 
-def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, monkeypatch, stranger):
+@pytest.mark.parametrize("key", ["storage", "mirror"])
+def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, monkeypatch, stranger, key):
     """Their server would have got a value of our environment, and our objective run on their cluster."""
     monkeypatch.setenv("PLANTED_TOKEN", "hunter22")
+    evil = f"file://{Path('evil').absolute()}"
     changed(
         stranger,
         track={"name": "mlflow", "uri": "http://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"},
         dispatch={"name": "ray", "address": "127.0.0.1:9", "allow_open_cluster": True, "threads": 3},
-        study={"storage": "postgresql://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"},
+        study={
+            "artifacts": evil,
+            key: {"mirror": evil, "storage": "postgresql://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"}[key],
+        },
     )
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "--trust", "--cfg", "job")
     assert code == 0
     shown = yaml.safe_load(out)
     assert (shown["track"]["uri"], shown["dispatch"]["address"]) == ("sqlite:///mlflow.db", None)
-    assert (shown["dispatch"]["allow_open_cluster"], shown["study"]["storage"]) == (False, None)
+    assert shown["dispatch"]["allow_open_cluster"] is False
+    assert [shown["study"][key] for key in ("storage", "mirror", "artifacts")] == [None, None, None]
     # What decides last digits is theirs.
     assert shown["dispatch"]["threads"] == 3
     code, out, err = hpo(capsys, "search", "--replay", "toy", "--trust", "dispatch=local", "track=none")
     assert (code, "replayed: all 3 trials" in out) == (0, True), out + err
     assert "hunter22" not in Path("runs/toy-replay/config.yaml").read_text()
+    assert not Path("evil").exists()
+
+
+def test_every_key_of_a_study_is_either_taken_by_a_replay_or_the_replays_own():
+    assert sorted([*TAKEN, *OWN]) == sorted(StudySection.model_fields)
+
+
+def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, stranger):
+    place = f"file://{Path('mine').absolute()}"
+    command = ["search", "--replay", "toy", "--trust", f"study.mirror={place}", "study.name=again", "--cfg", "job"]
+    code, out, err = hpo(capsys, *command)
+    assert code == 0, err
+    assert [yaml.safe_load(out)["study"][key] for key in ("mirror", "name", "seed")] == [place, "again", 0]
 
 
 @pytest.mark.parametrize(
