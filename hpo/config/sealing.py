@@ -116,12 +116,12 @@ def is_sealed(value: Any) -> bool:
 
 def sealed_keys(tree: Any) -> Iterator[str]:
     """Yield the dotted keys of the sealed values."""
-    return (key for key, text in _texts(tree) if is_sealed(text))
+    return (key for key, text in texts_of(tree) if is_sealed(text))
 
 
 def sealed_names(tree: Any) -> list[str]:
     """Return the names of all variables that the tree refers to, each once, in their order."""
-    return list(dict.fromkeys(name for _, text in _texts(tree) for name in _SEALED.findall(text)))
+    return list(dict.fromkeys(name for _, text in texts_of(tree) for name in _SEALED.findall(text)))
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
@@ -136,7 +136,7 @@ def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
         ConfigError: a variable is not set; the message names it and the key.
     """
     values: dict[str, str] = {}
-    for key, text in _texts(tree, prefix):
+    for key, text in texts_of(tree, prefix):
         for name in _SEALED.findall(text):
             value = secrets.get(name, os.environ.get(name))
             if value is None:
@@ -148,11 +148,11 @@ def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
     return values
 
 
-def _texts(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted key and the value of every text in a tree."""
+def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted key and the value of every text in a tree; `prefix` is the tree's own key."""
     if isinstance(tree, Mapping | list):
         for name, inner in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
-            yield from _texts(inner, f"{prefix}.{name}" if prefix else str(name))
+            yield from texts_of(inner, f"{prefix}.{name}" if prefix else str(name))
     elif isinstance(tree, str):
         yield prefix, tree
 

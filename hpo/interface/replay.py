@@ -77,7 +77,9 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     files = read_files(find_study(name))
     folder, study = files.folder, files.config.study
     refuse_two_parts(files)
-    ask_for_trust(files.config, files.changes, is_trusted, folder.kept_function(files.config))
+    own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
+    function = folder.kept_function(files.config)
+    ask_for_trust(files.config, files.changes, is_trusted, function, own_keys=own_keys)
     rows = read_rows(shown(folder.trials_path), ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
     if trials == 0:

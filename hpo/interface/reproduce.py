@@ -108,5 +108,6 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
             f"objective: '{files.config.objective}' is kept in the folder of its study alone, so the report alone is "
             f"not enough; give that folder"
         )
-    ask_for_trust(files.config, files.changes, is_trusted, kept)
+    earlier = [change.trial for change in files.allowed if change.trials]
+    ask_for_trust(files.config, files.changes, is_trusted, kept, earlier, elsewhere)
     return read_recorded(files, elsewhere)

@@ -1,16 +1,18 @@
 """Shows what a study that was not made here would run, and asks before it is run."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from hpo.config.sealing import sealed_keys, sealed_names
+from hpo.config.sealing import sealed_keys, sealed_names, texts_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.training.objective.origin import Origin, origin_of
 from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import ConfigError
 from hpo.study.made_here import is_made_here, remember
 
@@ -23,31 +25,76 @@ _WHOSE = {
 
 
 def ask_for_trust(
-    config: StudyConfig, changes: Sequence[str], is_given: bool, kept: KeptFunction | None = None
+    config: StudyConfig,
+    changes: Sequence[str],
+    is_given: bool,
+    kept: KeptFunction | None = None,
+    earlier: Sequence[Mapping[str, Any]] = (),
+    own_keys: Collection[str] = (),
 ) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
+
+    Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory.
 
     Args:
         config: the study's.
         changes: what has changed since the study was made, one line each.
         is_given: whether `--trust` was given.
         kept: its objective, if that was given from Python.
+        earlier: other configurations of the objective, with which some of its trials were trained.
+        own_keys: keys whose values are this user's own, and not the study's.
 
     Raises:
         ConfigError: there is no terminal to ask at, or the answer is no.
     """
+    configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
+    if all(is_made_here(each, kept) for each in configs):
+        return
     origin = origin_of(config.objective, str(Path.cwd()))
-    keys = list(sealed_keys(config.objective_config))
-    if is_made_here(config, kept) or (origin == "toolkit" and not keys and not config.has_own_strategy):
+    trees = [each.objective_config for each in configs]
+    keys = list(dict.fromkeys(key for tree in trees for key in sealed_keys(tree)))
+    code, files = _code_and_files([*trees, config.space], config, own_keys) if origin == "toolkit" else ([], [])
+    if origin == "toolkit" and not (keys or code or files or config.has_own_strategy):
         return
     what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
     if config.has_own_strategy:
         what += f" and the strategy {config.strategy['name']}"
+    if code:
+        what += f", and with it {', '.join(code)}"
+    if files:
+        what += f", and reads outside of the working directory: {', '.join(files)}"
     if keys:
-        what += f" with {', '.join(sealed_names(config.objective_config))} of your environment ({', '.join(keys)})"
+        names = dict.fromkeys(name for tree in trees for name in sealed_names(tree))
+        what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
     if not is_given:
         _ask(what, changes)
-    remember(config, kept)
+    for each in configs:
+        remember(each, kept)
+
+
+def _code_and_files(
+    trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return what these trees hold for an objective of the toolkit: texts that are code, and paths that lead out."""
+    code_keys = resolve(config.objective, str(Path.cwd())).code_keys
+    code, files = {}, {}
+    for key, text in (pair for tree in trees for pair in texts_of(tree)):
+        # In a space a key goes on: `command.line.choices.0`.
+        if any(f"{key}.".startswith(f"{name}.") for name in code_keys):
+            code[f"{key}={text!r}"] = None
+        elif key not in own_keys and _leads_out(text):
+            files[f"{key}={text!r}"] = None
+    return list(code), list(files)
+
+
+def _leads_out(text: str) -> bool:
+    """Return whether a text, read as a path, leads out of the working directory, also by a link."""
+    here = Path.cwd().resolve()
+    try:
+        return ".." in Path(text).parts or not Path(here, text).resolve().is_relative_to(here)
+    except (OSError, ValueError, RuntimeError):
+        # No path at all.
+        return False
 
 
 def _ask(what: str, changes: Sequence[str]) -> None:

@@ -21,6 +21,8 @@ from hpo.errors import ConfigError, nearest
 
 # What a command may be told of its task.
 _TOLD = ("seed", "fold", "repeat", "trial", "threads", "epochs", "checkpoint_dir", "resume_dir")
+# Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
+CODE_KEYS = ("command.line",)
 _SECONDS_TO_END = 10.0
 _LONGEST_LINE = 100_000  # characters
 _MILLISECONDS_BETWEEN_LOOKS = 100

@@ -141,7 +141,9 @@ def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
 
 
 def _is_change(value: Any) -> bool:
-    lines = value.get("changes") if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping) or not isinstance(value.get("trial", {}), Mapping):
+        return False
+    lines = value.get("changes")
     return isinstance(lines, list) and all(isinstance(line, str) for line in lines)
 
 

@@ -52,6 +52,9 @@ class Objective:
             yields every point after `task["trained"]` again: their number is what the training has cost.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs: `hpo extend` then goes on from states.
+        code_keys: keys of the configuration that are code (`CODE_KEYS` in the module), such as a command line: of a
+            stranger's study they are shown before they are run. Only the toolkit's own objectives are asked for them;
+            before any other of a stranger's the user is asked anyway.
         kept: the function by its value, where no module has it.
 
     A plain function, `f(config)` or `f(config, trial)`, is turned into such a `run_fold` (`plain_function.py`), and so
@@ -75,6 +78,7 @@ class Objective:
     describe_cost: Callable[[Mapping[str, Any]], float] | None = None
     continues: bool = False
     continues_with: Sequence[str] = ()
+    code_keys: Sequence[str] = ()
     kept: KeptFunction | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:

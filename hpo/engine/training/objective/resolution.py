@@ -80,7 +80,14 @@ def resolve(
         run_test = None if run_test is None else as_run_fold(run_test, takes_trial=True)
     continues, keys = bool(companion("CONTINUES", False)), tuple(companion("CONTINUES_WITH", ()))
     return Objective(
-        path, run_fold, run_test=run_test, **companions, continues=continues, continues_with=keys, kept=kept
+        path,
+        run_fold,
+        run_test=run_test,
+        **companions,
+        continues=continues,
+        continues_with=keys,
+        code_keys=tuple(companion("CODE_KEYS", ())),
+        kept=kept,
     )
 
 

@@ -1,0 +1,76 @@
+"""What a stranger's configuration may make the toolkit's own objectives do: it is shown, and done after a yes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
+from tests.studies import toy_config
+
+
+def handed_on(capsys, monkeypatch, *overrides):
+    """Search here, as somebody else; return the folder and a copy of its report, which now are a stranger's."""
+    code, out, err = hpo(
+        capsys, "search", "track=none", "dispatch=local", "study.trials=1", "study.name=toy", *overrides
+    )
+    assert code == 0, out + err
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    shutil.copy("runs/toy/report.json", "mailed.json")
+
+
+COMMANDS = (["reproduce", "toy"], ["reproduce", "mailed.json"], ["search", "--replay", "toy", "track=none"])
+COMMAND = ("objective=command", "command.line=sh run.sh {x}", "space.x=[1,2]", "study.metric=score")
+
+
+def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
+    Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
+    handed_on(capsys, monkeypatch, *COMMAND)
+    Path("ran").unlink()
+    for command in COMMANDS:
+        err = refused(capsys, *command)
+        assert "with it command.line='sh run.sh {x}'" in err
+        assert not Path("ran").exists()
+    for command in COMMANDS:
+        assert hpo(capsys, *command, "--trust")[0] == 0
+    assert Path("ran").exists()
+
+
+def test_a_command_among_the_searched_values_or_the_earlier_ones_is_shown_as_well(capsys, monkeypatch):
+    Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
+    handed_on(capsys, monkeypatch, *COMMAND)
+    report = json.loads(Path("mailed.json").read_text())
+    kept = report["config"]
+    kept["space"]["command"] = {"line": {"choices": ["touch searched"]}}
+    trial = {"data": {"name": "x"}, "command": {"line": "touch before"}}
+    report["study"]["allowed_changes"] = [{"changes": ["config: x"], "trial": trial, "trials": 1}]
+    Path("mailed.json").write_text(json.dumps(report))
+    err = refused(capsys, "reproduce", "mailed.json")
+    assert "touch searched" in err
+    assert "touch before" in err
+
+
+def test_an_earlier_configuration_of_my_own_study_that_is_not_mine_is_not_run(capsys):
+    """A report of mine that came back, with another configuration for its trial."""
+    folder = searched(capsys, toy_config(trials=1))
+    report = json.loads((folder / "report.json").read_text())
+    trial = {"toy": {"always": 2}}
+    report["study"]["allowed_changes"] = [{"changes": ["config: x"], "trial": trial, "trials": 1}]
+    Path("mailed.json").write_text(json.dumps(report))
+    assert "was not made here" in refused(capsys, "reproduce", "mailed.json")
+
+
+@pytest.mark.parametrize("way", ["absolute", "above", "link"])
+def test_a_file_outside_of_the_working_directory_is_named_before_it_is_read(capsys, monkeypatch, tmp_path, way):
+    here = Path.cwd()
+    shutil.copy(TABLE, tmp_path / "private.csv")
+    (here / "inner").mkdir()
+    monkeypatch.chdir(here / "inner")
+    Path("link.csv").symlink_to(tmp_path / "private.csv")
+    path = {"absolute": tmp_path / "private.csv", "above": "../private.csv", "link": "link.csv"}[way]
+    handed_on(capsys, monkeypatch, *TABLE_DATA, f"data.path={path}")
+    for command in COMMANDS:
+        assert f"reads outside of the working directory: data.path='{path}'" in refused(capsys, *command)
+    shutil.copy(TABLE, "mine.csv")
+    assert hpo(capsys, "reproduce", "mailed.json", "data.path=mine.csv")[0] == 0
