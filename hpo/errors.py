@@ -71,6 +71,11 @@ def is_interruption(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def printable(text: str) -> str:
+    """Return a text of one line without control characters: a terminal would execute them."""
+    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in text)
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, or the name of its class where the text is empty."""
     text = text_of(error).strip()

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
-from hpo.errors import HpoError, Interruption, nearest
+from hpo.errors import HpoError, Interruption, nearest, printable
 from hpo.session.program import is_ours, process_is_ours
 
 COMMANDS = {
@@ -127,11 +127,18 @@ def _ending_in_order() -> Iterator[None]:
             signal.signal(number, before[number])
 
 
+class _Line(logging.Formatter):
+    """A message in one line."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the name is logging's
+        return printable(super().formatMessage(record))
+
+
 @contextmanager
 def _warnings_shown() -> Iterator[None]:
     """Print what `hpo` logs on standard error, in lines that begin with `warning:`."""
     handler, logger = logging.StreamHandler(), logging.getLogger("hpo")
-    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.setFormatter(_Line("warning: %(message)s"))
     logger.addHandler(handler)
     try:
         yield
@@ -204,9 +211,7 @@ def _say(text: str) -> None:
 def _fault(text: str, code: int = 2) -> int:
     from hpo.config.sealing import hidden
 
-    # The text may hold control characters, which a terminal would execute.
-    line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(hidden(text, {}).split()))
-    print(f"error: {line}", file=sys.stderr)
+    print(f"error: {printable(' '.join(hidden(text, {}).split()))}", file=sys.stderr)
     return code
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpo.errors import printable
+
 if TYPE_CHECKING:
     from hpo.study.reproduce.replay import Replay
 
@@ -20,7 +22,7 @@ def show_comparison(replay: "Replay", replayed: Path) -> int:
     print("demanded: " + (f"scores within {tolerance:.1%}" if tolerance else "the same to the last bit"))
     trials, differing = compared(replay, replayed)
     for place, keys in list(differing.items())[:_SHOWN]:
-        print(f"trial {place} differs in {', '.join(keys)}")
+        print(printable(f"trial {place} differs in {', '.join(keys)}"))
     if differing:
         print(f"not replayed: {len(differing)} of {trials} trials differ from {path}")
         return 1

@@ -13,7 +13,7 @@ from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.training.objective.origin import Origin, origin_of
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.training.objective.resolution import resolve
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, printable
 from hpo.study.made_here import is_made_here, remember
 
 _WHOSE = {
@@ -67,7 +67,7 @@ def ask_for_trust(
         names = dict.fromkeys(name for tree in trees for name in sealed_names(tree))
         what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
     if not is_given:
-        _ask(what, changes)
+        _ask(printable(what), changes)
     for each in configs:
         remember(each, kept)
 
@@ -77,7 +77,8 @@ def _code_and_files(
 ) -> tuple[list[str], list[str]]:
     """Return what these trees hold for an objective of the toolkit: texts that are code, and paths that lead out."""
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
-    code, files = {}, {}
+    code: dict[str, None] = {}
+    files: dict[str, None] = {}
     for key, text in (pair for tree in trees for pair in texts_of(tree)):
         # In a space a key goes on: `command.line.choices.0`.
         if any(f"{key}.".startswith(f"{name}.") for name in code_keys):
@@ -102,7 +103,7 @@ def _ask(what: str, changes: Sequence[str]) -> None:
         raise ConfigError(f"study: was not made here: {what}; look at it, and trust it (--trust, trust=True) to run it")
     print(f"this study was not made here: {what}")
     for change in changes:
-        print(f"what changed: {change}")
+        print(f"what changed: {printable(change)}")
     if input("run it? (yes/no) ").strip().lower() not in ("y", "yes"):
         raise ConfigError("study: was not made here, and is not trusted: nothing was run")
 

@@ -20,6 +20,7 @@ from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Space, short_text, short_value
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
+from hpo.errors import printable
 from hpo.session.display import Progress
 from hpo.session.gpus import peak_in_words
 
@@ -102,7 +103,7 @@ class TerminalProgress(Progress):
         if report.warning is not None:
             # A warning that every trial gives is printed once.
             if report.warning not in self._warnings:
-                self._console.print(Text(f"warning: trial {trial.number}: {report.warning}"), soft_wrap=True)
+                self._console.print(Text(printable(f"warning: trial {trial.number}: {report.warning}")), soft_wrap=True)
             self._warnings.add(report.warning)
         elif report.point is not None:
             self._running[task] = report.point
@@ -140,7 +141,7 @@ class TerminalProgress(Progress):
             is_best = self._best is not None and trial.number == self._best.number
             result = f"{self._study.metric} {trial.score:.4f}{' *' if is_best else '  '}"
         left = self._time_left()
-        return Text(f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}")
+        return Text(printable(f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"))
 
     def _panel(self) -> Group:
         best = "none yet"
@@ -148,7 +149,7 @@ class TerminalProgress(Progress):
             best = f"{self._best.score:.4f} (trial {self._best.number})"
         left = self._time_left()
         head = Text(
-            f"{self._num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}"
+            printable(f"{self._num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}")
             + (f"  {left} left" if left else "")
         )
         bar = ProgressBar(total=self._study.trials, completed=self._num_done, width=60)
@@ -167,7 +168,7 @@ class TerminalProgress(Progress):
         if epoch and "epochs" in point:
             epoch += f"/{point['epochs']}"
         value = point.get(self._study.metric)
-        return [name, epoch, f"{self._study.metric} {value:.4f}" if isinstance(value, float) else ""]
+        return [name, epoch, printable(f"{self._study.metric} {value:.4f}") if isinstance(value, float) else ""]
 
     def _time_left(self) -> str:
         """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""

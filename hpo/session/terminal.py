@@ -11,7 +11,7 @@ from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
-from hpo.errors import SpaceError
+from hpo.errors import SpaceError, printable
 from hpo.report.facts.schema.missing import known
 from hpo.report.facts.words import ended
 from hpo.run import Result
@@ -37,27 +37,27 @@ class Terminal:
         """Print what is searched."""
         config = study.config
         for note in study.own.notes:
-            print(note)
+            _say(note)
         if config.secrets:
             names = ", ".join(config.secrets)
-            print(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
-        print(
+            _say(f"secrets are kept by name alone: set {names} in the environment before you resume or reproduce this")
+        _say(
             f"study {config.study.name}: {config.study.trials} {study.counts}, {config.study.metric} "
             f"({config.study.direction})"
         )
-        print(study.strategy.announcement)
+        _say(study.strategy.announcement)
         if (says := expected_at_end(study)) is not None:
-            print(says)
+            _say(says)
         if "default" in config.space.get("first", ()):
             try:
                 default_point(study.space, flatten(config.objective_config))
             except SpaceError as error:
-                print(f"not tried first: {error}")
+                _say(f"not tried first: {error}")
         if study.plan is not None:
             parts = [f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in study.plan.parts.items()]
             kind = study.plan.kind.replace("_", " ")
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
-            print(f"data: {', '.join(parts)}; validation: {kind}{folds}", flush=True)
+            _say(f"data: {', '.join(parts)}; validation: {kind}{folds}")
 
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""
@@ -65,12 +65,12 @@ class Terminal:
             where = (
                 f"joining the Ray cluster at {dispatch.address}" if dispatch.address else "starting Ray on this machine"
             )
-            print(f"{where} ...", flush=True)
+            _say(f"{where} ...")
 
     def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
         """Print what the workers have of the GPUs, where there are some."""
         if (says := gpus_in_words(gpus, dispatch)) is not None:
-            print(says, flush=True)
+            _say(says)
 
     def tell_lanes(self, study: Study, workers: int) -> None:
         """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""
@@ -79,17 +79,17 @@ class Terminal:
         slots = _count(workers, "worker") + (f" of {processes} processes" if processes > 1 else "")
         trainings = study.config.study.trials * study.layout.size
         if trainings < workers:
-            print(f"{_count(trainings, 'training')} in all: {workers - trainings} of {workers} workers will be idle")
+            _say(f"{_count(trainings, 'training')} in all: {workers - trainings} of {workers} workers will be idle")
         if rules.order == "free":
             effect = "another run of this search would have other trials"
             if not replace(rules, order="clock").waits:
                 effect = "study.order=free has no effect with this strategy, whose trials are the same in any order"
-            print(f"{slots}, free order: {effect}", flush=True)
+            _say(f"{slots}, free order: {effect}")
             return
         if not rules.waits:
             is_in_rounds = study.strategy.learns == "by_round"
             waits = "a round waits for its last trial" if is_in_rounds else "none waits for another"
-            print(f"{slots}: {waits} with this strategy, whatever the lanes", flush=True)
+            _say(f"{slots}: {waits} with this strategy, whatever the lanes")
             return
         says = f"{_count(lanes, 'lane')}, {slots}"
         # Lanes that wait for the clock leave no worker idle if there are some more of them.
@@ -98,7 +98,7 @@ class Terminal:
             says += f": {workers - lanes} will be idle; study.lanes={suits} keeps all busy, in a study of its own"
         elif workers > 1 and lanes < suits:
             says += f" (study.lanes={suits} would keep them busier, in a study of its own)"
-        print(says, flush=True)
+        _say(says)
 
     def progress(self, study: Study, record: Record) -> TerminalProgress:
         """Return what shows the trials as they come."""
@@ -114,30 +114,36 @@ class Terminal:
         counts = known(result.report.summary["counts"])
         further = ", ".join(str(trial.number) for trial in result.verdict.further_trained)
         if further:
-            print(f"trained to the end after the search, to {study.full_amount}: trials {further}")
+            _say(f"trained to the end after the search, to {study.full_amount}: trials {further}")
         of = f" of {study.num_counted(history)} configurations" if study.counts == "configurations" else ""
-        print(f"\n{len(history)} trials{of}, {failed} failed{ended(counts.get('ended_by'))}")
+        print()
+        _say(f"{len(history)} trials{of}, {failed} failed{ended(counts.get('ended_by'))}")
         if not history:
-            print("nothing to try: all points of the space are known already, or the strategy proposes none")
+            _say("nothing to try: all points of the space are known already, or the strategy proposes none")
         elif winner is None:
             errors = [trial.error for trial in history if trial.error]
-            print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
+            _say(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
         else:
             assert winner.score is not None
-            print(f"winner: trial {winner.number}, {metric} {winner.score:.4f}{study.how_far(winner)}")
+            _say(f"winner: trial {winner.number}, {metric} {winner.score:.4f}{study.how_far(winner)}")
             for key, value in winner.point.items():
-                print(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
+                _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
         _tell_time(study, result.report.summary["cost"])
-        print(f"report: {shown(result.report.paths[0])}")
+        _say(f"report: {shown(result.report.paths[0])}")
         if not result.is_tracked:
-            print(f"MLflow does not have everything: send it later with `hpo sync {name}`")
+            _say(f"MLflow does not have everything: send it later with `hpo sync {name}`")
         if not self._next_step:
             return
         is_opened = study.folder.test_path.exists()
         if winner is not None and study.plan is not None and "test" in study.plan.parts and not is_opened:
-            print(f"next:   hpo test {name}      (opens the test part, once)")
+            _say(f"next:   hpo test {name}      (opens the test part, once)")
         if study.config.track.name == "mlflow":
-            print("        hpo ui")
+            _say("        hpo ui")
+
+
+def _say(text: str) -> None:
+    """Print a line; what it tells of a study may come from a stranger."""
+    print(printable(text), flush=True)
 
 
 def _count(number: int, noun: str) -> str:
@@ -150,9 +156,9 @@ def _tell_time(study: Study, cost: Mapping[str, Any]) -> None:
     if cost.get("wall_seconds") is None:
         return
     if dispatch.name == "simulated":
-        print(
+        _say(
             f"simulated: {_count(dispatch.workers or 1, 'worker')} took {cost['wall_seconds']:,.0f} s for "
             f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
-        print(f"workers were idle for {cost['idle_share']:.0%} of the time: see the timeline in the report")
+        _say(f"workers were idle for {cost['idle_share']:.0%} of the time: see the timeline in the report")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_data, add_trust, data_places, make_parser
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from hpo.study.reproduce.again import Repetition
@@ -46,7 +46,7 @@ def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, to
     allowed = recorded.tolerance if tolerance is None else tolerance
     print("what changed:" if recorded.changes else "what changed: nothing")
     for change in recorded.changes:
-        print(f"  {change}")
+        print(f"  {printable(change)}")
     print("demanded: " + ("the same to the last bit" if allowed == 0 else f"differences up to {allowed:.1%}"))
 
     def tell(repetition: Repetition) -> None:
@@ -54,7 +54,7 @@ def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, to
         difference = "" if repetition.reproduced is None else f"  difference {_difference(repetition)}"
         verdict = "" if repetition.holds(allowed) else "  <-- not reproduced"
         head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6f}"
-        print(f"{head}  reproduced {now}{difference}{verdict}", flush=True)
+        print(printable(f"{head}  reproduced {now}{difference}{verdict}"), flush=True)
 
     repetitions = reproduce(recorded, trial, folds, tell)
     missed = [repetition for repetition in repetitions if not repetition.holds(allowed)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
 from hpo.cli.replay import show_comparison
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from hpo.study.reproduce.replay import Replay
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.changes if replay else ():
-        print(f"what changed: {change}")
+        print(f"what changed: {printable(change)}")
     code = run_at_terminal(study)
     if replay is None or code not in (0, 1):
         return code

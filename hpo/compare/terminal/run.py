@@ -19,7 +19,7 @@ from hpo.compare.studies import compare_studies, read_studies
 from hpo.compare.terminal.progress import ComparingProgress
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, make_dispatcher
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError, StudyError, printable
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, Cells, answer, headline, standings, verdicts, winners
 from hpo.session.program import is_ours, leave
@@ -114,9 +114,9 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
-    console.print(f"\n{headline(result)}", highlight=False, markup=False)
+    console.print(f"\n{_printable(headline(result))}", highlight=False, markup=False)
     if told := answer(result):
-        console.print(told, style="bold", highlight=False, markup=False)
+        console.print(_printable(told), style="bold", highlight=False, markup=False)
     _print_by_budget(console, standings(result))
     if result["pairs"]:
         _print_by_budget(console, _fitted(console, verdicts(result["pairs"])))
@@ -125,7 +125,7 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
         console.print(_table(*winners(result)))
         console.print(READING, highlight=False, markup=False)
     for note in result["notes"]:
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"note: {_printable(note)}", highlight=False, markup=False, soft_wrap=True)
     print(f"files: {', '.join(str(path) for path in paths)}")
 
 
@@ -187,6 +187,11 @@ def _has_partial(by_label: Mapping[str, Sequence[FinishedSearch]]) -> bool:
     return any(search.is_partial for of_label in by_label.values() for search in of_label)
 
 
+def _printable(text: str) -> str:
+    """Return a text of several lines without other control characters; parts of it may come from a stranger."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for place, name in enumerate(head):
@@ -195,7 +200,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
         table.add_column(name, min_width=max(len(word) for word in words))
     for row in rows:
         # Labels and numbers in brackets are not markup.
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+        table.add_row(*(_printable(cell).replace("[", r"\[") for cell in row))
     return table
 
 

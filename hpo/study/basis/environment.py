@@ -4,7 +4,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import psutil
 
 from hpo.config.sealing import Secrets, hidden, hidden_argument
 from hpo.errors import StudyError
+from hpo.git import git
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "optuna", "ray", "mlflow", "hydra-core", "pandas", "hpo-transformer")
 # x86 vector instructions, widest first, for which numerical libraries have their own code.
@@ -34,8 +34,8 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
         "driver": gpu_driver(),
         "cuda": _cuda(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "commit": _git("rev-parse", "HEAD"),
-        "is_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "commit": (git("rev-parse", "HEAD") or "").strip() or None,
+        "is_dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")),
         "command": " ".join(["hpo", *(hidden(hidden_argument(argument), secrets or {}) for argument in sys.argv[1:])]),
     }
 
@@ -94,12 +94,3 @@ def _cuda() -> str | None:
     """Return torch's CUDA version from its own version's suffix: 13.0 for `+cu130`; None for a CPU build."""
     match = re.search(r"\+cu(\d+)(\d)$", _version("torch") or "")
     return f"{match.group(1)}.{match.group(2)}" if match else None
-
-
-def _git(*arguments: str) -> str | None:
-    """Return git's output for the working directory; None outside a repository or without git."""
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from hpo.engine.training.objective.origin import origin_of
 from hpo.engine.training.objective.own_files import files_with_imports
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import DispatchError
+from hpo.git import git
 
 # Ray refuses more than 500 MiB; code alone never has so much.
 _MOST_BYTES = 100 * 2**20
@@ -81,9 +81,5 @@ def _not_ignored(package: Path) -> list[Path]:
     """Return the files of a package, without those that git ignores."""
     paths = [path for path in sorted(package.rglob("*")) if path.is_file() and not set(_NEVER) & set(path.parts)]
     listed = "\0".join(map(str, paths)).encode()
-    command = ["git", "-C", str(package), "check-ignore", "--stdin", "-z"]
-    try:
-        ignored = subprocess.run(command, input=listed, capture_output=True, check=False).stdout.decode().split("\0")
-    except FileNotFoundError:
-        return paths
+    ignored = (git("check-ignore", "--stdin", "-z", folder=package, content=listed) or "").split("\0")
     return [path for path in paths if str(path) not in set(ignored)]

@@ -1,0 +1,53 @@
+"""Asks git about a folder, without running what the folder's repository names: it may be a stranger's."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+# Programs of these keys run when git only looks: one that watches the files, hooks, and one that fetches what a
+# partial clone lacks. Without optional locks no index is written, which has a hook of its own.
+_QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+_ENVIRONMENT = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+_SECONDS = 10.0
+
+
+def git(*arguments: str, folder: Path | None = None, content: bytes | None = None) -> str | None:
+    """Return what git prints; None outside of a repository, without git, or where it cannot be asked safely.
+
+    Args:
+        arguments: of git.
+        folder: where it runs; None = the working directory.
+        content: for its standard input.
+    """
+    try:
+        # To read a configuration runs nothing.
+        named = _run(("config", "--show-scope", "--null", "--name-only", "--get-regexp", _FILTERS), folder, None)
+        *fields, _ = named.split("\0")
+        # The user's own filters (`global`, `system`) stay.
+        keys = {key for scope, key in zip(fields[::2], fields[1::2], strict=True) if scope in ("local", "worktree")}
+        if any(re.search(r"[=\n]", key) for key in keys):
+            return None  # Such a key cannot be overridden.
+        empty = [
+            part for key in sorted(keys) for part in ("-c", f"{key}={'false' if key.endswith('.required') else ''}")
+        ]
+        return _run((*_QUIET, *empty, *arguments), folder, content)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _run(arguments: tuple[str, ...], folder: Path | None, content: bytes | None) -> str:
+    # 1 is an answer too: there is none.
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        input=content if content is not None else b"",
+        capture_output=True,
+        timeout=_SECONDS,
+        check=False,
+        env=os.environ | _ENVIRONMENT,
+    )
+    if done.returncode not in (0, 1):
+        raise subprocess.SubprocessError(done.stderr)
+    return done.stdout.decode(errors="surrogateescape")

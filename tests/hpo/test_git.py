@@ -1,0 +1,66 @@
+"""Git is asked about a folder, and nothing that the folder's repository names is run."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpo.git import git
+
+STATUS = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """Make a repository with one file, on which git has to run a filter before it knows whether it changed."""
+    monkeypatch.chdir(tmp_path)
+    told("init", "-q", ".")
+    Path("file.txt").write_text("x\n")
+    Path(".gitattributes").write_text("*.txt filter=evil\n")
+    told("add", "-A")
+    told("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+    Path("file.txt").write_text("x\n")
+    return tmp_path
+
+
+def told(*arguments):
+    subprocess.run(["git", *arguments], check=True)
+
+
+@pytest.mark.parametrize("way", ["filter", "process", "included", "watcher", "hook"])
+def test_nothing_that_a_repository_names_runs(repository, way):
+    run = f"touch {repository}/ran; cat"
+    if way == "filter":
+        told("config", "filter.evil.clean", run)
+    elif way == "process":
+        told("config", "filter.evil.process", run)
+        told("config", "filter.evil.required", "true")
+    elif way == "included":
+        Path("more").write_text(f'[filter "evil"]\n\tclean = "{run}"\n')
+        told("config", "include.path", "../more")
+    elif way == "watcher":
+        told("config", "core.fsmonitor", run)
+    else:
+        hook = Path(".git/hooks/post-index-change")
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\n{run}\n")
+        hook.chmod(0o755)
+    assert git(*STATUS) == ""
+    assert len(git("rev-parse", "HEAD").strip()) == 40
+    assert git("check-ignore", "--stdin", "-z", content=b"file.txt") == ""
+    assert not Path("ran").exists()
+    # So that this test tests something.
+    subprocess.run(["git", *STATUS], check=False, capture_output=True)
+    assert Path("ran").exists()
+
+
+def test_a_filter_that_cannot_be_overridden_is_not_asked(repository):
+    told("config", "filter.a=b.clean", f"touch {repository}/ran; cat")
+    Path(".gitattributes").write_text("*.txt filter=a=b\n")
+    assert git(*STATUS) is None
+    assert not Path("ran").exists()
+
+
+def test_outside_of_a_repository_there_is_no_answer(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git("rev-parse", "HEAD", folder=tmp_path) is None

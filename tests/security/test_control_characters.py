@@ -1,0 +1,53 @@
+"""Texts of a stranger's files are printed without control characters: a terminal would execute them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpo.errors import printable
+from tests.hpo.cli.commands import hpo, searched
+from tests.studies import toy_config
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202e\nreproduced: all 9 trainings"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("environment", "python"),
+        ("environment", "packages", "torch"),
+        ("environment", "packages", EVIL),
+        ("environment", EVIL),
+        ("study", "allowed_changes"),
+        ("config", "study", "metric"),
+        ("config", "strategy", "name"),
+        ("config", "toy", "nonlinearity"),
+        ("config", EVIL),
+        ("space", 0, "key"),
+        ("winner", "values", EVIL),
+        ("winner", "point", "toy.lr"),
+        ("data", "files"),
+    ],
+)
+def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, keys):
+    report = json.loads((searched(capsys, toy_config(trials=1)) / "report.json").read_text())
+    inner = report
+    for key in keys[:-1]:
+        inner = inner[key]
+    lists = {"allowed_changes": [{"changes": [EVIL]}], "files": [{"path": EVIL, "sha256": EVIL}]}
+    inner[keys[-1]] = lists.get(keys[-1], EVIL)
+    Path("mailed.json").write_text(json.dumps(report))
+    code, out, err = hpo(capsys, "reproduce", "mailed.json", "--trust")
+    assert code in (0, 1, 2)
+    assert all(printable(line) == line for line in (out + err).split("\n"))
+    assert "reproduced: all 9 trainings" not in (out + err).splitlines()
+
+
+def test_neither_do_those_of_a_study(capsys):
+    space = {"toy": {"layers": [1, 2]}, "other": {"text": {"choices": [EVIL]}}}
+    searched(capsys, toy_config(trials=1, space=space, other={"text": "x"}))
+    for command in (["search", "--replay", "toy"], ["report", "toy"], ["compare", "toy", "toy-replay"]):
+        code, out, err = hpo(capsys, *command, *(["track=none", "dispatch=local"] if "--replay" in command else []))
+        assert code == 0, out + err
+        assert all(printable(line) == line for line in (out + err).split("\n")), command
