@@ -1,7 +1,8 @@
 """`hpo.reproduce`: recorded trials, also of others, trained again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -11,7 +12,9 @@ from hpo.errors import ConfigError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hpo.report.facts.reproduced import Figure
     from hpo.study.folder import StudyFolder
+    from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
 
 
@@ -37,21 +40,77 @@ def reproduce(
         uri: MLflow's address, for `runs:/ID`.
 
     Returns:
-        One row per training: trial, name of the task, recorded and reproduced metric, error, and whether it holds.
+        One row per training: trial, name of the task, recorded and reproduced metric, error, and whether it holds. One
+        more per number of report.json about these trials that is not what they give, named by its key
+        (`report.json: winner.score`). `attrs["not checked"]` lists the keys of the report that do not follow from them.
 
     Raises:
         hpo.HpoError: there is no such study, or it was not made here and is not trusted.
     """
     import pandas as pd
 
-    from hpo.study.reproduce.again import reproduce as train_again
-
     refuse_bad_tolerance(tolerance)
     with found(str(study), str(trial), uri) as (folder, which):
-        recorded = trusted(folder, trust, data or {})
-        allowed = recorded.tolerance if tolerance is None else tolerance
-        repetitions = train_again(recorded, which, folds, lambda _: None)
-    return pd.DataFrame([vars(one) | {"holds": one.holds(allowed)} for one in repetitions])
+        finding = compare(trusted(folder, trust, data or {}), which, folds, tolerance, lambda _: None)
+    rows = [vars(one) | {"holds": one.holds(finding.tolerance)} for one in finding.repetitions]
+    for one in finding.differing:
+        row = {"trial": one.trial, "name": f"report.json: {one.key}", "recorded": one.said, "reproduced": one.given}
+        rows.append(row | {"error": None, "holds": False})
+    table = pd.DataFrame(rows)
+    table.attrs["not checked"] = finding.unchecked
+    return table
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of training recorded trials again.
+
+    Attributes:
+        repetitions: the trainings.
+        tolerance: the largest difference, as a share, that is none.
+        figures: the numbers of the report about these trials.
+        unchecked: the keys of the report whose numbers do not follow from these trainings.
+    """
+
+    repetitions: Sequence["Repetition"]
+    tolerance: float
+    figures: Sequence["Figure"]
+    unchecked: Sequence[str]
+
+    @property
+    def missed(self) -> list["Repetition"]:
+        """The trainings that differ."""
+        return [one for one in self.repetitions if not one.holds(self.tolerance)]
+
+    @property
+    def differing(self) -> list["Figure"]:
+        """The numbers of the report that are not what its trainings give."""
+        return [figure for figure in self.figures if not figure.holds]
+
+
+def compare(
+    recorded: "Recorded",
+    which: str,
+    folds: Sequence[int] | None,
+    tolerance: float | None,
+    tell: Callable[["Repetition"], None],
+) -> Finding:
+    """Train the trials again, and compare them and what the report says of them.
+
+    Args:
+        recorded: the study.
+        which: `best`, `all` or a trial's number.
+        folds: only these; None = all.
+        tolerance: the largest difference, as a share, that is none; None = what its machine and versions allow.
+        tell: is called with each training when it is finished.
+    """
+    from hpo.report.facts.reproduced import figures_of, unchecked
+    from hpo.study.reproduce.again import reproduce as train_again
+
+    repetitions = train_again(recorded, which, folds, tell)
+    figures = figures_of(recorded, repetitions)
+    allowed = recorded.tolerance if tolerance is None else tolerance
+    return Finding(repetitions, allowed, figures, unchecked(recorded.report, figures))
 
 
 def refuse_bad_tolerance(tolerance: float | None) -> None:
@@ -99,9 +158,11 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
     """
     from hpo.engine.training.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
+    from hpo.report.facts.reproduced import refuse_contradictions, refuse_other_winner
     from hpo.study.reproduce.recorded import read_files, read_recorded
 
     files = read_files(folder)
+    refuse_contradictions(files.report, files.config)
     kept = folder.kept_function(files.config)
     if kept is None and ObjectivePath.of(files.config.objective).is_kept:
         raise ConfigError(
@@ -110,4 +171,6 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
         )
     earlier = [change.trial for change in files.allowed if change.trials]
     ask_for_trust(files.config, files.changes, is_trusted, kept, earlier, elsewhere)
-    return read_recorded(files, elsewhere)
+    recorded = read_recorded(files, elsewhere)
+    refuse_other_winner(recorded)
+    return recorded

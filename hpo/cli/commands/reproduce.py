@@ -7,6 +7,7 @@ from hpo.cli.arguments import add_data, add_trust, data_places, make_parser
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
+    from hpo.interface.reproduce import Finding
     from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
 
@@ -41,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
-    from hpo.study.reproduce.again import Repetition, reproduce
+    from hpo.interface.reproduce import compare
 
     allowed = recorded.tolerance if tolerance is None else tolerance
     print("what changed:" if recorded.changes else "what changed: nothing")
@@ -49,19 +50,34 @@ def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, to
         print(f"  {printable(change)}")
     print("demanded: " + ("the same to the last bit" if allowed == 0 else f"differences up to {allowed:.1%}"))
 
-    def tell(repetition: Repetition) -> None:
+    def tell(repetition: "Repetition") -> None:
         now = f"failed: {repetition.error}" if repetition.reproduced is None else f"{repetition.reproduced:.6f}"
         difference = "" if repetition.reproduced is None else f"  difference {_difference(repetition)}"
         verdict = "" if repetition.holds(allowed) else "  <-- not reproduced"
         head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6f}"
         print(printable(f"{head}  reproduced {now}{difference}{verdict}"), flush=True)
 
-    repetitions = reproduce(recorded, trial, folds, tell)
-    missed = [repetition for repetition in repetitions if not repetition.holds(allowed)]
-    if missed:
-        print(f"not reproduced: {len(missed)} of {len(repetitions)} trainings differ")
+    finding = compare(recorded, trial, folds, tolerance, tell)
+    return _conclude(finding, folds is not None)
+
+
+def _conclude(finding: "Finding", has_some_folds: bool) -> int:
+    """Print what of the report holds, and the verdict; return the exit code."""
+    if has_some_folds and finding.figures:
+        print("numbers of report.json: worked out from the recorded values, since only some folds were trained")
+    for figure in finding.differing:
+        gives = "the recorded values give" if has_some_folds else "the trainings give"
+        text = f"report.json: {figure.key} is {figure.said!r}, {gives} {figure.given!r}"
+        print(printable(f"{text}  <-- not reproduced"))
+    if finding.unchecked:
+        print(f"not checked: {', '.join(finding.unchecked)} of report.json")
+    trainings, figures = len(finding.repetitions), len(finding.figures)
+    if finding.missed or finding.differing:
+        says = f"{len(finding.missed)} of {trainings} trainings differ"
+        says += f", and {len(finding.differing)} of {figures} numbers of report.json" if finding.differing else ""
+        print(f"not reproduced: {says}")
         return 1
-    print(f"reproduced: all {len(repetitions)} trainings")
+    print(f"reproduced: all {trainings} trainings" + (f", and {figures} numbers of report.json" if figures else ""))
     return 0
 
 

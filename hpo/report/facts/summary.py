@@ -1,13 +1,12 @@
 """The figures of a report, as `report.json` holds them; `hpo.report.facts.schema.report` describes each."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.schema.fields import FIELDS, missing_values
 from hpo.report.facts.schema.missing import Missing, missing
-from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.schema.report import FORMAT, ReportJson
 from hpo.report.facts.schema.results import Contributed, Cost, Importance, Short
 from hpo.report.facts.sections.cautions import at_the_end, cautions
 from hpo.report.facts.sections.comparison import describe_comparison
@@ -30,9 +29,6 @@ from hpo.report.part import Absent, part
 from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import Verdict
-
-# Increases with every change of report.json that affects a reader.
-FORMAT: Literal[2] = 2
 
 
 def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]) -> ReportJson:

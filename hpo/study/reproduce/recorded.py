@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.config.documents import read_json
@@ -59,6 +59,7 @@ class Recorded:
         is_same_machine: whether bit-identical scores can be expected.
         winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
         allowed: the changes with which the study was continued.
+        report: what report.json holds; empty without one.
     """
 
     study: Study
@@ -67,6 +68,7 @@ class Recorded:
     is_same_machine: bool
     winner: Row | None = None
     allowed: Sequence[AllowedChange] = ()
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def tolerance(self) -> float:
@@ -131,7 +133,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     changes = [*missing, *data, *files.changes]
-    return Recorded(study, rows, changes, files.is_same_machine and not data, winner, files.allowed)
+    return Recorded(study, rows, changes, files.is_same_machine and not data, winner, files.allowed, report)
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:

@@ -70,8 +70,7 @@ def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name
 
 
 def test_a_score_that_does_not_come_out_ends_in_exit_code_1(capsys, study):
-    report = json.loads((study / "report.json").read_text())
-    (study / "report.json").write_text(json.dumps(report | {"files": {}}))
+    (study / "report.json").unlink()
     path = study / "trials.csv"
     header, first, *rest = path.read_text().splitlines()
     cells = first.split(",")

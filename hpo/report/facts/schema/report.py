@@ -29,6 +29,9 @@ from hpo.report.facts.schema.results import (
     Winner,
 )
 
+# Increases with every change of report.json that affects a reader.
+FORMAT: Literal[2] = 2
+
 
 @with_config(EXACT)
 class Budget(TypedDict):

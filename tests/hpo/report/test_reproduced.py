@@ -1,0 +1,130 @@
+"""What a report says is what a reproduction checks: every number that its trainings give, and the rest is named."""
+
+import json
+import shutil
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+import hpo as toolkit
+from tests.hpo.cli.commands import hpo, refused
+from tests.studies import prepared, run_toy, toy_config
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Make a study with three folds once; return its folder."""
+    folder = tmp_path_factory.mktemp("made") / "runs" / "made"
+    tree = toy_config("random", trials=4, objective="tests.toy_data:noisy")
+    tree |= {"study": tree["study"] | {"name": "made"}, "split": tree["split"] | {"folds": 3}}
+    run_toy(folder, tree)
+    return folder
+
+
+@pytest.fixture
+def place(made, monkeypatch, tmp_path):
+    """Go where a copy of the study lies; return its folder."""
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(made, tmp_path / "runs" / "made")).relative_to(tmp_path)
+
+
+def changed(folder, key, value):
+    """Change one value of the report; return it as a file of its own, too."""
+    report = json.loads((folder / "report.json").read_text())
+    inner = report
+    *before, last = (int(part) if part.isdigit() else part for part in key.split("."))
+    for part in before:
+        inner = inner[part]
+    inner[last] = value(deepcopy(inner.get(last))) if callable(value) else value
+    for path in (folder / "report.json", Path("mailed.json")):
+        path.write_text(json.dumps(report))
+
+
+@pytest.mark.parametrize("study", ["made", "mailed.json"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("winner.score", "winner.n", "winner.standard_deviation", "top.0.score", "best_so_far.trials.-1.score"),
+        *("best_so_far.seconds.-1.score",),
+    ],
+)
+def test_a_number_that_its_trainings_do_not_give_is_said_and_ends_in_exit_code_1(capsys, place, study, key):
+    report = json.loads((place / "report.json").read_text())
+    if "-1" in key:
+        key = key.replace("-1", str(len(report["best_so_far"]["trials"]) - 1))
+    changed(place, key, lambda value: value + 1)
+    code, out, _ = hpo(capsys, "reproduce", study)
+    assert code == 1
+    assert f"report.json: {key} is " in out
+    assert out.count("<-- not reproduced") == 1
+    assert "not reproduced: 0 of 3 trainings differ, and 1 of " in out
+
+
+def test_an_interval_and_a_value_that_the_trainings_do_not_give(capsys, place):
+    changed(place, "winner.interval", [0.1, 0.2])
+    assert "report.json: winner.interval.0 is 0.1, the trainings give " in hpo(capsys, "reproduce", "made")[1]
+    changed(place, "winner.values", lambda values: values | {"fold_1": 7.5})
+    out = hpo(capsys, "reproduce", "made")[1]
+    assert "report.json: winner.values.fold_1 is 7.5, the trainings give " in out
+
+
+def test_where_only_some_folds_are_trained_the_others_are_as_recorded(capsys, place):
+    code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "1")
+    assert (code, "worked out from the recorded values" in out) == (0, True)
+    changed(place, "winner.score", 0.93)
+    code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "1")
+    assert (code, "winner.score is 0.93, the recorded values give " in out) == (1, True)
+
+
+def test_what_a_tolerance_allows_for_trainings_it_does_not_for_a_headline(capsys, place):
+    changed(place, "winner.score", lambda score: score * 1.001)
+    assert hpo(capsys, "reproduce", "made", "--tolerance", "0.1")[0] == 1
+
+
+@pytest.mark.parametrize("study", ["made", "mailed.json"])
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("format", 99, "format is 99, and this version of hpo knows those up to 2"),
+        ("winner.score", float("nan"), "winner.score is nan, which is no score"),
+        ("study.seed", 7, "study.seed is 7, and the configuration of the study gives 0"),
+        ("winner.values", lambda values: values | {"fold_9": 0.5}, "winner.values.fold_9 is no task of the study"),
+        ("winner.point", lambda point: point | {"toy.depth": 9}, "winner.point is not the point of trial"),
+        ("metric.direction", "minimize", "metric.direction is 'minimize'"),
+    ],
+)
+def test_what_contradicts_the_study_is_refused_by_name(capsys, place, study, key, value, says):
+    changed(place, key, value)
+    assert f"error: report.json: {says}" in refused(capsys, "reproduce", study)
+
+
+def test_a_winner_that_is_no_trial_of_the_study_is_refused(capsys, place):
+    changed(place, "winner.number", 77)
+    assert "winner.number is 77, which is no complete trial" in refused(capsys, "reproduce", "made")
+
+
+def test_what_does_not_follow_from_the_trainings_is_named(capsys, place):
+    code, out, _ = hpo(capsys, "reproduce", "made")
+    assert code == 0
+    (line,) = (line for line in out.splitlines() if line.startswith("not checked: "))
+    assert {"top,", "cost", "winner.num_parameters,"} & {*line.split()} >= {"top,"}
+    assert "reproduced: all 3 trainings, and " in out
+    code, out, _ = hpo(capsys, "reproduce", "made", "--trial", "all")
+    (line,) = (line for line in out.splitlines() if line.startswith("not checked: "))
+    assert (code, "top" in line) == (0, False)
+
+
+def test_from_python_a_number_that_differs_is_a_row_and_the_unchecked_are_named(place):
+    changed(place, "winner.score", 0.93)
+    table = toolkit.reproduce("made")
+    assert list(table[~table["holds"]]["name"]) == ["report.json: winner.score"]
+    assert "cost" in table.attrs["not checked"]
+
+
+def test_an_earlier_report_without_a_format_is_read(capsys, place):
+    report = json.loads((place / "report.json").read_text())
+    del report["format"]
+    Path("mailed.json").write_text(json.dumps(report))
+    assert hpo(capsys, "reproduce", "mailed.json")[0] == 0
+    assert prepared(place, report["config"]).config.study.name == "made"
