@@ -275,6 +275,19 @@ def changed_since(
             yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
 
 
+def changed_code(report: Mapping[str, Any], now: Code) -> Iterator[str]:
+    """Yield one line per piece of the code, and per library, that is not as in a report.
+
+    A piece that only one side has is not compared: versions of the toolkit name them in other ways. Of libraries those
+    are left out that `changed_environment` compares.
+    """
+    compared = {"python", *inner(report, "environment", "packages")}
+    for what, there in (("pieces", now.pieces or {}), ("versions", now.versions)):
+        for name, old in inner(report, "study", "code", what).items():
+            if name in there and old != there[name] and not (what == "versions" and name in compared):
+                yield f"code: {name} was {old} and is now {there[name]}"
+
+
 def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
     """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
     for key in keys:

@@ -10,9 +10,11 @@ from hpo.config.keys import flatten, replaced
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import Row, own_columns, read_rows
 from hpo.errors import StudyError
-from hpo.study.basis.changes import AllowedChange, changed_environment, changed_since, inner
+from hpo.study.basis.changes import AllowedChange, changed_code, changed_environment, changed_since, inner
 from hpo.study.basis.environment import describe_environment
+from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder, shown
+from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import prepare_study
 from hpo.study.study import Study
 from hpo.study.winner.verdict import recorded_winner
@@ -55,7 +57,7 @@ class Recorded:
     Attributes:
         study: made from its frozen configuration, on the current data.
         rows: of trials.csv.
-        changes: what differs from then, one line each; data first, then environment.
+        changes: what differs from then, one line each; data first, then code, then environment.
         is_same_machine: whether bit-identical scores can be expected.
         winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
         allowed: the changes with which the study was continued.
@@ -130,10 +132,13 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names))
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
+    code = list(changed_code(report, describe_code(study.objective, strategy_type(config.strategy["name"])[1])))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
-    changes = [*missing, *data, *files.changes]
-    return Recorded(study, rows, changes, files.is_same_machine and not data, winner, files.allowed, report)
+    changes = [*missing, *data, *code, *files.changes]
+    # The strategy has proposed the trials, and does not train them.
+    is_same = files.is_same_machine and not data and all(change.startswith("code: strategy ") for change in code)
+    return Recorded(study, rows, changes, is_same, winner, files.allowed, report)
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:

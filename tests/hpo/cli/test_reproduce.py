@@ -1,7 +1,9 @@
 """`hpo reproduce`: the recorded numbers again, from a folder alone; and what was changed since is told or refused."""
 
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.run import run_study
 from hpo.study.opening import open_study
-from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
 from tests.studies import REPOSITORY, prepared, toy_config
 
 
@@ -98,6 +100,38 @@ def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study
     assert lines[0] == "what changed:"
     assert "packages: numpy was 1.0.0, is " in lines[1]
     assert "demanded: differences up to 2.0%" in out
+
+
+def test_code_that_changed_is_told_first_and_widens_what_is_demanded(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    Path("own_train.py").write_text("def run_fold(task):\n    return {'score': task['config']['toy']['lr']}\n")
+    searched(capsys, toy_config(trials=1, objective="own_train:run_fold"))
+    assert "what changed: nothing" in hpo(capsys, "reproduce", "toy")[1]
+    Path("own_train.py").write_text("def run_fold(task):\n    return {'score': task['config']['toy']['lr'] + 1}\n")
+    del sys.modules["own_train"]
+    shutil.rmtree("__pycache__", ignore_errors=True)
+    shutil.copy("runs/toy/report.json", "mailed.json")
+    for study in ("toy", "mailed.json"):
+        code, out, _ = hpo(capsys, "reproduce", study)
+        assert code == 1
+        lines = out.splitlines()
+        assert lines[0] == "what changed:"
+        assert re.fullmatch(r"  code: own_train\.py was [0-9a-f]+ and is now [0-9a-f]+", lines[1])
+        assert "demanded: differences up to 2.0%" in out
+
+
+@pytest.mark.parametrize("change", ["strategy", "a piece of an earlier version", "none"])
+def test_code_that_trains_nothing_or_had_another_name_demands_no_less(capsys, study, change):
+    report = json.loads((study / "report.json").read_text())
+    pieces = report["study"]["code"]["pieces"]
+    if change == "none":
+        del report["study"]["code"]
+    else:
+        pieces[change] = "0123"
+    (study / "report.json").write_text(json.dumps(report))
+    code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "0")
+    assert (code, "the same to the last bit" in out) == (0, True)
+    assert ("code: strategy was 0123 and is now" in out) == (change == "strategy")
 
 
 def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):

@@ -66,6 +66,16 @@ class ExtensionPart(TypedDict):
 
 
 @with_config(EXACT)
+class CodePart(TypedDict):
+    """The code that decided the trials, without docstrings and comments."""
+
+    pieces: Annotated[
+        dict[str, str], Field(description="hash of each file of the objective, and of the toolkit's parts")
+    ]
+    versions: Annotated[dict[str, str], Field(description="of Python and the libraries that compute points and scores")]
+
+
+@with_config(EXACT)
 class StudyPart(TypedDict):
     """Fields 1, 2 and 25: what the study is."""
 
@@ -80,6 +90,7 @@ class StudyPart(TypedDict):
     intent: Literal["exploratory", "confirmatory"]
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
+    code: NotRequired[Annotated[CodePart, Field(description="what `hpo reproduce` compares; earlier versions lack it")]]
     extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
 
 

@@ -37,6 +37,9 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "rerun": rerun_command(study),
     }
+    code = notes.basis(config).code
+    if code is not None and code.pieces is not None:
+        described["code"] = {"pieces": dict(code.pieces), "versions": dict(code.versions)}
     if (extension := _extension(study, trials)) is not None:
         described["extends"] = extension
     return described
