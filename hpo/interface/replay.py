@@ -68,6 +68,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.config.composing.compose import compose_config
     from hpo.engine.trials.table import read_rows
     from hpo.interface.trust import ask_for_trust
+    from hpo.study.basis.changes import inner
     from hpo.study.folder import find_study, shown
     from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
@@ -86,6 +87,11 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
         raise StudyError(f"replay: {shown(folder.trials_path)} has no finished trial; there is nothing to compare with")
     # The first trials of a search do not depend on its budget.
     decisive = [f"study.trials={trials}"] if trials < study.trials else []
+    if files.config.strategy.get("counts") == "configurations":
+        num_configurations = inner(files.report, "counts").get("configurations", study.trials)
+        # One that has not ended is followed trial by trial, as far as it went.
+        is_cut = trials < len(rows) or num_configurations < study.trials
+        decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
     here = [f"study.name={study.name}-replay"]
     if folder.imports_path.exists():
         # In quotes, because some characters have a meaning for Hydra.

@@ -24,7 +24,7 @@ _STRATEGIES = _TOOLKIT / "engine" / "strategies"
 # Where the decisions of a search begin: what the rest of them is, their imports say.
 _BEGINNINGS = (
     *("engine/space/reader.py", "engine/strategies/first.py", "engine/training/task_builder.py"),
-    *("engine/training/worker.py", "engine/loop.py", "study/winner/finalists.py"),
+    *("engine/training/worker.py", "engine/loop.py", "study/winner/finalists.py", "study/winner/full_training.py"),
 )
 # They carry tasks and keep outcomes; the chosen strategy is a piece of its own.
 _APART = ("dispatch", "record", "strategies")

@@ -5,7 +5,6 @@ how good it is after a full training is not known. So once the search is over, t
 are, with the seeds that they have. It is no part of the search, which stays the same under a larger budget.
 """
 
-import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.study.notes import Notes
 from hpo.study.study import Study
+from hpo.tree import copy_tree
 
 # After the name of a state in the search, which is left as it is: the search may still go on from it.
 _SUFFIX = "_full"
@@ -111,7 +111,7 @@ def _copy_state(task: Task) -> None:
     own = Path(task.payload.resume_dir)
     before = own.with_name(own.name.removesuffix(_SUFFIX))
     if before.is_dir() and not own.exists():
-        shutil.copytree(before, own, symlinks=True)
+        copy_tree(before, own)
 
 
 def _known(study: Study, record: Record, trial: Trial) -> dict[int, Outcome]:
