@@ -58,7 +58,10 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "method": method,
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
-        **part(lambda: describe_search(study, verdict, len(notes.imports), notes.ended_by), no_search),
+        **part(
+            lambda: describe_search(study, trials, len(notes.imports), notes.ended_by, verdict.further_trained),
+            no_search,
+        ),
         "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
         "winner": described,
         "top": [_short(trial) for trial in verdict.history.leaders(5)],
@@ -80,7 +83,9 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "fields": [],
     }
     summary["cautions"] = part(
-        lambda: cautions(study.space, trials, winner, config.study.metric, config.study.direction, summary),
+        lambda: cautions(
+            study.space, trials, winner, config.study.metric, config.study.direction, summary, study.full_amount
+        ),
         lambda why: [f"the cautions {why}"],
     )
     summary["fields"] = [

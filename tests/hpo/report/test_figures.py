@@ -25,6 +25,7 @@ from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
 from hpo.report.part import Absent
 from hpo.study.opening import read_study
+from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.made_up import point, scored, subject, trial
 from tests.studies import prepared, run_toy, toy_config
 
@@ -112,7 +113,7 @@ def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
     run_toy(tmp_path / "toy", config)
     study = prepared(tmp_path / "toy", config)
     record = read_study(study)
-    found = Subject.of(study, record.trials(), record.history().best()).importances
+    found = Subject.of(study, read_verdict(study, record)).importances
     record.close()
     stored = optuna.load_study(study_name="toy", storage=sqlite_url(study.folder.database_path))
     complete = [t for t in stored.trials if t.state == optuna.trial.TrialState.COMPLETE]

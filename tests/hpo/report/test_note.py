@@ -41,7 +41,7 @@ def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(t
     rows = [line for line in text.splitlines() if line.startswith("| [")]
     assert [row.partition("]")[0] for row in rows] == ["| [8", "| [7", "| [6", "| [5", "| [4"]
     assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == [
-        "&emsp;0.8000",
+        "&emsp;0.8000 to 4",
         "&emsp;8",
         "&emsp;",
         "&emsp;3e-4",

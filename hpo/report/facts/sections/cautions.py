@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
-from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.trials.trial import Direction, Trial, loss_of
@@ -28,6 +27,7 @@ def cautions(
     metric: str,
     direction: Direction,
     summary: ReportJson,
+    full_amount: int | None = None,
 ) -> list[str]:
     """Return one line per reason to doubt the result, the most important first.
 
@@ -37,11 +37,12 @@ def cautions(
         winner: the study's.
         metric, direction: the study's.
         summary: the other figures of the report: `test`, `data`, `environment`, `overtuning`, `study`.
+        full_amount: how far a full training goes, where trials were trained by amounts.
     """
     reasons = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
     if winner is not None:
         reasons += [
-            *_not_trained(winner, summary),
+            *_not_trained(winner, full_amount, summary["study"]["name"] if full_amount else ""),
             *(_end_text(end) for end in at_the_end(space, winner)),
             *_within_noise(trials, winner, metric),
             *_still_improving(winner, metric, direction),
@@ -69,13 +70,11 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
         yield f"few trials: {len(trials)} for {searched}; {wanted} would be five for each"
 
 
-def _not_trained(winner: Trial, summary: ReportJson) -> Iterator[str]:
-    strategy = summary["config"]["strategy"]
-    full = strategy.get("max_amount") if strategy["name"] in BY_AMOUNT else None
-    if full is not None and winner.amount is not None and winner.amount < full:
+def _not_trained(winner: Trial, full_amount: int | None, study: str) -> Iterator[str]:
+    if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
-            f"the winner was trained to {winner.amount} of {full} only, and so was every other: how good it is after a "
-            f"full training is not known: hpo extend {summary['study']['name']} --best {strategy['eta']}"
+            f"the winner was trained to {winner.amount} of {full_amount} only, and no other further: how good it is "
+            f"after a full training is not known: hpo extend {study} --best 3"
         )
 
 

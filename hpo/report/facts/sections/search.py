@@ -18,7 +18,6 @@ from hpo.report.facts.schema.missing import Missing, is_missing, missing
 from hpo.report.facts.schema.report import Baselines, Counts, DefaultTrial, SearchPart, Sizes
 from hpo.study.folder import shown
 from hpo.study.study import Study
-from hpo.study.winner.verdict import Verdict
 
 _CHOSEN_BY = {
     False: "the best mean score over the folds; the earlier trial on ties",
@@ -32,14 +31,20 @@ def no_search(reason: str) -> SearchPart:
     return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
 
 
-def describe_search(study: Study, verdict: Verdict, num_imported: int, ended_by: EndedBy | None) -> SearchPart:
+def describe_search(
+    study: Study,
+    trials: Sequence[Trial],
+    num_imported: int,
+    ended_by: EndedBy | None,
+    further_trained: Sequence[Trial] = (),
+) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
-    config, space, trials = study.config, study.space, verdict.trials
+    config, space = study.config, study.space
     counts = _counts(trials, config.study.trials, study.layout.size, ended_by)
     if any(trial.amount is not None for trial in trials):
         counts["budget_counts"] = study.counts
         counts["configurations"] = len({trial.key for trial in trials})
-        counts["further_trained"] = [trial.number for trial in verdict.further_trained]
+        counts["further_trained"] = [trial.number for trial in further_trained]
     return {
         "num_parameters": _num_parameters(trials),
         "space": [_dimension(d, flatten(config.objective_config)) for d in space.dimensions],
