@@ -1,6 +1,7 @@
 """The driver's side: sends a task what it needs of the study's folder, and writes there what comes back."""
 
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +26,17 @@ IN_WORDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True)
 class Sent:
-    """A folder or file on its way to a node: its SHA-256, and the references to its pieces, in order."""
+    """A folder or file on its way to a node.
+
+    Attributes:
+        digest: its SHA-256.
+        pieces: the references to its pieces, in order.
+        search: the id of this run of the search, which no other has, whatever its study is called.
+    """
 
     digest: str
     pieces: Sequence[Any]
+    search: str
 
 
 Shipment = Mapping[Kind, Sent]
@@ -55,6 +63,7 @@ class Freight:
     def __init__(self, put: Callable[[bytes], Any], most_bytes: int) -> None:
         self._put = put
         self._most_bytes = most_bytes
+        self._search = uuid.uuid4().hex
         self._common: dict[str, Sent] = {}
         self._arriving: dict[tuple[str, Kind], IO[bytes]] = {}
 
@@ -100,4 +109,4 @@ class Freight:
     def _sent(self, kind: Kind, place: Path) -> Sent:
         with packed(place) as parcel:
             refuse_large(kind, parcel.size, self._most_bytes)
-            return Sent(parcel.digest, [self._put(piece) for piece in parcel.pieces()])
+            return Sent(parcel.digest, [self._put(piece) for piece in parcel.pieces()], self._search)

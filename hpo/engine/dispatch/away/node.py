@@ -68,9 +68,12 @@ class Node:
         """Return the payload with the places that it has here."""
         places: dict[str, Any] = {}
         if "data_dir" in shipment:
-            places["data_dir"] = str(self._cached(shipment["data_dir"]))
+            # An objective may keep what it works out beside its data, which is no other study's business.
+            data = shipment["data_dir"]
+            places["data_dir"] = str(self._cache.own(data.digest, data.search, self._fetch(data)))
         if "kept" in shipment:
-            places["kept"] = str(self._cached(shipment["kept"]) / Path(str(payload.kept)).name)
+            kept = shipment["kept"]
+            places["kept"] = str(self._cache.get(kept.digest, self._fetch(kept)) / Path(str(payload.kept)).name)
         if payload.resume_dir is not None:
             state = scratch / "state"
             if self._artifacts is not None:
@@ -82,8 +85,8 @@ class Node:
             places["checkpoint_dir"] = str(scratch / "model")
         return replace(payload, **places)
 
-    def _cached(self, sent: Sent) -> Path:
-        return self._cache.get(sent.digest, lambda: map(self._get, sent.pieces))
+    def _fetch(self, sent: Sent) -> Callable[[], Iterator[bytes]]:
+        return lambda: map(self._get, sent.pieces)
 
     def _with_files(self, payload: Payload, here: Payload, call: str, message: Message) -> Iterator[Message]:
         """Yield a message after what it says is there; `here` is the payload with the places on this machine."""

@@ -139,6 +139,37 @@ def test_many_pieces_are_one_model(study, tmp_path, monkeypatch):
     assert content(study.checkpoint_dir) == b"model"
 
 
+class KeepingChild:
+    """Trains an objective that keeps what it worked out beside its data, and writes over an example."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def run(self, payload, call, snapshots, variables=None):
+        kept = Path(payload.data_dir, "scaled")
+        if not kept.exists():
+            kept.write_text(f"{self.scale * len(content(payload.data_dir))}")
+            Path(payload.data_dir, "f").unlink()
+            write(payload.data_dir, b"x" * self.scale)
+        yield {"call": call, "outcome": Outcome({"score": float(kept.read_text())}).to_dict()}
+
+
+def test_two_studies_of_the_same_data_find_nothing_of_each_other_on_a_node(study, tmp_path):
+    """Nor does a study that was deleted and made again: of its name and its folder is the same."""
+    found = {scale: trained(study, tmp_path, KeepingChild(scale)) for scale in (1, 7)}
+    assert {scale: message["outcome"]["metrics"]["score"] for scale, (message,) in found.items()} == {1: 4.0, 7: 28.0}
+    assert content(study.data_dir) == b"data"
+
+
+def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp_path):
+    freight = Freight(lambda piece: piece, MIB)
+    with closing(NodeCache(tmp_path / "node")) as one, closing(NodeCache(tmp_path / "node")) as other:
+        for cache, scale in ((one, 1), (other, 7)):
+            node = Node(KeepingChild(scale), cache, lambda piece: piece, "n1", MIB)
+            (message,) = node.run(study, "call 1", freight.pack(study))
+            assert message["outcome"]["metrics"]["score"] == 4.0
+
+
 def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
     with pytest.raises(DispatchError, match=r"largest_message: the development data .* allowed are .* raise it"):
         Freight(lambda piece: piece, 100).pack(study)
