@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import replaced
 from hpo.config.sealing import seal, sealed_keys
 from hpo.config.sections import (
@@ -116,6 +117,7 @@ def later_keys() -> dict[str, Any]:
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     """Check a plain tree and return the study's configuration; ConfigError has one line with the full key."""
+    refuse_optimized_python()
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}

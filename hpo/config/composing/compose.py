@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolved
 from hpo.config.documents import read_yaml
+from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.sealing import hidden_argument
 from hpo.config.shipped import shipped_dir
@@ -54,6 +55,7 @@ def compose_config(
     Raises:
         ConfigError: names the faulty override and the nearest valid name.
     """
+    refuse_optimized_python()
     parsed = [_parse(_written_out(text)) for text in overrides]
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]

@@ -8,10 +8,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hpo.cli.main import main
+from hpo.config import interpreter
+from hpo.errors import ConfigError
+from hpo.interface.search import search
 from tests.faults.driver import LOCAL
 from tests.hpo.cli.bad_input_cases import CASES
 from tests.hpo.cli.commands import hpo, refused
@@ -148,6 +152,16 @@ def test_the_other_commands_refuse_as_plainly(capsys, study, case):
     # A record that is looked at leaves a lock and SQLite's own files; nothing else may come.
     assert {path.name for path in Path().iterdir()} == {"runs", "rows.txt", "latin.txt", "empty.txt", "words.txt"}
     assert {path.name for path in Path("runs").iterdir() if not path.name.startswith("train-other-")} == {"made"}
+
+
+@pytest.mark.parametrize("arguments", [("search",), ("train",), ("search", "--cfg", "job"), ("resume", "made")])
+def test_a_python_that_leaves_out_assertions_is_refused(capsys, monkeypatch, study, arguments):
+    monkeypatch.setattr(interpreter, "flags", SimpleNamespace(optimize=1))
+    before = snapshot()
+    refused_with(capsys, ("Python: leaves out assertions", "PYTHONOPTIMIZE"), *arguments)
+    with pytest.raises(ConfigError, match="assertions"):
+        search(lambda config: 1.0, {"x": [1, 2]}, direction="maximize", progress=False)
+    assert snapshot() == before
 
 
 def test_an_experiment_that_was_deleted_is_refused(capsys):
