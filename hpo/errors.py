@@ -4,6 +4,9 @@ import difflib
 import signal
 from collections.abc import Iterable
 
+OUTPUT = "standard output"
+"""Stands for the name of a file, in faults of writing to it."""
+
 
 class HpoError(Exception):
     """A fault that the command shows as one line, without a traceback, and its exit code."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpo.errors import MachineError, text_of
+from hpo.errors import OUTPUT, MachineError, text_of
 
 GIB = 2**30
 # Where a container reads its own limit and use (cgroup v2).
@@ -87,6 +87,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _line(number: int, path: object) -> str:
     """Return the reason, the path, and what is left: the limit of open files, or free bytes."""
+    if path == OUTPUT:
+        return f"{OUTPUT}: {os.strerror(number)}"
     shown = f"{_text(path)}, " if _text(path) else ""
     if number in (errno.EMFILE, errno.ENFILE):
         import resource  # Missing on Windows, where this module must still be importable.

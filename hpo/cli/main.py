@@ -18,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 
 from hpo import __version__
-from hpo.errors import HpoError, Interruption, nearest, printable
+from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
+from hpo.session.output import named
 from hpo.session.program import is_ours, process_is_ours
 
 COMMANDS = {
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         with process_is_ours():
+            sys.stdout = named(sys.stdout)
             return _main(sys.argv[1:])
     return _main(arguments)
 
@@ -93,11 +95,12 @@ def _main(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
+        if error.filename == OUTPUT:
+            # What is left in its buffers cannot be written either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        elif error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        # Usually standard output: faults of our files carry the file's name.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fault(f"standard output: {error.strerror}; make room, or write it elsewhere", 1)
+        return _fault(f"{error.filename or 'a file'}: {error.strerror}; make room, or write it elsewhere", 1)
     finally:
         os.umask(before)
 
@@ -187,7 +190,7 @@ def _run(given: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if debug or error.filename is None:
+        if debug or error.filename in (None, OUTPUT):
             raise
         # Faults without a message of their own, such as a folder instead of a file, or one that cannot be entered.
         place, is_input = error.filename2 or error.filename, isinstance(error, FileNotFoundError | NotADirectoryError)

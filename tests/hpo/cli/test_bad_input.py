@@ -19,6 +19,7 @@ from hpo.interface.search import search
 from tests.faults.driver import LOCAL
 from tests.hpo.cli.bad_input_cases import CASES
 from tests.hpo.cli.commands import hpo, refused
+from tests.studies import environment
 
 
 def create(files):
@@ -214,6 +215,17 @@ def test_a_reader_that_leaves_early_is_no_fault(arguments):
     assert done.stderr == b""
     # As with a signal of a broken pipe; argparse itself passes over it.
     assert done.returncode in (0, 141)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "objective=tests.toy:score", *LOCAL]])
+def test_an_output_that_is_full_is_named(arguments):
+    """And no file of ours, of which there may be none yet."""
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "hpo.cli.main", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment(), timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"standard output: No space left on device; " in done.stderr
 
 
 def test_an_output_that_is_closed_is_no_fault():
