@@ -149,7 +149,8 @@ def _is_free(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
         return True
     frozen = folder.config()
     try:
-        refuse_other_config(frozen, config, config.study.name)
+        # As an existing study has it: with what the objective itself says of the space.
+        refuse_other_config(frozen, prepare_study(config, given.kept).config, config.study.name)
     except StudyError:
         return False
     if moved_sources(frozen.to_dict(), config.to_dict()):

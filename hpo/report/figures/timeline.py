@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hpo.engine.trials.trial import Outcome
-from hpo.report.facts.sections.cost import describe_cost
+from hpo.report.facts.sections.cost import describe_cost, worker_spans
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import counted
 from hpo.report.figures.canvas.bars import Bar, draw_bars, kind_of, rows_of
@@ -50,10 +50,6 @@ def _lanes(outcomes: Sequence[Outcome]) -> Mapping[int, int]:
 
     A resumed study has new processes, which would make a staircase if workers did not share lanes.
     """
-    spans: dict[int, tuple[float, float]] = {}
-    for outcome in outcomes:
-        start, end = spans.get(outcome.worker, (outcome.started, 0.0))
-        spans[outcome.worker] = min(start, outcome.started), max(end, outcome.started + outcome.seconds)
-    ordered = sorted(spans.items(), key=lambda item: (item[1], item[0]))
+    ordered = sorted(worker_spans(outcomes).items(), key=lambda item: (item[1], item[0]))
     rows = rows_of([span for _, span in ordered])
     return {worker: row for (worker, _), row in zip(ordered, rows, strict=True)}

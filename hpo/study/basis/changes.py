@@ -17,6 +17,15 @@ from hpo.study.basis.source_code import Code
 # These make another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
 _SHOWN = 5
+_SAID_FIRST = ("objective", "space", "strategy", "study", "split")
+
+
+class _NotThere:
+    def __repr__(self) -> str:
+        return "not there"
+
+
+_NOT_THERE = _NotThere()
 
 
 @dataclass(frozen=True)
@@ -149,10 +158,14 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
     What lies at another place of its data is compared when it is read: see `Basis`.
     """
-    changed = list(changed_config(frozen.to_dict(), given.to_dict()).values())
+    before, now = frozen.to_dict(), given.to_dict()
+    changed = changed_config(before, now)
     if changed:
+        differing = _differing(before, now)
+        made = sorted((key for key in changed if not _follows(key, differing)), key=_place)
+        said = _first([changed[key] for key in made or changed])
         raise StudyError(
-            f"study '{name}' exists with another configuration: {_first(changed)}; choose another study.name, or "
+            f"study '{name}' exists with another configuration: {said}; choose another study.name, or "
             f"continue unchanged with `hpo resume {name}`"
         )
 
@@ -192,10 +205,10 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys that differ and may not, each with a line about the change; of data files see `moved_sources`."""
     # Studies of before there was the key trained in one process.
-    is_unsaid, moved = ("dispatch.processes_per_task", None, 1), moved_sources(before, now)
+    is_unsaid, moved = ("dispatch.processes_per_task", _NOT_THERE, 1), moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
-        for key, (old, new) in differences(before, now).items()
+        for key, (old, new) in _differing(before, now).items()
         if key not in FREE_KEYS and key not in moved and (key, old, new) != is_unsaid
     }
     is_said = any(key.partition(".")[0] == "space" for key in changed)
@@ -203,6 +216,30 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
         # Both decide points: the order in which dimensions are drawn, and whether a value is 1 or 1.0.
         changed["space"] = "space is now in another order, or has other kinds of numbers"
     return changed
+
+
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the keys that differ, each with the old and the new value, or `_NOT_THERE`."""
+    old, new = flatten(before), flatten(now)
+    return {key: (old.get(key, _NOT_THERE), new.get(key, _NOT_THERE)) for key in differences(before, now)}
+
+
+def _follows(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
+    """Return whether a difference only follows from another, and nobody made it."""
+    section = key.partition(".")[0]
+    if section not in SEARCH_SECTIONS and "objective" in differing:
+        return True
+    if section == "strategy" and key != "strategy.name" and "strategy.name" in differing:
+        return True
+    # `x: null` is there because x is searched, and `integer: false` because a range was written as (0.0, 1.0).
+    unsaid = (None, _NOT_THERE, False) if section == "space" else (None, _NOT_THERE)
+    return all(any(value is other for other in unsaid) for value in differing.get(key, (key,)))
+
+
+def _place(key: str) -> int:
+    """Return the place of a difference among others: first what makes it another search."""
+    section = key.partition(".")[0]
+    return _SAID_FIRST.index(section) if section in _SAID_FIRST else len(_SAID_FIRST)
 
 
 def changed_data(

@@ -48,6 +48,13 @@ def test_workers_that_never_ran_together_share_a_lane():
     assert "share a lane" in content.caption
 
 
+def test_workers_are_counted_at_once():
+    """A search that was interrupted goes on with new processes, and so does one whose worker died."""
+    assert describe_cost([trial(k, [0.5], worker=k) for k in range(1, 4)], None, 0.0)["workers_seen"] == 1
+    together = [trial(k, [0.5, 0.5], worker=1 + k % 2, seconds=9.0) for k in range(4)]
+    assert describe_cost(together, None, 0.0)["workers_seen"] == 2
+
+
 def test_the_clock_stands_still_while_nobody_runs_the_search():
     def ran(*starts):
         return [Outcome(started=start, seconds=60.0, worker=1) for start in starts]

@@ -157,7 +157,7 @@ class Cost(TypedDict):
     seconds_per_trial_mean: float | None
     seconds_per_trial_median: float | None
     wall_seconds: Annotated[float | None, Field(description="first start to last end")]
-    workers_seen: Count
+    workers_seen: Annotated[Count, Field(description="at once")]
     device: str
     device_hours: Seconds
     idle_share: Share | None

@@ -2,10 +2,10 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from hpo.engine.trials.trial import Trial, seconds_trained
+from hpo.engine.trials.trial import Outcome, Trial, seconds_trained
 from hpo.report.facts.schema.results import Cost, Prediction
 
 _LEAST_PAIRS = 3
@@ -24,16 +24,16 @@ def describe_cost(
 
     Returns:
         `training_seconds` (all tasks together), `seconds_per_trial_mean` and `_median`, `wall_seconds` (first start to
-        last end), `workers_seen`, `device_hours` (training time of a worker with its GPUs, or with its CPUs),
-        `idle_share` (of the workers' time, 0 to 1: no task, or between two tasks) and `overhead_share` (of the wall
-        time, 0 to 1: no worker trained). None if nothing was trained. And `lanes`, `order` and `prediction`: how the
-        search was planned, None in a study of before the clock.
+        last end), `workers_seen` (at once: a resumed search has new ones), `device_hours` (training time of a worker
+        with its GPUs, or with its CPUs), `idle_share` (of the workers' time, 0 to 1: no task, or between two tasks)
+        and `overhead_share` (of the wall time, 0 to 1: no worker trained). None if nothing was trained. And `lanes`,
+        `order` and `prediction`: how the search was planned, None in a study of before the clock.
     """
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
     intervals = sorted((outcome.started, outcome.started + outcome.seconds) for outcome in outcomes)
     wall = max(end for _, end in intervals) - intervals[0][0] if intervals else None
-    seen = len({outcome.worker for outcome in outcomes})
+    seen = _at_once(worker_spans(outcomes).values())
     busy = sum(outcome.seconds for outcome in outcomes)
     return {
         "training_seconds": sum(seconds),
@@ -50,6 +50,21 @@ def describe_cost(
         "order": order,
         "prediction": predict_seconds(trials),
     }
+
+
+def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
+    """Return for each worker the start of its first task and the end of its last, in seconds since the epoch."""
+    spans: dict[int, tuple[float, float]] = {}
+    for outcome in outcomes:
+        start, end = spans.get(outcome.worker, (outcome.started, 0.0))
+        spans[outcome.worker] = min(start, outcome.started), max(end, outcome.started + outcome.seconds)
+    return spans
+
+
+def _at_once(spans: Collection[tuple[float, float]]) -> int:
+    """Return the largest number of workers that were there at the same time."""
+    begun_before = ([other for other in spans if other[0] <= start < other[1]] for start, _ in spans)
+    return max((len(others) or 1 for others in begun_before), default=0)
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
