@@ -70,7 +70,7 @@ def add_trust(parser: argparse.ArgumentParser, where: str = "") -> None:
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose and print a configuration."""
     add_overrides(parser)
-    parser.add_argument("--cfg", choices=["job"], help="print the configuration and do nothing")
+    parser.add_argument("--cfg", choices=["job"], help="check the configuration and print it; train nothing")
     parser.add_argument("--config-dir", metavar="DIR", help="a folder with configuration groups of your own")
     parser.add_argument("--config", metavar="FILE", help="start from this whole configuration; compose nothing")
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten, replaced
@@ -12,6 +13,8 @@ from hpo.engine.space.space import Space
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
 from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
@@ -44,6 +47,36 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Stud
     Raises:
         HpoError: the first fault, in one line.
     """
+    config, objective, own, method, space, strategy = _check(config, kept)
+    examples = objective.examples(config.objective_config)
+    if examples is None and (config.split.folds or 1) > 1:
+        raise ConfigError(
+            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
+            f"split, given {config.split.folds}; set split.folds=1"
+        )
+    refuse_other_examples(space, config, objective, examples)
+    plan = make_plan(examples, config.split) if examples else None
+    described = Described.of(method, examples, plan, own)
+    refuse_race_without_folds(config, described.folds)
+    refuse_error_of_one(config, described.folds)
+    refuse_unknown_metric(config.study.metric, method, objective)
+    folder = StudyFolder(RUNS / config.study.name)
+    imports = tuple(_imports(config, folder, space))
+    return Study(config, folder, objective, space, strategy, examples, plan, described, own, imports)
+
+
+class _Checked(NamedTuple):
+    """A search that was checked without its data: its parts, and what the objective says of its trainings."""
+
+    config: StudyConfig
+    objective: Objective
+    own: OwnSearch
+    method: Mapping[str, Any]
+    space: Space
+    strategy: Strategy
+
+
+def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     objective.refuse_bad_config(config.objective_config)
     own = objective.own_search(config.objective_config)
@@ -53,21 +86,14 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Stud
     refuse_missing_keys(space, config, own)
     strategy = strategy_of(config, space)
     refuse_amounts_without_states(config, objective, own.amounts_need)
-    examples = objective.examples(config.objective_config)
-    if examples is None and (config.split.folds or 1) > 1:
-        raise ConfigError(
-            f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
-            f"split, given {config.split.folds}; set split.folds=1"
-        )
-    refuse_other_examples(space, config, objective, examples)
-    plan = make_plan(examples, config.split) if examples else None
-    described = Described.of(config, objective, examples, plan, own)
-    refuse_race_without_folds(config, described.folds)
-    refuse_error_of_one(config, described.folds)
-    refuse_unknown_metric(config.study.metric, described.method or {}, objective)
-    folder = StudyFolder(RUNS / config.study.name)
-    imports = tuple(_imports(config, folder, space))
-    return Study(config, folder, objective, space, strategy, examples, plan, described, own, imports)
+    method = objective.method(config.objective_config)
+    return _Checked(config, objective, own, method, space, strategy)
+
+
+def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> None:
+    """Raise HpoError, as `prepare_study` does, for what can be refused without reading the data."""
+    checked = _check(config, kept)
+    refuse_unknown_metric(config.study.metric, checked.method, checked.objective)
 
 
 def strategy_of(config: StudyConfig, space: Space) -> Strategy:

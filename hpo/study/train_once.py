@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -15,6 +15,7 @@ from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
 from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
@@ -58,22 +59,11 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     Raises:
         HpoError: the configuration or the data is refused; nothing has been created then.
     """
-    refuse_unwritable(tree)
-    tree, secrets = seal(tree)
-    refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
-    config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
-    try:
-        training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
-    except ValidationError as error:
-        raise ConfigError(explain(error)) from error
-    objective = resolve(training.objective, str(Path.cwd()), secrets)
-    objective.refuse_bad_config(config)
-    method = objective.describe_method(config) if objective.describe_method else {}
-    refuse_unknown_metric(training.study.metric, method, objective)
+    tree, training, objective, config, seed, secrets = check_tree(tree)
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
     folder = _new_folder(training.study.name)
-    write_atomically(folder / "config.yaml", yaml_text(dict(tree)))
+    write_atomically(folder / "config.yaml", yaml_text(tree))
     write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))
     data_dir = (folder / "data").absolute()
     is_copied = plan is not None and objective.write_development_data(config, plan.development, data_dir)
@@ -98,6 +88,42 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     outcome = outcome_of(run_here(payload), show)
     write_atomically(folder / "outcome.json", json.dumps(outcome.to_dict(), indent=2))
     return folder, outcome
+
+
+class CheckedTraining(NamedTuple):
+    """A training that was checked without its data.
+
+    Attributes:
+        tree: its whole configuration, with the names of its secrets instead of their values.
+        training: the sections that are not the objective's.
+        objective: what trains it.
+        config: the objective's own tree.
+        seed: of the training.
+        secrets: values by name, which open `config`.
+    """
+
+    tree: dict[str, Any]
+    training: _Training
+    objective: Objective
+    config: dict[str, Any]
+    seed: int
+    secrets: Mapping[str, str]
+
+
+def check_tree(tree: Mapping[str, Any]) -> CheckedTraining:
+    """Check what can be checked without reading the data; arguments and errors as of `train_once`."""
+    refuse_unwritable(tree)
+    tree, secrets = seal(tree)
+    refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
+    config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
+    try:
+        training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from error
+    objective = resolve(training.objective, str(Path.cwd()), secrets)
+    objective.refuse_bad_config(config)
+    refuse_unknown_metric(training.study.metric, objective.method(config), objective)
+    return CheckedTraining(dict(tree), training, objective, config, seed, secrets)
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:

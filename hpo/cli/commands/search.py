@@ -35,18 +35,20 @@ def run(arguments: Sequence[str]) -> int:
         parser.error("--trust has no effect without --replay")
     replay = _replay(given) if given.replay else None
     tree = replay.tree if replay else read_config("search", given)
-    if given.cfg:
-        show_config(tree)
-        return 0
 
     from hpo.config.study_config import config_from_dict
 
     config = config_from_dict(tree)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
-    from hpo.study.preparation import prepare_study
+    from hpo.study.preparation import prepare_study, refuse_bad_search
 
-    study = prepare_study(config, replay.folder.kept_function(config) if replay else None)
+    kept = replay.folder.kept_function(config) if replay else None
+    if given.cfg:
+        refuse_bad_search(config, kept)
+        show_config(tree)
+        return 0
+    study = prepare_study(config, kept)
     if replay:
         study = replace(study, script=replay.script)
 

@@ -16,6 +16,9 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
     tree = read_config("train", given)
     if given.cfg:
+        from hpo.study.train_once import check_tree
+
+        check_tree(tree)
         show_config(tree)
         return 0
 

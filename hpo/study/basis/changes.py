@@ -270,8 +270,7 @@ def changed_data(
 
 def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """Return the files on record by their paths, with the fingerprint of each; without a split these are its parts."""
-    files: Mapping[str, Mapping[str, Any]] = data.get("files" if "kind" in data else "parts", {})
-    return files
+    return dict(data.get("files" if "kind" in data else "parts", {}))
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

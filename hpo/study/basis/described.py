@@ -11,9 +11,8 @@ from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
 from hpo.config.files import write_atomically
-from hpo.config.study_config import StudyConfig, explain
+from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
@@ -63,11 +62,8 @@ class Described:
     method: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(
-        cls, config: StudyConfig, objective: Objective, examples: Examples | None, plan: Plan | None, own: OwnSearch
-    ) -> Self:
+    def of(cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: OwnSearch) -> Self:
         """Return what an objective says now, with its data at hand."""
-        method = dict(objective.describe_method(config.objective_config)) if objective.describe_method else {}
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)
         return cls(

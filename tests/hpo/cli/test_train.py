@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import hpo, refused
 from tests.studies import shipped
 
 TRAINER = """
@@ -30,3 +31,25 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     assert "epoch 1  loss 0.25  phase 3" in out
     assert "score = 1.5" in out
     assert err == "warning: this may take a while\n"
+
+
+@pytest.mark.parametrize("command", ["search", "train"])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("model.shape=blue", "model.shape: must be 'encoder', 'decoder'"),
+        ("study.metric=blue", "study.metric: must be one of accuracy"),
+        ("data=translation", "data.path: no data given"),
+        ("model.d_model=63", "model.d_model"),
+        ("training.lr=-1", "training.lr"),
+        ("study.direction=up", "study.direction"),
+        ("dispatch.threads=0", "dispatch.threads"),
+    ],
+)
+def test_a_configuration_that_is_refused_is_not_printed(capsys, command, given, words):
+    assert words in refused(capsys, command, given, "--cfg", "job", is_silent=True)
+
+
+def test_a_space_that_is_refused_is_not_printed(capsys):
+    for given in ("space.model.num_layers=[0]", "+space.model.size=[1,2]", "strategy.round_size=0"):
+        assert given.partition("=")[0].lstrip("+") in refused(capsys, "search", given, "--cfg", "job", is_silent=True)

@@ -87,6 +87,10 @@ class Objective:
             return
         self.check(config)
 
+    def method(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a report says of every training; empty without `describe_method`."""
+        return {} if self.describe_method is None else dict(self.describe_method(config))
+
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
         """Return the data to split, or None for an objective with its own data; DataError where it is unreadable."""
         if self.describe_data is None:
