@@ -9,13 +9,19 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hpo.errors import nearest
 
 ABSENT = ("fail", "nearest", "exclude", "refuse")
+
+# Equal sums of distances differ by less than this through rounding.
+_ROUNDED = 1e-9
 
 Key = tuple[Any, ...]
 
@@ -63,16 +69,33 @@ class Table:
         The distance is the mean over the hyperparameters of: the number of values between the two, relative to the
         range (numbers); 0 or 1 (texts).
         """
-        return min(((row, self._distance(point, key)) for key, row in self.rows.items()), key=lambda pair: pair[1])
+        parts = self._parts(point)
+        sums = parts.sum(axis=1)
+        # Which of them is nearest to the last bit, and the distance itself, by a sum without rounding.
+        near = np.flatnonzero(sums <= sums.min() + _ROUNDED)
+        distances = [math.fsum(parts[row]) / parts.shape[1] for row in near]
+        nearest = min(range(len(near)), key=distances.__getitem__)
+        return list(self.rows.values())[near[nearest]], distances[nearest]
 
-    def _distance(self, point: Key, other: Key) -> float:
-        parts = []
-        for values, mine, its in zip(self.values.values(), point, other, strict=True):
-            if isinstance(mine, str) or mine not in values:
-                parts.append(float(mine != its))
-            else:
-                parts.append(abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1))
-        return math.fsum(parts) / len(parts)
+    def _parts(self, point: Key) -> "np.ndarray[Any, np.dtype[np.float64]]":
+        """Return how far each row is from a point in each hyperparameter, shape (rows, hyperparameters)."""
+        parts = np.ones(self._row_places.shape)
+        for column, (places, mine) in enumerate(zip(self._places, point, strict=True)):
+            if mine not in places:
+                continue
+            apart = np.abs(self._row_places[:, column] - places[mine])
+            parts[:, column] = apart > 0 if isinstance(mine, str) else apart / max(1, len(places) - 1)
+        return parts
+
+    @cached_property
+    def _places(self) -> list[dict[Any, int]]:
+        """The place of each value of a hyperparameter in `values`."""
+        return [{value: place for place, value in enumerate(values)} for values in self.values.values()]
+
+    @cached_property
+    def _row_places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """The places of each row's values, shape (rows, hyperparameters)."""
+        return np.array([[places[v] for places, v in zip(self._places, key, strict=True)] for key in self.rows])
 
     def with_curves(self, path: Path, curves: Sequence[Mapping[str, Any]], field: str) -> "Table":
         """Return the rows that have a learning curve in a file, joined by all fields that a curve shares with them."""

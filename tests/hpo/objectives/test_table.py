@@ -1,6 +1,8 @@
 """Studies over a table of measured configurations: what is read off it, and what an absent cell means."""
 
 import json
+import math
+import random
 import statistics
 
 import pandas as pd
@@ -10,6 +12,8 @@ from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.errors import HpoError
+from hpo.objectives import table_rows
+from hpo.objectives.table_rows import Row, Table
 from tests.studies import STRATEGIES, prepared, toy_config
 
 HEADER = "id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size"
@@ -82,6 +86,49 @@ def test_nearest_takes_the_neighbours_score_and_says_how_far_it_is(tmp_path):
     assert [t.outcomes[0].metrics["distance"] for t in absent] == [pytest.approx(0.5 / 3)] * 2
     assert all(t.score in (pytest.approx(2.08), pytest.approx(4.16)) for t in absent)
     assert all(t.outcomes[0].metrics["distance"] == 0 for t in history if t not in absent)
+
+
+def nearest_written_out(table, point):
+    """The nearest row, one distance after another."""
+
+    def distance(other):
+        parts = []
+        for values, mine, its in zip(table.values.values(), point, other, strict=True):
+            if isinstance(mine, str) or mine not in values:
+                parts.append(float(mine != its))
+            else:
+                parts.append(abs(values.index(mine) - values.index(its)) / max(1, len(values) - 1))
+        return math.fsum(parts) / len(parts)
+
+    return min(((row, distance(key)) for key, row in table.rows.items()), key=lambda pair: pair[1])
+
+
+def test_the_nearest_row_is_to_the_bit_the_one_of_distances_written_out():
+    rng = random.Random(0)
+    for _ in range(60):
+        columns = {
+            "few": [1, 2, 4],
+            "many": sorted(rng.random() for _ in range(rng.choice((1, 7, 40)))),
+            "text": ["relu", "gelu", "tanh"],
+            "switch": [False, True],
+            "mixed": ["auto", 0.5, 3],
+        }
+        points = [tuple(map(rng.choice, columns.values())) for _ in range(rng.choice((1, 30, 120)))]
+        rows = {point: Row((float(number),), None, None, {}) for number, point in enumerate(points)}
+        table = Table({name: tuple(values) for name, values in columns.items()}, rows, 1, "nearest", (), ())
+        for point in [*(tuple(map(rng.choice, columns.values())) for _ in range(20)), (3, 0.5, "elu", None, "on")]:
+            row, distance = table.nearest(point)
+            known, expected = nearest_written_out(table, point)
+            assert (row is known, distance) == (True, expected)
+
+
+def test_a_point_between_six_thousand_values_asks_no_row_one_by_one(monkeypatch):
+    rows = {(number / 7, number % 5): Row((1.0,), None, None, {}) for number in range(6000)}
+    table = Table({"lr": tuple(key[0] for key in rows), "size": tuple(range(5))}, rows, 1, "nearest", (), ())
+    summed = []
+    monkeypatch.setattr(table_rows.math, "fsum", lambda parts: summed.append(parts) or sum(parts))
+    assert table.nearest((3000 / 7, 4))[1] == pytest.approx(1 / 5999 / 2)
+    assert len(summed) < 5
 
 
 def test_several_score_columns_are_folds(tmp_path):
