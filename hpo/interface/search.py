@@ -156,4 +156,4 @@ def _is_free(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     if moved_sources(frozen.to_dict(), config.to_dict()):
         return False
     kept = folder.kept_function(config)
-    return (kept and kept.digest) == (given.kept and given.kept.digest)
+    return kept.is_like(given.kept) if kept and given.kept else kept is given.kept

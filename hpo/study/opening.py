@@ -142,7 +142,8 @@ def _continue(study: Study) -> Record:
     if changes or versions:
         Notes(record).write_allowed(allowed_change(before, now, record.trials()))
         Notes(record).write_basis(now)
-    elif before.code is None or not before.code.is_whole:
+    elif before.code != now.code:
+        # An earlier version did not note all of it.
         Notes(record).write_basis(now)
     study.folder.keep_function(study.objective.kept)
     return record

@@ -47,11 +47,11 @@ class Basis:
         """Return what differs in `now`, one line each."""
         changes = [f"config: {change}" for change in self.changed_config(now).values()]
         changes += [f"data: {change}" for change in self.changed_data(now).values()]
-        before, after = (basis.code.pieces if basis.code else None for basis in (self, now))
-        if before and after and self.code and not self.code.is_whole:
-            # What an earlier version did not note is unknown.
-            after = {name: piece for name, piece in after.items() if name in before}
-        return changes + [f"code: {change}" for change in _changed_names(before, after)]
+        if self.code is None or self.code.pieces is None or now.code is None:
+            return changes
+        return changes + [
+            f"code: {change}" for change in _changed_names(self.code.pieces, self.code.known_of(now.code))
+        ]
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
         """Return the keys that differ in `now` and may not: see `changed_config`.

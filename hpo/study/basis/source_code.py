@@ -29,6 +29,7 @@ _BEGINNINGS = (
 # They carry tasks and keep outcomes; the chosen strategy is a piece of its own.
 _APART = ("dispatch", "record", "strategies")
 _SEARCH = "search"
+_HELD = f"{MODULE}, classes and wrappers"
 # The objectives of the toolkit.
 _OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
 
@@ -39,19 +40,20 @@ class Code:
 
     Attributes:
         pieces: a hash by name: each source file of a user's objective or strategy by its path, `strategy`, `search`,
-            and `objective` where that comes with the toolkit. Docstrings and comments do not count; of the toolkit's
-            own code neither do imports and the order of definitions, so that its files may move. None in a study of an
-            earlier version.
+            and `objective` where that comes with the toolkit; two of a function that was given from Python. Docstrings
+            and comments do not count; of the toolkit's own code neither do imports and the order of definitions, so
+            that its files may move. None in a study of an earlier version.
         versions: of Python, `major.minor`, and of each installed library, by name.
     """
 
     pieces: Mapping[str, str] | None
     versions: Mapping[str, str]
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it names everything that is named now: what an earlier version did not note is unknown."""
-        return self.pieces is not None and _SEARCH in self.pieces
+    def known_of(self, now: "Code") -> Mapping[str, str]:
+        """Return the pieces of `now` that this one can be compared with: an earlier version did not note all."""
+        known, pieces = self.pieces or {}, now.pieces or {}
+        is_early = _SEARCH not in known
+        return {name: piece for name, piece in pieces.items() if name in known or not (is_early or name == _HELD)}
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -82,6 +84,8 @@ def describe_code(objective: Objective, strategy: type) -> Code:
         pieces |= digests_of(strategy.__module__)
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
+        if objective.kept.held is not None:
+            pieces[_HELD] = objective.kept.held
         for module in objective.kept.modules:
             pieces |= digests_of(module)
         return Code(pieces, _versions())

@@ -9,33 +9,56 @@ import inspect
 import io
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import hpo
+from hpo.engine.training.objective.by_value import dumps, is_of_script, wrapped
 
 _TOOLKIT = Path(hpo.__file__).parent
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _COLLECTIONS = (Mapping, list, tuple, set, frozenset)
 _IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
+# They hold functions for a class, under these names.
+_HOLDERS = (property, staticmethod, classmethod, functools.cached_property, functools.partialmethod)
+_HELD = ("fget", "fset", "fdel", "__func__", "func", "args", "keywords")
+# What Python itself keeps in a class.
+_OF_PYTHON = (MemberDescriptorType, GetSetDescriptorType)
 
 Parts = list[tuple[str, Any]]
 
 
-def parts_of(function: Callable[..., Any], name: str) -> Parts:
+def parts_of(function: Callable[..., Any], name: str) -> tuple[Parts, Parts]:
     """Return the function and all that it uses, recursively, each with a name for people.
 
     Of what belongs to a module nothing further is listed: workers import that.
+
+    Returns:
+        The parts that the first versions listed, and all others: what classes hold and wrappers wrap.
     """
-    return list(_parts(name, function, {}))
+    seen: dict[int, Any] = {}
+    waiting: deque[tuple[str, Any]] = deque()
+    parts, others = list(_parts(name, function, seen, waiting)), list[tuple[str, Any]]()
+    while waiting:
+        others += _parts(*waiting.popleft(), seen, waiting)
+    return parts, others
 
 
 def digest_of(parts: Parts) -> str:
     """Return a hash of what the parts do and hold; comments and docstrings do not count."""
-    text = "\n".join(_text(value) for _, value in parts)
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    return _hash(_text(value) for _, value in parts)
+
+
+def digest_with_names(parts: Parts) -> str:
+    """Return a hash of the parts and their names, of which a class's source may say nothing."""
+    return _hash(f"{name} {_text(value)}" for name, value in parts)
+
+
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode(errors="replace")).hexdigest()[:16]
 
 
 def own_modules(parts: Parts) -> set[str]:
@@ -49,14 +72,13 @@ def own_modules(parts: Parts) -> set[str]:
 
 def unsendable(parts: Parts) -> str:
     """Return the names of the parts that cannot be sent to a worker, and of open files, whose copy would be another."""
-    import cloudpickle
-
     culprits = []
     for name, value in parts:
-        if isinstance(value, (*_SCALARS, *_COLLECTIONS)) or inspect.ismodule(value) or _has_parts(value):
+        is_made_of_parts = isinstance(value, (*_SCALARS, *_COLLECTIONS, *_HOLDERS)) or _has_parts(value)
+        if is_made_of_parts or inspect.ismodule(value) or wrapped(value) is not None:
             continue
         try:
-            cloudpickle.dumps(value)
+            dumps(value)
             is_bound = isinstance(value, io.IOBase) and not isinstance(value, io.BytesIO | io.StringIO)
         except Exception:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
             is_bound = True
@@ -65,13 +87,14 @@ def unsendable(parts: Parts) -> str:
     return " and ".join(culprits)
 
 
-def _parts(name: str, value: Any, seen: dict[int, Any]) -> Iterator[tuple[str, Any]]:
+def _parts(name: str, value: Any, seen: dict[int, Any], waiting: deque[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     yield name, value
-    if isinstance(value, _SCALARS) or id(value) in seen:
+    if type(value) in _SCALARS or id(value) in seen:
         return
     seen[id(value)] = value
-    for inner_name, inner in _inner(name, value):
-        yield from _parts(inner_name, inner, seen)
+    waiting.extend(_others(name, value))
+    for inner_name, inner in () if isinstance(value, _SCALARS) else _inner(name, value):
+        yield from _parts(inner_name, inner, seen, waiting)
 
 
 def _inner(name: str, value: Any) -> Parts:
@@ -96,10 +119,42 @@ def _inner(name: str, value: Any) -> Parts:
     return [(type(value).__name__, type(value)), *((f"{name}.{key}", held) for key, held in vars(value).items())]
 
 
+def _others(name: str, value: Any) -> Parts:
+    """Return what a value uses or holds besides `_inner`."""
+    if isinstance(value, _HOLDERS):
+        held = ((key, getattr(value, key, None)) for key in _HELD)
+        return [(f"{name}.{key}", inner) for key, inner in held if inner is not None]
+    others: Parts = []
+    if (inner := wrapped(value)) is not None:
+        others.append((f"{name}.__wrapped__", inner))
+    if inspect.isfunction(value):
+        # The source of a wrapper is that of what it wraps.
+        return [*others, (f"{name}.__code__", value.__code__)] if others and not _is_librarys(value) else others
+    if inspect.isclass(value):
+        if not _has_parts(value):
+            return []
+        held = ((key, value.__dict__[key]) for key in sorted(vars(value)))
+        others = [(f"{value.__name__}.{key}", inner) for key, inner in held if _counts(key, inner)]
+        return others if type(value) is type else [*others, (type(value).__name__, type(value))]
+    if not _has_parts(type(value)):
+        return others
+    # A number, a tuple or an object with slots may be of a class of the script, too.
+    if not hasattr(value, "__dict__"):
+        others.append((f"{name}'s slots", object.__getstate__(value)))
+    return [*others, (type(value).__name__, type(value))]
+
+
+def _counts(key: str, held: Any) -> bool:
+    """Return whether what a class holds is the user's: of what has a name of Python's own, functions alone."""
+    if isinstance(held, _OF_PYTHON) or key == "_abc_impl":
+        return False
+    return not (key.startswith("__") and key.endswith("__")) or callable(held) or isinstance(held, _HOLDERS)
+
+
 def _has_parts(value: Any) -> bool:
     """Return whether a function, a class or an object of one was defined in the script or notebook."""
     if inspect.isfunction(value) or inspect.isclass(value):
-        return value.__module__ in (None, "__main__") or "<" in value.__qualname__
+        return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
         return True
     return hasattr(value, "__dict__") and not isinstance(value, ModuleType) and _has_parts(type(value))
@@ -148,18 +203,20 @@ def _text(value: Any) -> str:
         return f"{type(value).__name__} {len(value)}"
     if inspect.ismodule(value):
         return value.__name__
+    if isinstance(value, CodeType):
+        return _source(value)
     if inspect.isfunction(value) or inspect.isclass(value):
         return _source(value) if _has_parts(value) else f"{value.__module__}.{value.__qualname__}"
-    if _has_parts(value):
+    if _has_parts(value) or isinstance(value, _HOLDERS):
         return type(value).__name__
-    import cloudpickle
     import joblib
 
     try:
         # Of the numbers, whatever the order of sets is in this process.
         return str(joblib.hash(value))
     except Exception:  # noqa: BLE001 -- as above
-        return hashlib.sha256(cloudpickle.dumps(value)).hexdigest()
+        has_others = wrapped(value) is not None or _has_parts(type(value))
+        return type(value).__name__ if has_others else hashlib.sha256(dumps(value)).hexdigest()
 
 
 def _source(value: Any) -> str:
@@ -167,8 +224,8 @@ def _source(value: Any) -> str:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
     except (OSError, TypeError, SyntaxError):
-        code = getattr(value, "__code__", None)
-        return f"{value.__qualname__} {code.co_code.hex() if code else ''}"
+        code = getattr(value, "__code__", value if isinstance(value, CodeType) else None)
+        return f"{getattr(value, '__qualname__', '')} {code.co_code.hex() if code else ''}"
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
@@ -176,8 +233,15 @@ def _source(value: Any) -> str:
 
 
 def _module_of(value: Any) -> str | None:
+    value = inspect.unwrap(value) if wrapped(value) is not None else value
     owner = value if inspect.isfunction(value) or inspect.isclass(value) else type(value)
     return getattr(owner, "__module__", None)
+
+
+def _is_librarys(function: Any) -> bool:
+    """Return whether a function is in the code of a library, whose version is noted, or of Python."""
+    top = function.__globals__.get("__name__", "").partition(".")[0]
+    return top in sys.stdlib_module_names or "site-packages" in Path(function.__code__.co_filename).parts
 
 
 def _is_own(name: str) -> bool:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.objective.function_parts import digest_of, own_modules, parts_of, unsendable
+from hpo.engine.training.objective.by_value import dumps
+from hpo.engine.training.objective.function_parts import (
+    digest_of,
+    digest_with_names,
+    own_modules,
+    parts_of,
+    unsendable,
+)
 from hpo.errors import ConfigError, StudyError, is_interruption, text_of
 
 MODULE = "objective.pkl"
@@ -24,6 +31,8 @@ class KeptFunction:
         python: `major.minor`; another version cannot read its bytecode.
         modules: those of the working directory that it uses; workers import them.
         data: written by cloudpickle; reading it runs code.
+        held: a hash of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of an
+            earlier version, which did not look there.
     """
 
     name: str
@@ -31,23 +40,27 @@ class KeptFunction:
     python: str
     modules: Sequence[str]
     data: bytes
+    held: str | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> "KeptFunction":
         """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
-        import cloudpickle
-
-        parts = parts_of(function, name)
-        culprits = unsendable(parts)
+        parts, others = parts_of(function, name)
+        culprits = unsendable([*parts, *others])
         why = f"it uses {culprits}; make that inside the function" if culprits else ""
         data = b""
         try:
-            data = cloudpickle.dumps(function)
+            data = dumps(function)
         except Exception as error:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
             why = why or text_of(error)
         if why:
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
-        return cls(name, digest_of(parts), _python(), sorted(own_modules(parts)), data)
+        modules = sorted(own_modules([*parts, *others]))
+        return cls(name, digest_of(parts), _python(), modules, data, digest_with_names(others))
+
+    def is_like(self, other: "KeptFunction") -> bool:
+        """Return whether both do the same, as far as is known."""
+        return self.digest == other.digest and (self.held == other.held or None in (self.held, other.held))
 
     @classmethod
     def read(cls, path: Path) -> "KeptFunction":

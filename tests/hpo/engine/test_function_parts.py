@@ -1,0 +1,264 @@
+"""What a function of a script is made of: a change of any of it is seen, and all of it reaches a worker."""
+
+import enum
+import functools
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from hpo.engine.training.objective.by_value import dumps
+from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.origin import origin_of
+from tests.studies import environment
+
+# As commit e95c307 noted them.
+NOTED_BEFORE = {"plain": "11337102ca6bb9dc", "class": "21841d09648e9109", "set": "15026852b3de2ae2"}
+
+
+def nothing_new():
+    """Functions all of which was seen before."""
+    factor, values = 3, {"a": [1, 2.5], "b": {"x"}}
+
+    class Scale:
+        unit: int = 2
+
+        @property
+        def by(self):
+            return factor * self.unit
+
+    def helper(x):
+        """Words."""
+        return x * factor
+
+    return {
+        "plain": lambda config: helper(config["lr"]),
+        "class": lambda config: Scale().by,
+        "set": lambda config: values["b"],
+    }
+
+
+def one(*_):
+    return 1
+
+
+def two(*_):
+    return 2
+
+
+def by_cache(value):
+    @functools.lru_cache(maxsize=3)
+    def inner(x):
+        return x * value
+
+    return lambda config: inner(1)
+
+
+def by_cached_method(value):
+    class Scale:
+        @functools.cache  # noqa: B019 -- what users write
+        def by(self):
+            return value
+
+    return lambda config: Scale().by()
+
+
+def by_attribute(value):
+    class Scale:
+        factor = value
+
+    return lambda config: Scale.factor
+
+
+def by_attribute_set_outside(value):
+    class Scale:
+        factor = 0
+
+    Scale.factor = value
+    return lambda config: Scale.factor
+
+
+def by_method_set_outside(value):
+    class Scale: ...
+
+    Scale.by = one if value == 1 else two
+    return lambda config: Scale().by()
+
+
+def by_property(value, part="fget"):
+    functions = {"fget": lambda self: 0, "fset": lambda self, x: None, "fdel": lambda self: None}
+    functions[part] = lambda *_: value
+
+    class Scale:
+        by = property(**functions)
+
+    return lambda config: Scale().by
+
+
+def by_static_method(value):
+    class Scale:
+        by = staticmethod(one if value == 1 else two)
+
+    return lambda config: Scale.by()
+
+
+def by_class_method(value):
+    class Scale:
+        @classmethod
+        @functools.lru_cache
+        def by(cls):
+            return value
+
+    return lambda config: Scale.by()
+
+
+def by_cached_property(value):
+    class Scale:
+        @functools.cached_property
+        def by(self):
+            return value
+
+    return lambda config: Scale().by
+
+
+def by_partial_method(value):
+    class Scale:
+        def times(self, x):
+            return x
+
+        by = functools.partialmethod(times, value)
+
+    return lambda config: Scale().by()
+
+
+def by_metaclass(value):
+    class Kind(type):
+        factor = value
+
+        @property
+        def by(cls):
+            return cls.factor
+
+    class Scale(metaclass=Kind): ...
+
+    return lambda config: Scale.by
+
+
+def by_wrapper(value):
+    def once(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args)
+
+        return wrapper
+
+    def twice(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return 2 * function(*args)
+
+        return wrapper
+
+    @(once if value == 1 else twice)
+    def inner(config):
+        return 1
+
+    return inner
+
+
+def by_named_tuple(value):
+    class Scale(NamedTuple):
+        x: int
+
+        def by(self):
+            return self.x * value
+
+    scale = Scale(1)
+    return lambda config: scale.by()
+
+
+def by_whole_number(value):
+    class Scale(enum.IntEnum):
+        ONE = 1
+
+        def by(self):
+            return value
+
+    one = Scale.ONE
+    return lambda config: one.by()
+
+
+def by_slots(value):
+    class Scale:
+        __slots__ = ("x",)
+
+        def by(self):
+            return self.x
+
+    scale = Scale()
+    scale.x = value
+    return lambda config: scale.by()
+
+
+def key(function):
+    kept = KeptFunction.of(function, "given")
+    return kept.digest, kept.held
+
+
+MAKERS = [made for name, made in list(globals().items()) if name.startswith("by_")]
+
+
+@pytest.mark.parametrize("made", MAKERS, ids=lambda made: made.__name__)
+def test_what_it_uses_by_whatever_way_makes_it_another(made):
+    assert key(made(1)) == key(made(1)) != key(made(2))
+
+
+@pytest.mark.parametrize("part", ["fset", "fdel"])
+def test_a_property_is_more_than_what_it_returns(part):
+    assert key(by_property(1, part)) == key(by_property(1, part)) != key(by_property(2, part))
+
+
+def test_what_was_seen_before_has_the_hash_that_it_had():
+    assert {name: key(function)[0] for name, function in nothing_new().items()} == NOTED_BEFORE
+
+
+def test_a_kept_function_of_before_is_like_one_of_now():
+    now, other = (KeptFunction.of(by_attribute(value), "given") for value in (1, 2))
+    before = KeptFunction(now.name, now.digest, now.python, now.modules, now.data)
+    assert (before.is_like(now), now.is_like(now), other.is_like(now)) == (True, True, False)
+
+
+def test_all_of_it_reaches_another_process_and_is_the_same_there():
+    """Functions that call themselves under a cache, and classes, too; a hash does not depend on the process."""
+    Path("script.py").write_text(
+        "import functools, sys\n"
+        "from hpo.engine.training.objective.kept_function import KeptFunction\n"
+        "@functools.lru_cache(maxsize=7)\n"
+        "def power(n):\n"
+        "    return 1 if n == 0 else BASE * power(n - 1)\n"
+        "class Scale:\n"
+        "    names = {'a', 'b', 'c'}\n"
+        "    @functools.cached_property\n"
+        "    def by(self):\n"
+        "        return power(3)\n"
+        "BASE = 2\n"
+        "kept = KeptFunction.of(lambda config: (Scale().by, power.cache_parameters()['maxsize']), 'given')\n"
+        "print(kept.digest, kept.held)\n"
+        "open('kept', 'wb').write(kept.data)\n"
+    )
+    scripts = [["script.py"], ["-c", "import pickle; print(pickle.load(open('kept', 'rb'))({}))"], ["script.py"]]
+    said = []
+    for seed, script in enumerate(scripts):
+        own = environment() | {"PYTHONHASHSEED": str(seed)}
+        said.append(
+            subprocess.run([sys.executable, *script], env=own, capture_output=True, text=True, check=True).stdout
+        )
+    assert said[1] == "(8, 7)\n"
+    assert said[0] == said[2]
+
+
+def test_a_cached_function_that_a_worker_imports_is_not_copied():
+    assert pickle.loads(dumps(origin_of)) is origin_of
