@@ -31,6 +31,7 @@ def ask_for_trust(
     kept: KeptFunction | None = None,
     earlier: Sequence[Mapping[str, Any]] = (),
     own_keys: Collection[str] = (),
+    places: Sequence[str] = (),
 ) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
@@ -43,6 +44,7 @@ def ask_for_trust(
         kept: its objective, if that was given from Python.
         earlier: other configurations of the objective, with which some of its trials were trained.
         own_keys: keys whose values are this user's own, and not the study's.
+        places: where it sends what it finds, by its configuration: `key=address`.
 
     Raises:
         ConfigError: there is no terminal to ask at, or the answer is no.
@@ -54,7 +56,7 @@ def ask_for_trust(
     trees = [each.objective_config for each in configs]
     keys = list(dict.fromkeys(key for tree in trees for key in sealed_keys(tree)))
     code, files = _code_and_files([*trees, config.space], config, own_keys) if origin == "toolkit" else ([], [])
-    if origin == "toolkit" and not (keys or code or files or config.has_own_strategy):
+    if origin == "toolkit" and not (keys or code or files or places or config.has_own_strategy):
         return
     what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
     if config.has_own_strategy:
@@ -63,6 +65,8 @@ def ask_for_trust(
         what += f", and with it {', '.join(code)}"
     if files:
         what += f", and reads outside of the working directory: {', '.join(files)}"
+    if places:
+        what += f", and goes to {', '.join(places)}"
     if keys:
         names = dict.fromkeys(name for tree in trees for name in sealed_names(tree))
         what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"

@@ -1,10 +1,12 @@
 """What a stranger's configuration may make the toolkit's own objectives do: it is shown, and done after a yes."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
 from tests.studies import toy_config
@@ -59,6 +61,45 @@ def test_an_earlier_configuration_of_my_own_study_that_is_not_mine_is_not_run(ca
     report["study"]["allowed_changes"] = [{"changes": ["config: x"], "trial": trial, "trials": 1}]
     Path("mailed.json").write_text(json.dumps(report))
     assert "was not made here" in refused(capsys, "reproduce", "mailed.json")
+
+
+def mirrored(capsys, monkeypatch, *overrides):
+    """Search here, as somebody else, with a mirror; return its URL, and go where nothing else of it is."""
+    url = f"file://{Path('mirror').absolute()}"
+    handed_on(capsys, monkeypatch, f"study.mirror={url}", *overrides)
+    shutil.rmtree("runs")
+    return url
+
+
+def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, monkeypatch):
+    Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
+    url = mirrored(capsys, monkeypatch, *COMMAND)
+    Path("ran").unlink()
+    err = refused(capsys, "resume", url, "study.trials=2")
+    assert "with it command.line='sh run.sh {x}'" in err
+    assert "read runs/toy/config.yaml, and `hpo resume toy` goes on" in err
+    assert not Path("ran").exists()
+    shutil.rmtree("runs")
+    assert hpo(capsys, "resume", url, "study.trials=2", "--trust")[0] == 0
+    assert Path("ran").exists()
+
+
+def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, monkeypatch):
+    shutil.copy(TABLE, "table.csv")
+    url = mirrored(capsys, monkeypatch, *TABLE_DATA)
+    manifest = json.loads(Path("mirror/manifest.json").read_text())
+    config = yaml.safe_load(Path("mirror/files", manifest["files"]["config.yaml"]).read_text())
+    config["track"] |= {"name": "mlflow", "uri": "http://127.0.0.1:9/x"}
+    text = yaml.safe_dump(config, sort_keys=False)
+    manifest["files"]["config.yaml"] = digest = hashlib.sha256(text.encode()).hexdigest()
+    Path("mirror/files", digest).write_text(text)
+    Path("mirror/manifest.json").write_text(json.dumps(manifest))
+    assert "and goes to track.uri=http://127.0.0.1:9/x" in refused(capsys, "resume", url)
+    shutil.rmtree("runs")
+    # What is given here is nobody else's.
+    code, out, err = hpo(capsys, "resume", url, "study.trials=2", "track=none")
+    assert code == 0, out + err
+    assert "--trust has no effect without a URL" in refused(capsys, "resume", "toy", "--trust")
 
 
 @pytest.mark.parametrize("way", ["absolute", "above", "link"])
