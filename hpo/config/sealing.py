@@ -193,7 +193,14 @@ def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = 
         most: characters that are kept; None = all. Of several lines the last, of one the first.
         has_lines: whether line breaks stay; else the lines are joined.
     """
-    text = hidden(text, values)
+    return readable(hidden(text, values), most, has_lines)
+
+
+def readable(text: str, most: int | None = None, has_lines: bool = False) -> str:
+    """Return a text of a user's code as files can hold it; see `told`.
+
+    A name, such as that of a metric, gets only this: hidden, it would be another name, by which nothing is found.
+    """
     if not has_lines:
         text = " ".join(text.split())
     # A lone surrogate cannot be written to a file.
@@ -241,9 +248,9 @@ def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
 
 
 def hidden_tree(tree: Any, values: Secrets) -> Any:
-    """Return the tree with `hidden` applied to every text and name."""
+    """Return the tree with `hidden` applied to every text; names, by which a text is found, stay."""
     if isinstance(tree, Mapping):
-        return {hidden_tree(name, values): hidden_tree(inner, values) for name, inner in tree.items()}
+        return {name: hidden_tree(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list | tuple):
         return [hidden_tree(inner, values) for inner in tree]
     return hidden(tree, values) if isinstance(tree, str) else tree

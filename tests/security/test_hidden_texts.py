@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hpo.config.sealing import hidden, told
+from hpo.config.sealing import hidden, hidden_tree, told
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 
@@ -71,7 +71,7 @@ def test_a_secret_is_hidden_in_every_form_and_before_the_text_is_cut(secret, for
 def quotes_its_secret(task):
     key = task["config"]["my"]["api_key"]
     yield {"warning": f"no luck with {key!r}"}
-    yield {"epoch": 1, f"loss of {key}": 1.0}
+    yield {"epoch": 1, "loss": 1.0}
     raise KeyError(f"{'x' * 490}{key}")
 
 
@@ -83,6 +83,27 @@ def test_whatever_a_training_sends_has_its_secrets_hidden():
     assert len(messages) == 3
     assert "PLANTED" not in json.dumps(messages)
     assert "${oc.env:HPO_MY_API_KEY}" in messages[0]["warning"]
+
+
+def has_short_names(task):
+    yield {"epoch": 1, "score": 0.25}
+    return {"score": 0.5, "test_score": 1.0}
+
+
+@pytest.mark.parametrize("secret", ["score", "epoch"])
+@pytest.mark.parametrize("place", ["configuration", "environment"])
+def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch, secret, place):
+    config, secrets = {"key": "${oc.env:HPO_KEY}"}, {"HPO_KEY": secret}
+    if place == "environment":
+        monkeypatch.setenv("SOME_API_KEY", secret)
+        config, secrets = {}, {}
+    messages = list(run_task(Payload(f"{__name__}:has_short_names", config, "score", secrets=secrets)))
+    assert messages[0]["point"] == {"epoch": 1, "score": 0.25}
+    assert messages[-1]["outcome"]["metrics"] == {"score": 0.5, "test_score": 1.0}
+
+
+def test_the_names_in_what_an_objective_describes_stay():
+    assert hidden_tree({"path": "the path"}, {"HPO_KEY": "path"}) == {"path": "the ${oc.env:HPO_KEY}"}
 
 
 def test_values_of_the_environment_that_look_like_secrets_are_hidden(monkeypatch):

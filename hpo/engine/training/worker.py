@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
 
-from hpo.config.sealing import opened, told, values_of
+from hpo.config.sealing import opened, readable, told, values_of
 from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.objective.kept_function import KeptFunction
@@ -80,7 +80,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
         then once `{"outcome": {...}}`, the fields of `Outcome`. Errors of the objective are not raised: a failure is an
         outcome. Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault":
-        text}`. All texts of the objective, names of metrics included, have their secrets hidden.
+        text}`. All texts of the objective have their secrets hidden; names of metrics stay as they are.
     """
     started, clock = time.time(), time.perf_counter()
     curve: list[Mapping[str, float]] = []
@@ -94,7 +94,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     @functools.cache
     def shown(name: str) -> str:
-        return told(name, values, LONGEST_LINE)
+        return readable(name, LONGEST_LINE)
 
     while True:
         try:
