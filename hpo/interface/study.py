@@ -112,9 +112,10 @@ class Study:
         from hpo.report.figures import draw_figures
         from hpo.report.figures.canvas.drawn import Drawn
 
-        with self._read() as (study, _, verdict):
+        with self._read() as (study, record, verdict):
             figures: dict[str, Drawing] = {
-                drawing.name.replace("-", "_"): drawing for drawing in draw_figures(Subject.of(study, verdict))
+                drawing.name.replace("-", "_"): drawing
+                for drawing in draw_figures(Subject.of(study, verdict, record.stretches))
             }
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")

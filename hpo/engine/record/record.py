@@ -1,7 +1,8 @@
 """The study's record: every trial and every outcome is written here before it is shown."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.space.space import Point
@@ -14,6 +15,21 @@ _COST, _LEARNED = "cost", "learned"
 ROUND = "round"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
+# The note of the times in which the search ran.
+_STRETCHES = "stretches"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A time in which the search ran without an interruption.
+
+    Attributes:
+        start: when its first task was submitted, in seconds since the epoch.
+        workers: how many workers there were then.
+    """
+
+    start: float
+    workers: int
 
 
 class Rows:
@@ -130,6 +146,15 @@ class Record:
     def noted(self, key: str) -> Any:
         """Return what was stored under the key; None when nothing was."""
         return self._rows.noted(key)
+
+    def begin_stretch(self, workers: int) -> None:
+        """Write that so many workers begin to train: anew, or after an interruption."""
+        self.note(_STRETCHES, [vars(each) for each in (*self.stretches, Stretch(time.time(), workers))])
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """The stretches in which the search ran, in order; those of before version 0.2.0 were not noted."""
+        return [Stretch(**each) for each in self.noted(_STRETCHES) or []]
 
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""

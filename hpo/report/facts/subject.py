@@ -8,7 +8,7 @@ from functools import cached_property
 from hpo.config.keys import flatten
 from hpo.engine.course.clock import Key
 from hpo.engine.course.times import Span, clock_times
-from hpo.engine.record.record import memory_record
+from hpo.engine.record.record import Stretch, memory_record
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial
@@ -35,6 +35,7 @@ class Subject:
         winner: the study's; None if no trial is complete.
         default: the default configuration; None where it does not lie in the space.
         searched: the trials as the search made them; None = as they are.
+        stretches: those in which the search ran, as the record notes them.
     """
 
     space: Space
@@ -49,9 +50,10 @@ class Subject:
     winner: Trial | None
     default: Point | None = None
     searched: Sequence[Trial] | None = None
+    stretches: Sequence[Stretch] = ()
 
     @classmethod
-    def of(cls, study: Study, verdict: Verdict) -> "Subject":
+    def of(cls, study: Study, verdict: Verdict, stretches: Sequence[Stretch] = ()) -> "Subject":
         """Return what the figures of a study are drawn from."""
         config = study.config
         record = memory_record(config.study.metric, config.study.direction, study.layout, verdict.searched)
@@ -68,7 +70,13 @@ class Subject:
             verdict.winner,
             default_of(study),
             verdict.searched,
+            stretches,
         )
+
+    @property
+    def as_searched(self) -> Sequence[Trial]:
+        """The trials without what they were trained further after the search."""
+        return self.trials if self.searched is None else self.searched
 
     @cached_property
     def scored(self) -> list[Trial]:
@@ -106,8 +114,7 @@ class Subject:
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
         """Every task of the search that a worker ran, with its trial and index, in the order of their starts."""
-        searched = self.trials if self.searched is None else self.searched
-        ran = [(t, index, o) for t in searched for index, o in t.outcomes.items() if o.worker]
+        ran = [(t, index, o) for t in self.as_searched for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 
     @property

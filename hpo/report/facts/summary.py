@@ -1,7 +1,5 @@
 """The figures of a report, as `report.json` holds them; `hpo.report.facts.schema.report` describes each."""
 
-from collections.abc import Sequence
-
 from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.schema.fields import FIELDS, missing_values
@@ -77,7 +75,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         or missing("the best were not trained again on fresh seeds: study.finalists=3"),
         "comparison": comparison,
         "importance": part(lambda: _importance(subject), missing),
-        "cost": part(lambda: _cost(study, verdict.searched, notes.gpu_share), missing),
+        "cost": part(lambda: _cost(study, subject, notes.gpu_share), missing),
         "cautions": [],
         "files": files,
         "fields": [],
@@ -114,9 +112,9 @@ def _short(trial: Trial) -> Short:
     return short
 
 
-def _cost(study: Study, trials: Sequence[Trial], gpu_share: float | None) -> Cost:
+def _cost(study: Study, subject: Subject, gpu_share: float | None) -> Cost:
     dispatch, section = study.config.dispatch, study.config.study
     order = section.order if study.has_clock else None
     lanes = section.lanes if study.waits or order == "free" else None
     gpus = (dispatch.gpus_per_worker or 0.0) if gpu_share is None else gpu_share
-    return describe_cost(trials, dispatch.workers, gpus, lanes, order)
+    return describe_cost(subject.as_searched, dispatch.workers, gpus, lanes, order, subject.stretches)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from hpo.engine.trials.trial import Outcome
-from hpo.report.facts.sections.cost import describe_cost, worker_spans
+from hpo.report.facts.sections.cost import describe_cost
+from hpo.report.facts.stretches import worker_spans
 from hpo.report.facts.subject import Subject
 from hpo.report.facts.words import counted
 from hpo.report.figures.canvas.bars import Bar, draw_bars, kind_of, rows_of
@@ -18,7 +19,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
         return Absent("no task was run by a worker")
-    clock = Clock.of(outcomes)
+    clock = Clock.of(outcomes, subject.stretches)
     lanes = _lanes(outcomes)
     bars = [
         Bar(
@@ -39,10 +40,12 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
 
 def _idle_text(subject: Subject) -> str:
     # The same number as in report.json; it does not depend on GPUs.
-    cost = describe_cost(subject.trials, subject.workers, 0.0)
+    cost = describe_cost(subject.trials, subject.workers, 0.0, stretches=subject.stretches)
     share, seen = cost["idle_share"], cost["workers_seen"]
-    number = f"{subject.workers} asked for, {seen} seen" if subject.workers else f"{seen} seen"
-    return "" if share is None else f"Idle share of the workers ({number}), first start to last end: {share:.1%}."
+    asked = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
+    number = f"{asked} asked for, {seen} seen" if asked else f"{seen} seen"
+    when = "first start to last end without pauses"
+    return "" if share is None else f"Idle share of the workers ({number}), {when}: {share:.1%}."
 
 
 def _lanes(outcomes: Sequence[Outcome]) -> Mapping[int, int]:

@@ -55,7 +55,7 @@ def _runtime(summary: ReportJson) -> str:
     return (
         f"{cost['seconds_per_trial_mean']:.1f} s a configuration on average (median "
         f"{cost['seconds_per_trial_median']:.1f} s); {cost['device_hours']:.3g} device hours ({cost['device']}) in "
-        f"all, {cost['wall_seconds']:.0f} s from first start to last end{_planned(cost)}."
+        f"all, {cost['wall_seconds']:.0f} s from first start to last end without pauses{_planned(cost)}."
     )
 
 

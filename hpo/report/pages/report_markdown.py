@@ -227,7 +227,7 @@ def _cost(summary: ReportJson) -> Iterable[str]:
         return
     yield (
         f"{cost['training_seconds']:.0f} s of training on {cost['workers_seen']} worker(s), first start to last end "
-        f"{cost['wall_seconds']:.0f} s; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
+        f"{cost['wall_seconds']:.0f} s without pauses; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
         f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
     )
     yield ""

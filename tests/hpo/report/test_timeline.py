@@ -1,12 +1,20 @@
 """The timeline of a report: a bar for every task, who was idle, and a clock that pauses with the search."""
 
+import json
+import time
+from dataclasses import replace
+
 import pytest
 
+from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Outcome, TaskLayout
 from hpo.report.facts.sections.cost import describe_cost
+from hpo.report.facts.stretches import what_ran
 from hpo.report.figures.canvas.clock import Clock
 from hpo.report.figures.timeline import draw_timeline
+from hpo.study.opening import read_study
 from tests.hpo.report.made_up import scored, subject, trial
+from tests.studies import prepared, report_again, run_toy, toy_config
 
 
 def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
@@ -29,7 +37,7 @@ def test_the_idle_share_counts_workers_that_were_asked_for_and_never_seen():
     cost = describe_cost(trials, 4, 0.0)
     content = draw_timeline(subject(trials, workers=4))
     assert cost["idle_share"] > 0.7
-    assert f"(4 asked for, 1 seen), first start to last end: {cost['idle_share']:.1%}" in content.caption
+    assert f"(4 asked for, 1 seen), first start to last end without pauses: {cost['idle_share']:.1%}" in content.caption
 
 
 def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
@@ -53,6 +61,52 @@ def test_workers_are_counted_at_once():
     assert describe_cost([trial(k, [0.5], worker=k) for k in range(1, 4)], None, 0.0)["workers_seen"] == 1
     together = [trial(k, [0.5, 0.5], worker=1 + k % 2, seconds=9.0) for k in range(4)]
     assert describe_cost(together, None, 0.0)["workers_seen"] == 2
+
+
+def resumed_twice():
+    """Three trainings of two seconds, a second apart, each by the process of another stretch; and the stretches."""
+    trials = [trial(k, [0.5, 0.6], worker=k + 1) for k in range(3)]
+    return trials, [Stretch(trials[k].started - 0.1, 1) for k in range(3)]
+
+
+def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
+    trials, stretches = resumed_twice()
+    cost = describe_cost(trials, None, 0.0, stretches=stretches)
+    # In each stretch two tasks of two seconds and a second between them; between two stretches a second too.
+    assert (cost["workers_seen"], cost["wall_seconds"]) == (1, pytest.approx(15.0))
+    assert cost["idle_share"] == cost["overhead_share"] == pytest.approx(0.2)
+    content = draw_timeline(replace(subject(trials), stretches=stretches))
+    assert "(1 asked for, 1 seen), first start to last end without pauses: 20.0%" in content.caption
+    assert content.figure.layout.yaxis.ticktext == ("worker 1, idle 20%",)
+    assert "2 pauses in which nothing ran (2 s, dotted) left out" in content.caption
+
+
+def test_a_stretch_has_its_own_workers_and_one_of_an_earlier_version_those_that_were_seen():
+    trials, stretches = resumed_twice()
+    more = [*stretches[1:2], Stretch(stretches[2].start, 3)]
+    ran = what_ran([o for t in trials for o in t.outcomes.values()], more)
+    assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
+    assert describe_cost(trials, None, 0.0, stretches=more)["idle_share"] == pytest.approx(1 - 12 / (5 + 5 + 15))
+
+
+def test_a_worker_whose_clock_is_behind_stays_in_its_stretch():
+    trials, stretches = resumed_twice()
+    late = [Stretch(stretch.start + 0.4, 1) for stretch in stretches]
+    assert describe_cost(trials, None, 0.0, stretches=late) == describe_cost(trials, None, 0.0, stretches=stretches)
+
+
+def test_a_search_notes_when_it_goes_on_and_the_report_counts_no_pause(tmp_path):
+    folder = tmp_path / "study"
+    for trials in (4, 8, 8, 12):
+        run_toy(folder, toy_config("random", trials=trials))
+        time.sleep(0.3)
+    report_again(folder, toy_config("random", trials=12), has_page=False)
+    cost = json.loads((folder / "report.json").read_text())["cost"]
+    record = read_study(prepared(folder, toy_config("random", trials=12)))
+    assert (cost["workers_seen"], len(record.stretches)) == (1, 3)
+    with_pauses = max(t.ended for t in record.trials()) - min(t.started for t in record.trials())
+    assert cost["training_seconds"] <= cost["wall_seconds"] <= with_pauses - 0.9
+    assert "on 1 worker(s)" in (folder / "report.md").read_text()
 
 
 def test_the_clock_stands_still_while_nobody_runs_the_search():

@@ -156,7 +156,7 @@ class Cost(TypedDict):
     training_seconds: Seconds
     seconds_per_trial_mean: float | None
     seconds_per_trial_median: float | None
-    wall_seconds: Annotated[float | None, Field(description="first start to last end")]
+    wall_seconds: Annotated[float | None, Field(description="first start to last end, without pauses of the search")]
     workers_seen: Annotated[Count, Field(description="at once")]
     device: str
     device_hours: Seconds

@@ -2,11 +2,13 @@
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from hpo.engine.trials.trial import Outcome, Trial, seconds_trained
+from hpo.engine.record.record import Stretch
+from hpo.engine.trials.trial import Trial, seconds_trained
 from hpo.report.facts.schema.results import Cost, Prediction
+from hpo.report.facts.stretches import what_ran
 
 _LEAST_PAIRS = 3
 # Below it a standard deviation is rounding.
@@ -19,52 +21,40 @@ def describe_cost(
     gpus_per_worker: float,
     lanes: int | None = None,
     order: Literal["clock", "free"] | None = None,
+    stretches: Sequence[Stretch] = (),
 ) -> Cost:
     """Return the seconds of training and of the whole study, and the shares of time without training.
 
     Returns:
         `training_seconds` (all tasks together), `seconds_per_trial_mean` and `_median`, `wall_seconds` (first start to
-        last end), `workers_seen` (at once: a resumed search has new ones), `device_hours` (training time of a worker
-        with its GPUs, or with its CPUs), `idle_share` (of the workers' time, 0 to 1: no task, or between two tasks)
-        and `overhead_share` (of the wall time, 0 to 1: no worker trained). None if nothing was trained. And `lanes`,
-        `order` and `prediction`: how the search was planned, None in a study of before the clock.
+        last end, without the pauses between stretches), `workers_seen` (at once: a resumed search has new ones),
+        `device_hours` (training time of a worker with its GPUs, or with its CPUs), `idle_share` (of the workers' time,
+        0 to 1: no task, or between two tasks) and `overhead_share` (of the wall time, 0 to 1: no worker trained). None
+        if nothing was trained. And `lanes`, `order` and `prediction`: how the search was planned, None in a study of
+        before the clock.
     """
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
-    intervals = sorted((outcome.started, outcome.started + outcome.seconds) for outcome in outcomes)
-    wall = max(end for _, end in intervals) - intervals[0][0] if intervals else None
-    seen = _at_once(worker_spans(outcomes).values())
+    ran = what_ran(outcomes, stretches)
+    wall = sum(each.seconds for each in ran) if ran else None
+    # Of the workers that there were; in an older record those configured, or seen, if as many as fit were configured.
+    there = [max(each.workers, each.seen) if each.workers else workers or each.seen for each in ran]
+    time_there = sum(each.seconds * number for each, number in zip(ran, there, strict=True))
     busy = sum(outcome.seconds for outcome in outcomes)
     return {
         "training_seconds": sum(seconds),
         "seconds_per_trial_mean": statistics.fmean(seconds) if seconds else None,
         "seconds_per_trial_median": statistics.median(seconds) if seconds else None,
         "wall_seconds": wall,
-        "workers_seen": seen,
+        "workers_seen": max((each.seen for each in ran), default=0),
         "device": f"{gpus_per_worker:g} GPU(s) a worker" if gpus_per_worker else "CPU",
         "device_hours": busy / 3600 * (gpus_per_worker or 1),
-        # Of the time of all configured workers; of those seen, if as many as fit were configured.
-        "idle_share": max(0.0, 1 - busy / (wall * (workers or seen))) if wall else None,
+        "idle_share": max(0.0, 1 - busy / time_there) if wall else None,
         "overhead_share": max(0.0, 1 - seconds_trained(trials) / wall) if wall else None,
         "lanes": lanes,
         "order": order,
         "prediction": predict_seconds(trials),
     }
-
-
-def worker_spans(outcomes: Iterable[Outcome]) -> dict[int, tuple[float, float]]:
-    """Return for each worker the start of its first task and the end of its last, in seconds since the epoch."""
-    spans: dict[int, tuple[float, float]] = {}
-    for outcome in outcomes:
-        start, end = spans.get(outcome.worker, (outcome.started, 0.0))
-        spans[outcome.worker] = min(start, outcome.started), max(end, outcome.started + outcome.seconds)
-    return spans
-
-
-def _at_once(spans: Collection[tuple[float, float]]) -> int:
-    """Return the largest number of workers that were there at the same time."""
-    begun_before = ([other for other in spans if other[0] <= start < other[1]] for start, _ in spans)
-    return max((len(others) or 1 for others in begun_before), default=0)
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Outcome
+from hpo.report.facts.stretches import what_ran
 
-# A pause is removed from the time axis if it is longer than both: a study that was resumed the next day would otherwise
-# be two strips at the ends of an empty picture.
+# A pause between two stretches is removed from the time axis, and another if it is longer than both of these: a study
+# that was resumed the next day would otherwise be two strips at the ends of an empty picture.
 _SHARE = 0.1  # of the time in which something ran
 _SECONDS = 60.0
+_AN_HOUR = 3600.0
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,9 @@ class Clock:
     pauses: tuple[tuple[float, float], ...]
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> Self:
-        """Return the clock of these tasks."""
+    def of(cls, outcomes: Sequence[Outcome], stretches: Sequence[Stretch] = ()) -> Self:
+        """Return the clock of these tasks, which the search ran in these stretches."""
+        resumed = {ran.started for ran in what_ran(outcomes, stretches)[1:]}
         gaps: list[tuple[float, float]] = []
         ordered = sorted(outcomes, key=lambda o: o.started)
         start = ordered[0].started if ordered else 0.0
@@ -36,7 +40,8 @@ class Clock:
                 gaps.append((end, outcome.started))
             running += max(0.0, outcome.started + outcome.seconds - max(end, outcome.started))
             end = max(end, outcome.started + outcome.seconds)
-        return cls(start, tuple(g for g in gaps if g[1] - g[0] > max(_SECONDS, _SHARE * running)))
+        longest = max(_SECONDS, _SHARE * running)
+        return cls(start, tuple(g for g in gaps if g[1] in resumed or g[1] - g[0] > longest))
 
     def at(self, time: float) -> float:
         """Return the seconds since the start without pauses."""
@@ -48,9 +53,10 @@ class Clock:
         """A sentence on the pauses that were left out; empty if there are none."""
         if not self.pauses:
             return ""
-        hours = sum(end - begin for begin, end in self.pauses) / 3600
+        seconds = sum(end - begin for begin, end in self.pauses)
+        length = f"{seconds / _AN_HOUR:.1f} hours" if seconds >= _AN_HOUR / 10 else f"{seconds:.0f} s"
         times = "pause" if len(self.pauses) == 1 else "pauses"
-        return f" {len(self.pauses)} {times} in which nothing ran ({hours:.1f} hours, dotted) left out."
+        return f" {len(self.pauses)} {times} in which nothing ran ({length}, dotted) left out."
 
     def mark(self, figure: Any, unit: float, **place: Any) -> None:
         """Draw a dotted line for each pause that was left out; at most fifty."""
