@@ -16,6 +16,7 @@ from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import memory_record
+from hpo.engine.trials.table import twice
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import StudyError
 
@@ -70,6 +71,8 @@ class Searches:
         reader = csv.DictReader(io.StringIO(whole.decode()))
         # csv's limit per field is too small for a long list of scores.
         csv.field_size_limit(max(csv.field_size_limit(), len(whole)))
+        if (again := twice(reader.fieldnames or ())) is not None:
+            raise StudyError(f"{self._path}: two columns are called '{again}'; restore the file")
         for line, row in enumerate(reader, start=2):
             try:
                 scores = json.loads(row["scores"])

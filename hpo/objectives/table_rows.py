@@ -176,7 +176,9 @@ def _read_csv(path: Path) -> Any:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if b"\0" in content:
             raise ValueError("it has a NUL character; UTF-16 must be saved as UTF-8 first")
-        header = next(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")), [])
+        # The first row that is not blank, as pandas takes it, which renames what is there twice.
+        rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+        header = next((row for row in rows if len(row) > 1 or "".join(row).strip()), [])
         twice = next((name for name in header if header.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two columns are called '{twice}'; the columns are {', '.join(header)}")

@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,13 +42,19 @@ class _Lines(list[str]):
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
-    """Return the rows of a trials.csv, as texts; StudyError where it is unreadable, lacks a column, or has gaps."""
+    """Return the rows of a trials.csv, as texts.
+
+    Raises:
+        StudyError: it is unreadable, has gaps, lacks a column, or has one twice.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             rows, columns = list(reader), reader.fieldnames or []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StudyError(f"{path}: cannot be read: {error}") from error
+    if (again := twice(columns)) is not None:
+        raise StudyError(f"{path}: two columns are called '{again}'; give each its own name")
     for column in needed:
         if column not in columns:
             raise StudyError(f"{path}: has no column '{column}'; it has {', '.join(columns) or 'none'}")
@@ -55,6 +62,11 @@ def read_rows(path: Path, needed: Sequence[str]) -> Sequence[Row]:
         if None in row or None in row.values():
             raise StudyError(f"{path}:{line}: does not have {len(columns)} fields as the header has")
     return rows
+
+
+def twice(names: Sequence[str]) -> str | None:
+    """Return a name that a header has twice, where a reader would silently take the last; empty names aside."""
+    return next((name for name, count in Counter(names).items() if count > 1 and name.strip()), None)
 
 
 def point_of(row: Row, space: Space) -> Point | None:

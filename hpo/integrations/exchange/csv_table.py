@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hpo.engine.trials.table import TIMES
+from hpo.engine.trials.table import TIMES, twice
 from hpo.engine.trials.trial import Direction
 from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported
@@ -45,6 +45,9 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
                 f"csv: {path} has no column '{column}'{nearest(column, columns)}; it has {', '.join(columns)}"
             )
     names = _names(columns, metric, keys)
+    if (again := twice(list(names.values()))) is not None:
+        both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
+        raise DataError(f"csv: {path}: the columns {both} are both the hyperparameter '{again}'; rename one")
     attempts = []
     for line, row in enumerate(rows, start=2):
         state = _state(row)
@@ -67,6 +70,8 @@ def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
         raise DataError(f"csv: {path} cannot be read: {error}") from error
     if not columns:
         raise DataError(f"csv: {path} is empty; its first line must name the columns")
+    if (again := twice(columns)) is not None:
+        raise DataError(f"csv: {path}: two columns are called '{again}'; give each its own name")
     for line, row in enumerate(rows, start=2):
         if None in row.values() or ("" in row and "" not in columns):
             raise DataError(f"csv: {path}:{line}: must have {len(columns)} cells, as the header has")

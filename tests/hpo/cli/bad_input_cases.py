@@ -382,6 +382,7 @@ TABLES = {
     "a table in Latin-1": table("lr,score\né,1\n".encode("latin-1"), "table.csv", "utf-8"),
     "a table with a NUL": table("lr,score\na\0,1\nb,2\n", "table.csv", "NUL"),
     "a column of a table twice": table("lr,lr,score\n1,2,3\n", "two columns are called 'lr'"),
+    "a column of a table twice below blank lines": table("\n \nlr,lr,score\n1,2,3\n", "two columns are called 'lr'"),
     "a table without the score": table("lr,scores\n1,2\n", "data.metric", "did you mean 'scores'?"),
     "a score that is a text": table("lr,score\n1,a\n2,b\n", "data.metric", "['a']"),
     "a cost below nothing": table("lr,score,s\n1,1,2\n2,1,-3\n", "data.cost", "row 1", options=["data.cost=s"]),

@@ -5,8 +5,10 @@ from pathlib import Path
 import optuna
 import pytest
 
+from hpo.compare.searches import Searches
 from hpo.engine.space.reader import space_from_dict
-from hpo.errors import DataError
+from hpo.engine.trials.table import read_rows
+from hpo.errors import DataError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.imports import read_imports
 from tests.hpo.cli.commands import hpo
@@ -73,11 +75,27 @@ def test_states_in_words_of_others():
         ("x,score\n1,high\n", r"table.csv:2: 'score' must be a number, given 'high'"),
         ("x,score\n1\n", r"table.csv:2: must have 2 cells"),
         ("x,score\n1,2,3\n", r"table.csv:2: must have 2 cells"),
+        ("x,score,x\n1,2,3\n", "two columns are called 'x'"),
+        ("x,score,score\n1,2,3\n", "two columns are called 'score'"),
+        ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' are both the hyperparameter 'a.b'"),
     ],
 )
 def test_a_broken_table_is_named_with_its_line(text, message):
     with pytest.raises(DataError, match=message):
         read(text)
+
+
+def test_columns_without_a_name_may_be_several():
+    assert read("x,score,,\n1,2,,\n").attempts[0].point == {"x": "1"}
+
+
+def test_a_column_twice_is_refused_in_every_table_of_ours():
+    Path("trials.csv").write_text("number,state,lr,score,lr\n0,complete,1,2,3\n")
+    with pytest.raises(StudyError, match=r"^trials\.csv: two columns are called 'lr'"):
+        read_rows(Path("trials.csv"), ["state"])
+    Path("searches.csv").write_text("strategy,repeat,seed,best,is_partial,scores,seconds,seed\n")
+    with pytest.raises(StudyError, match=r"^searches\.csv: two columns are called 'seed'"):
+        Searches(Path("searches.csv"), "maximize")
 
 
 def test_what_is_no_text_is_refused():
