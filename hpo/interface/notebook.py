@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
@@ -50,6 +51,10 @@ class Notebook:
         budget = f"{section.trials} {study.counts}"
         text = f"<b>{html.escape(section.name)}</b>: {budget}, {html.escape(section.metric)}; starting"
         self._output = display(HTML(text), display_id=True)
+
+    def tell_code(self, code: Code) -> None:
+        """Say what of the user's code goes to other machines."""
+        print(code.in_words())
 
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Show nothing more: the cell says that it starts."""

@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
@@ -29,6 +30,9 @@ class Display(Protocol):
     def announce(self, study: Study) -> None:
         """Show what is searched."""
 
+    def tell_code(self, code: Code) -> None:
+        """Show what of the user's code goes to other machines."""
+
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Show that workers are being started."""
 
@@ -49,6 +53,9 @@ class Nowhere:
     """Shows nothing."""
 
     def announce(self, study: Study) -> None:
+        """Show nothing."""
+
+    def tell_code(self, code: Code) -> None:
         """Show nothing."""
 
     def tell_start(self, dispatch: DispatchSection) -> None:

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from hpo.engine.dispatch import Dispatcher, make_dispatcher
+from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
@@ -93,8 +93,11 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
 
 def _dispatcher(study: Study, display: Display) -> Dispatcher:
     config = study.config
+    code = code_to_send(config.dispatch, study.objective)
+    if code is not None and code.files:
+        display.tell_code(code)
     display.tell_start(config.dispatch)
-    return make_dispatcher(config.dispatch, config.secrets, study.objective, config.artifacts)
+    return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts)
 
 
 def _has_work(study: Study, record: Record) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpo.config.keys import flatten
 from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
@@ -58,6 +59,10 @@ class Terminal:
             kind = study.plan.kind.replace("_", " ")
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}")
+
+    def tell_code(self, code: Code) -> None:
+        """Print what of the user's code goes to other machines."""
+        print(code.in_words(), flush=True)
 
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""

@@ -25,7 +25,7 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import describe_code
 from hpo.study.extension import copy_states
-from hpo.study.folder import StudyFolder, shown
+from hpo.study.folder import StudyFolder, refuse_link, shown
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
 from hpo.study.own_strategy import strategy_type
@@ -99,6 +99,30 @@ def read_study(study: Study) -> Record:
             f"({'; '.join(changed.values())}); restore it"
         )
     return record
+
+
+def refuse_to_open(study: Study) -> tuple[int, str | None]:
+    """Raise what `open_study` would, and create nothing.
+
+    Returns:
+        How many trials the study has already, and its id; 0 and None for a new one.
+    """
+    values_of(study.config.objective_config, study.config.secrets)
+    if not study.folder.exists:
+        refuse_missing_lanes(study.config)
+        refuse_link(study.folder.path)
+        study.folder.refuse_links()
+        return 0, None
+    refuse_past_search(study.folder)
+    frozen = study.folder.config()
+    refuse_other_config(frozen, study.config, study.reference)
+    record = read_study(study)
+    try:
+        _refuse_smaller_budget(study, frozen, record)
+        refuse_changes(Notes(record).basis(frozen), _basis(study), study.reference, study.allow_changes)
+        return len(record.trials()), Notes(record).study_id
+    finally:
+        record.close()
 
 
 def _create(study: Study) -> Record:

@@ -21,6 +21,7 @@ _EXAMPLES = """\
   hpo search split.folds=5 dispatch.workers=4 dispatch.gpus_per_worker=0.5
   hpo search --config-dir my_conf study=forest      groups of your own, as `hpo new forest` writes them
   hpo search --replay studies/digits                a published search again, trial by trial
+  hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files that would travel
   hpo search --cfg job                              print the configuration, run nothing"""
 
 
@@ -28,6 +29,11 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = make_parser("search", __doc__, _EXAMPLES)
     parser.add_argument("--replay", metavar="STUDY", help="run this study's whole search again and compare its trials")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check everything, print what would be trained where and which files would travel; create nothing",
+    )
     add_trust(parser, "with --replay")
     add_config(parser)
     given = parser.parse_intermixed_args(arguments)
@@ -51,6 +57,11 @@ def run(arguments: Sequence[str]) -> int:
     study = prepare_study(config, kept)
     if replay:
         study = replace(study, script=replay.script)
+
+    if given.dry_run:
+        from hpo.cli.dry_run import show_dry_run
+
+        return show_dry_run(study)
 
     from hpo.cli.running import run_at_terminal
     from hpo.study.folder import shown

@@ -18,7 +18,7 @@ from hpo.compare.searches import Searches, run_missing
 from hpo.compare.studies import compare_studies, read_studies
 from hpo.compare.terminal.progress import ComparingProgress
 from hpo.config.study_config import study_name
-from hpo.engine.dispatch import Dispatcher, make_dispatcher
+from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, Cells, answer, headline, standings, verdicts, winners
@@ -146,7 +146,10 @@ def _print_by_budget(console: Console, cells: Cells) -> None:
 
 def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
     config = comparison.study.config
-    dispatcher = make_dispatcher(config.dispatch, config.secrets, comparison.study.objective)
+    code = code_to_send(config.dispatch, comparison.study.objective)
+    if code is not None and code.files:
+        print(code.in_words())
+    dispatcher = make_dispatcher(config.dispatch, config.secrets, code)
     stack.callback(dispatcher.close)
     return dispatcher
 

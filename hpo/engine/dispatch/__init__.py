@@ -4,19 +4,19 @@ from pathlib import Path
 
 from hpo.config.sealing import Secrets, opened, values_of
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import code_of
+from hpo.engine.dispatch.away.code import Code, code_of
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.training.objective.objective import Objective
 
-__all__ = ["Dispatcher", "Report", "make_dispatcher"]
+__all__ = ["Code", "Dispatcher", "Report", "code_to_send", "make_dispatcher"]
 
 
 def make_dispatcher(
     settings: DispatchSection,
     secrets: Secrets | None = None,
-    objective: Objective | None = None,
+    code: Code | None = None,
     artifacts: str | None = None,
 ) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started.
@@ -26,7 +26,7 @@ def make_dispatcher(
     Args:
         settings: the section `dispatch`.
         secrets: values for the address, besides the environment.
-        objective: what is trained, whose code is sent to a cluster at an address; None = every node has it.
+        code: what is sent to a cluster at an address; None = every node has it.
         artifacts: the URL where workers keep states and models; None = in the study's folder.
 
     Raises:
@@ -37,11 +37,14 @@ def make_dispatcher(
         return LocalDispatcher(import_from)
     if settings.name == "simulated":
         return SimulatedDispatcher(settings.workers or 1, import_from)
-    code = None
     if settings.address is not None:
         address = opened(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
-        code = None if objective is None else code_of(objective, import_from)
     from hpo.engine.dispatch.ray.pool import RayDispatcher  # Ray is imported only where it is used.
 
     return RayDispatcher(settings, import_from, code, artifacts)
+
+
+def code_to_send(settings: DispatchSection, objective: Objective) -> Code | None:
+    """Return what of an objective's code the nodes of a cluster need; None where no cluster is joined."""
+    return None if settings.address is None else code_of(objective, str(Path.cwd()))

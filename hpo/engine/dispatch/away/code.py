@@ -1,9 +1,11 @@
 """The user's own code, which travels to the nodes of a cluster with Ray's runtime environment."""
 
 import contextlib
+import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from hpo.engine.training.objective.origin import origin_of
 from hpo.engine.training.objective.own_files import files_with_imports
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import DispatchError
-from hpo.git import git
 
 # Ray refuses more than 500 MiB; code alone never has so much.
 _MOST_BYTES = 100 * 2**20
+# Made by tools, and no file of the package.
 _NEVER = ("__pycache__", ".git")
+_PROJECT = "pyproject.toml"
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -27,14 +31,43 @@ class Code:
     Attributes:
         files: those that travel, by their paths below the folder that they are imported from.
         package: the installed package that has it, which must be the same on every node; None for none.
+        others: the names of other files of its packages, which do not travel.
+        links: the names of links out of its packages, or out of the working directory, which do not either.
     """
 
     files: Mapping[str, Path] = field(default_factory=dict)
     package: str | None = None
+    others: Sequence[str] = ()
+    links: Sequence[str] = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes that travel."""
+        return sum(path.stat().st_size for path in self.files.values())
+
+    def in_words(self) -> str:
+        """Return one line on what travels, and what does not."""
+        line = f"your code goes to the nodes: {_count(self.files, 'file')}, {math.ceil(self.size / 1024):,} KiB"
+        line += f" ({', '.join([*self.files][:_SHOWN])}{', ...' if len(self.files) > _SHOWN else ''})"
+        if self.others:
+            line += (
+                f"; not sent: {_count(self.others, 'other file')} of the package, such as {self.others[0]}: declare "
+                f"what it needs in {_PROJECT}, [tool.setuptools.package-data]"
+            )
+        if self.links:
+            line += f"; not sent: {_count(self.links, 'link')} to what lies elsewhere, such as {self.links[0]}"
+        return line
 
 
 def code_of(objective: Objective, import_from: str) -> Code:
-    """Return the code of an objective: of a working directory its package, and what that imports from there."""
+    """Return the code of an objective.
+
+    Of a working directory these are the Python files of its package, those that it imports from there, and what their
+    packages declare as their data.
+
+    Raises:
+        DispatchError: that declaration cannot be read.
+    """
     given = ObjectivePath.of(objective.path)
     origin = origin_of(objective.path, import_from)
     if origin == "toolkit":
@@ -42,14 +75,18 @@ def code_of(objective: Objective, import_from: str) -> Code:
     if origin == "declared":
         return Code(package=given.module.partition(".")[0])
     modules = [given.module] if objective.kept is None else objective.kept.modules
-    files: dict[str, Path] = {}
+    found: dict[str, Path] = {}
     for module in modules:
-        files |= files_with_imports(module)
-        package = Path(import_from, module.partition(".")[0])
-        if (package / "__init__.py").is_file():
-            # What lies beside its modules, such as a vocabulary, belongs to a package.
-            files |= {path.relative_to(import_from).as_posix(): path for path in _not_ignored(package)}
-    return Code(files)
+        found |= files_with_imports(module)
+    here = Path(import_from)
+    tops = {name.partition("/")[0] for name in found if "/" in name}
+    packages = [here / top for top in sorted(tops) if (here / top / "__init__.py").is_file()]
+    found |= {path.relative_to(here).as_posix(): path for path in _declared(here, packages)}
+    beside = {path.relative_to(here).as_posix() for package in packages for path in _files(package)}
+    files = {name: path for name, path in sorted(found.items()) if _stays(path, name, here)}
+    # Hidden files last: they are not what a package would declare.
+    others = sorted(beside - found.keys(), key=lambda name: ("/." in name, name))
+    return Code(files, None, others, sorted(found.keys() - files.keys()))
 
 
 @contextlib.contextmanager
@@ -62,12 +99,11 @@ def staged(code: Code) -> Iterator[Path | None]:
     if not code.files:
         yield None
         return
-    size = sum(path.stat().st_size for path in code.files.values())
-    if size > _MOST_BYTES:
+    if code.size > _MOST_BYTES:
         largest = max(code.files, key=lambda name: code.files[name].stat().st_size)
         raise DispatchError(
-            f"dispatch.address: the objective's package would be sent to the nodes in {in_words(size)}, allowed are "
-            f"{in_words(_MOST_BYTES)}; the largest file is {largest}: move it out, or name it in .gitignore"
+            f"dispatch.address: the objective's package would be sent to the nodes in {in_words(code.size)}, allowed "
+            f"are {in_words(_MOST_BYTES)}; the largest file is {largest}: move it out, or do not declare it as data"
         )
     with tempfile.TemporaryDirectory(prefix="hpo-code-") as name:
         for place, path in code.files.items():
@@ -77,9 +113,53 @@ def staged(code: Code) -> Iterator[Path | None]:
         yield Path(name)
 
 
-def _not_ignored(package: Path) -> list[Path]:
-    """Return the files of a package, without those that git ignores."""
-    paths = [path for path in sorted(package.rglob("*")) if path.is_file() and not set(_NEVER) & set(path.parts)]
-    listed = "\0".join(map(str, paths)).encode()
-    ignored = (git("check-ignore", "--stdin", "-z", folder=package, content=listed) or "").split("\0")
-    return [path for path in paths if str(path) not in set(ignored)]
+def _declared(here: Path, packages: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files that these packages declare as their data, as setuptools reads it, but no hidden ones."""
+    for name, patterns in _package_data(here / _PROJECT).items():
+        inside = (Path(package, *name.split(".")[1:]) for package in packages if package.name == name.partition(".")[0])
+        everywhere = (path.parent for package in packages for path in package.rglob("__init__.py"))
+        for folder in everywhere if name in ("*", "") else inside:
+            for pattern in patterns:
+                yield from (path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, folder))
+
+
+def _package_data(project: Path) -> dict[str, list[str]]:
+    if not project.is_file():
+        return {}
+    try:
+        declared = tomllib.loads(project.read_text(encoding="utf-8"))
+        data = declared.get("tool", {}).get("setuptools", {}).get("package-data", {})
+        read = {name: [Path(pattern) for pattern in list[str](patterns)] for name, patterns in data.items()}
+        refused = [str(pattern) for patterns in read.values() for pattern in patterns if not _is_below(pattern)]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DispatchError(f"{project.name}: cannot be read for what travels to the nodes: {error}") from error
+    if refused or any(isinstance(patterns, str) for patterns in data.values()):
+        given = f"{refused[0]!r}" if refused else "a text"
+        raise DispatchError(
+            f"{project.name}: tool.setuptools.package-data must be lists of patterns that lie in their packages, such "
+            f'as my_package = ["*.txt"], given {given}'
+        )
+    return {name: [str(pattern) for pattern in patterns] for name, patterns in read.items()}
+
+
+def _is_below(pattern: Path) -> bool:
+    return not pattern.is_absolute() and ".." not in pattern.parts
+
+
+def _files(package: Path) -> Iterator[Path]:
+    """Yield all files of a package."""
+    return (path for path in package.rglob("*") if path.is_file() and not set(_NEVER) & set(path.parts))
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
+def _stays(path: Path, name: str, here: Path) -> bool:
+    """Return whether a file, as it is after all links, lies in its package, or in the working directory without one."""
+    top = name.partition("/")[0] if "/" in name else ""
+    return path.resolve().is_relative_to(here.resolve() / top)
+
+
+def _count(things: Collection[object], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"

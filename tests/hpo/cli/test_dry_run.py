@@ -1,0 +1,62 @@
+"""`hpo search --dry-run`: checked and shown as it would be, and nothing created."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.test_bad_input import snapshot
+
+STUDY = ("objective='dry_ours.train:run(config)'", "+lr=0.1", "space=none", "+space.lr={low: 0.0, high: 1.0}")
+STUDY = (*STUDY, "study.name=dry", "study.metric=score", "study.trials=3", "track=none")
+NO_CLUSTER = "dispatch.address=127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def package():
+    Path("dry_ours").mkdir()
+    for name, text in {"__init__": "", "train": "def run(config):\n    return config['lr']\n"}.items():
+        Path("dry_ours", f"{name}.py").write_text(text)
+    Path("dry_ours/vocabulary.txt").write_text("words")
+    importlib.invalidate_caches()
+    path = sys.path[:]
+    yield
+    sys.path[:] = path
+    for name in [name for name in sys.modules if name.startswith("dry_ours")]:
+        del sys.modules[name]
+
+
+def test_it_shows_what_would_be_and_creates_nothing(capsys):
+    before = snapshot()
+    code, out, _ = hpo(capsys, "search", *STUDY, NO_CLUSTER, "dispatch.workers=7", "--dry-run")
+    assert (code, snapshot()) == (0, before)
+    assert "study dry: runs/dry (new)\ntrials: 3; folds: 1; repeats: 1; workers: 7\n" in out
+    size = Path("dry_ours/train.py").stat().st_size
+    assert [line.split() for line in out.splitlines() if line.startswith(" ")] == [
+        ["0", "bytes", "dry_ours/__init__.py"],
+        [f"{size}", "bytes", "dry_ours/train.py"],
+        ["not", "sent", "dry_ours/vocabulary.txt"],
+    ]
+
+
+def test_a_study_that_exists_is_checked_as_when_it_goes_on(capsys):
+    assert hpo(capsys, "search", *STUDY, "dispatch=local")[0] == 0
+    before = snapshot()
+    code, out, _ = hpo(capsys, "search", *STUDY, "dispatch=local", "--dry-run", "study.trials=5")
+    assert (code, "runs/dry (exists, with 3 trials)" in out) == (0, True)
+    changes = {"study.trials=2": "study.trials", "study.seed=5": "study.seed was "}
+    for change, words in changes.items():
+        assert words in refused(capsys, "search", *STUDY, "dispatch=local", change, "--dry-run", is_silent=True)
+    Path("dry_ours/train.py").write_text("def run(config):\n    return 1000.0\n")
+    line = refused(capsys, "search", *STUDY, "dispatch=local", "--dry-run", is_silent=True)
+    assert "code: dry_ours/train.py was" in line
+    Path("dry_ours/train.py").write_text("def run(config):\n    return config['lr']\n")
+    assert {name for name in before if snapshot()[name] != before[name]} == set()
+
+
+def test_a_search_with_nodes_says_at_its_start_what_goes_to_them(capsys):
+    code, out, err = hpo(capsys, "search", *STUDY, NO_CLUSTER)
+    assert (code, "no Ray cluster is at" in err) == (2, True)
+    assert "your code goes to the nodes: 2 files, 1 KiB (dry_ours/__init__.py, dry_ours/train.py); not sent: 1 " in out
