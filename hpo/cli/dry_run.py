@@ -18,13 +18,13 @@ def show_dry_run(study: Study) -> int:
     config, dispatch = study.config, study.config.dispatch
     refuse_bad_uri(config)
     num_there, study_id = refuse_to_open(study)
-    refuse_bad_urls(config, study_id)
+    refuse_bad_urls(config, study.folder, study_id)
     code = code_of(study.objective, str(Path.cwd()))
     state = f"exists, with {num_there} trials" if study.folder.exists else "new"
     workers = 1 if dispatch.name == "local" else dispatch.workers or "as many as fit"
     folds, repeats = study.num_folds, config.study.repeats
     print(f"study {config.study.name}: {study.folder} ({state})")
-    print(f"trials: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers}")
+    print(f"{study.counts}: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers}")
     _show(code, is_sent=dispatch.address is not None)
     print("checked without starting workers, and nothing was created; without --dry-run this search runs")
     return 0

@@ -1,8 +1,9 @@
 """`hpo.reproduce`: recorded trials, also of others, trained again."""
 
+import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hpo.report.facts.reproduced import Figure
+    from hpo.report.facts.schema.results import ReproductionPart
     from hpo.study.folder import StudyFolder
     from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
@@ -29,6 +31,8 @@ def reproduce(
     uri: str = "sqlite:///mlflow.db",
 ) -> "pd.DataFrame":
     """Train recorded trials again in this process, as `hpo reproduce` does.
+
+    Where the study was made, its folder gets what was found (reproduction.json), and its next report tells it.
 
     Args:
         study: its name under runs/, its folder, a report.json, or `runs:/ID` of MLflow.
@@ -110,7 +114,26 @@ def compare(
     repetitions = train_again(recorded, which, folds, tell)
     figures = figures_of(recorded, repetitions)
     allowed = recorded.tolerance if tolerance is None else tolerance
-    return Finding(repetitions, allowed, figures, unchecked(recorded.report, figures))
+    finding = Finding(repetitions, allowed, figures, unchecked(recorded.report, figures))
+    if recorded.own_folder is not None:
+        _note(finding, recorded.own_folder, folds, recorded.changes)
+    return finding
+
+
+def _note(finding: Finding, folder: "StudyFolder", folds: Sequence[int] | None, changes: Sequence[str]) -> None:
+    """Write what was found into the study's folder, for its next report; one that cannot be written stays as it is."""
+    noted: ReproductionPart = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "trials": sorted({repetition.trial for repetition in finding.repetitions}),
+        "folds": None if folds is None else sorted(set(folds)),
+        "trainings": len(finding.repetitions),
+        "differing": len(finding.missed),
+        "differing_numbers": len(finding.differing),
+        "tolerance": finding.tolerance,
+        "changes": list(changes),
+    }
+    with suppress(OSError):
+        folder.write_json(folder.reproduction_path, noted)
 
 
 def refuse_bad_tolerance(tolerance: float | None) -> None:
@@ -159,6 +182,7 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
     from hpo.engine.training.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
     from hpo.report.facts.reproduced import refuse_contradictions, refuse_other_winner
+    from hpo.study.made_here import is_made_here
     from hpo.study.reproduce.recorded import read_files, read_recorded
 
     files = read_files(folder)
@@ -170,7 +194,11 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
             f"not enough; give that folder"
         )
     earlier = [change.trial for change in files.allowed if change.trials]
+    # Before the question: a yes to a stranger's study does not make it one of this user.
+    is_own = (folder.database_path.exists() or files.config.study.storage is not None) and is_made_here(
+        files.config, kept
+    )
     ask_for_trust(files.config, files.changes, is_trusted, kept, earlier, elsewhere)
     recorded = read_recorded(files, elsewhere)
     refuse_other_winner(recorded)
-    return recorded
+    return replace(recorded, own_folder=folder) if is_own else recorded

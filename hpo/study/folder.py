@@ -45,6 +45,7 @@ class StudyFolder:
         self.best_path = path / "best.yaml"
         self.test_path = path / "test.json"
         self.openings_path = path / OPENINGS
+        self.reproduction_path = path / "reproduction.json"
         self.function_path = path / MODULE
         self.mirrored_path = path / "mirrored.txt"
         self._lock_path = path / "driver.lock"

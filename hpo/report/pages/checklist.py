@@ -11,6 +11,7 @@ from hpo.report.facts.ranges import describe_range
 from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
+from hpo.report.facts.tried import reproduction_text
 from hpo.report.facts.words import counted, ended, how_far, times
 
 
@@ -184,7 +185,8 @@ def _source(summary: ReportJson) -> str:
 
 
 def _rerun(summary: ReportJson) -> str:
-    return f"`{summary['study']['rerun']}`; the winner alone: `hpo reproduce {summary['study']['name']}`."
+    rerun = f"`{summary['study']['rerun']}`; the winner alone: `hpo reproduce {summary['study']['name']}`."
+    return f"{rerun} Reproduction: {reproduction_text(summary)}."
 
 
 def _or_missing(value: Value | Missing, tell: Callable[[Value], str]) -> str:

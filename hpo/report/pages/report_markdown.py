@@ -8,6 +8,7 @@ from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
 from hpo.report.facts.schema.results import FinalistPart
+from hpo.report.facts.tried import reproduction_text
 from hpo.report.facts.words import ended, how_far, score_text
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
@@ -40,6 +41,8 @@ def _head(summary: ReportJson) -> Iterable[str]:
     )
     yield ""
     yield f"Run it again: `{study['rerun']}`"
+    yield ""
+    yield f"Reproduction: {reproduction_text(summary)}."
 
 
 def _winner(summary: ReportJson) -> Iterable[str]:

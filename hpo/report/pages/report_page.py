@@ -14,6 +14,7 @@ from hpo.report.facts.against_default import against_default
 from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_at
 from hpo.report.facts.schema.missing import is_missing, reason_missing
 from hpo.report.facts.schema.report import ReportJson
+from hpo.report.facts.tried import reproduction_text
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.pages.report_markdown import EXTENDED, extended_cells
@@ -34,6 +35,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         "report.html",
         summary=summary,
         against_default=against_default,
+        reproduction_text=reproduction_text,
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         num_fields=len(FIELDS),
         gaps_of=_gaps,

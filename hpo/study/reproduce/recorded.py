@@ -62,6 +62,7 @@ class Recorded:
         winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
         allowed: the changes with which the study was continued.
         report: what report.json holds; empty without one.
+        own_folder: the study's own folder, where it was made, in which a finding is noted; None = that of a copy.
     """
 
     study: Study
@@ -71,6 +72,7 @@ class Recorded:
     winner: Row | None = None
     allowed: Sequence[AllowedChange] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
+    own_folder: StudyFolder | None = None
 
     @property
     def tolerance(self) -> float:

@@ -1,6 +1,7 @@
 """What a report says is what a reproduction checks: every number that its trainings give, and the rest is named."""
 
 import json
+import re
 import shutil
 from copy import deepcopy
 from pathlib import Path
@@ -128,3 +129,32 @@ def test_an_earlier_report_without_a_format_is_read(capsys, place):
     Path("mailed.json").write_text(json.dumps(report))
     assert hpo(capsys, "reproduce", "mailed.json")[0] == 0
     assert prepared(place, report["config"]).config.study.name == "made"
+
+
+def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(capsys, place):
+    def told():
+        assert hpo(capsys, "report", "made", "--checklist")[0] == 0
+        lines = {(place / name).read_text() for name in ("checklist.md", "report.md", "report.html")}
+        (found,) = {re.search(r"Reproduction: (.*?)\.(?:\n|</p>)", text)[1].replace("`", "") for text in lines}
+        return found.partition("; changed since: ")[0]
+
+    assert told() == "not tried (hpo reproduce made)"
+    winner = json.loads((place / "report.json").read_text())["winner"]["number"]
+    assert hpo(capsys, "reproduce", "made")[0] == 0
+    assert re.fullmatch(rf"tried on [\d-]{{10}}: all 3 trainings of trial {winner} equal to the last bit", told())
+    changed(place, "winner.score", 0.93)
+    assert hpo(capsys, "reproduce", "made", "--trial", "all", "--folds", "1")[0] == 1
+    assert told().endswith("equal to the last bit; 1 number of the report not what they give")
+    assert "all 4 trainings of 4 trials, on fold 1 alone" in told()
+    (place / "reproduction.json").write_text("{}")
+    assert "reproduction.json: is not what `hpo reproduce` wrote; remove it" in refused(capsys, "report", "made")
+
+
+def test_a_finding_is_noted_only_where_the_study_was_made(capsys, monkeypatch, place):
+    shutil.copy(place / "report.json", "mailed.json")
+    assert hpo(capsys, "report", "made", "--publish")[0] == 0
+    for study in ("mailed.json", "studies/made"):
+        assert hpo(capsys, "reproduce", study)[0] == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    assert hpo(capsys, "reproduce", "made", "--trust")[0] == 0
+    assert not list(Path.cwd().rglob("reproduction.json"))

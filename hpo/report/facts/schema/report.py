@@ -24,6 +24,7 @@ from hpo.report.facts.schema.results import (
     Overtuning,
     Point,
     Positive,
+    ReproductionPart,
     Short,
     TestPart,
     Winner,
@@ -91,6 +92,7 @@ class StudyPart(TypedDict):
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="what had changed when it was resumed anyway")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
     code: NotRequired[Annotated[CodePart, Field(description="what `hpo reproduce` compares; earlier versions lack it")]]
+    reproduction: NotRequired[Annotated[ReproductionPart, Field(description="absent where none was tried")]]
     extends: NotRequired[Annotated[ExtensionPart, Field(description="the study that `hpo extend` made this one from")]]
 
 

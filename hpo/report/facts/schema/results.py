@@ -34,6 +34,20 @@ class Winner(TypedDict):
 
 
 @with_config(EXACT)
+class ReproductionPart(TypedDict):
+    """What the last `hpo reproduce` of the study where it was made found."""
+
+    time: str
+    trials: Annotated[list[int], Field(min_length=1, description="those that were trained again")]
+    folds: Annotated[list[int] | None, Field(description="the only ones; null = all")]
+    trainings: Positive
+    differing: Annotated[Count, Field(description="of the trainings")]
+    differing_numbers: Annotated[Count, Field(description="of report.json, which are not what the trainings give")]
+    tolerance: Annotated[float, Field(ge=0, lt=1, description="the share of a score that was no difference")]
+    changes: Annotated[list[str], Field(description="what had changed since the study's start")]
+
+
+@with_config(EXACT)
 class Short(TypedDict):
     """One trial of the best."""
 

@@ -4,11 +4,16 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from pydantic import TypeAdapter, ValidationError
+
+from hpo.config.documents import read_json
 from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
 from hpo.engine.trials.trial import Trial, loss_of
+from hpo.errors import StudyError
 from hpo.report.facts.schema.missing import missing
 from hpo.report.facts.schema.report import Budget, EnvironmentPart, ExtendedPart, ExtensionPart, StudyPart
+from hpo.report.facts.schema.results import ReproductionPart
 from hpo.study.folder import shown
 from hpo.study.notes import Notes
 from hpo.study.study import Study
@@ -40,9 +45,26 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
     code = notes.basis(config).code
     if code is not None and code.pieces is not None:
         described["code"] = {"pieces": dict(code.pieces), "versions": dict(code.versions)}
+    if (reproduction := _reproduction(study)) is not None:
+        described["reproduction"] = reproduction
     if (extension := _extension(study, trials)) is not None:
         described["extends"] = extension
     return described
+
+
+def _reproduction(study: Study) -> ReproductionPart | None:
+    """Return what the last `hpo reproduce` noted in the study's folder; None where none was tried.
+
+    Raises:
+        StudyError: the file holds something else.
+    """
+    path = study.folder.reproduction_path
+    if not path.exists():
+        return None
+    try:
+        return TypeAdapter(ReproductionPart).validate_python(read_json(shown(path)))
+    except ValidationError as error:
+        raise StudyError(f"{shown(path)}: is not what `hpo reproduce` wrote; remove it") from error
 
 
 def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
