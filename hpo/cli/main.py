@@ -20,7 +20,7 @@ from types import FrameType
 from hpo import __version__
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.output import named
-from hpo.session.program import is_ours, process_is_ours
+from hpo.session.program import is_ours, process_is_ours, wait_briefly_for_threads
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -71,7 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         with process_is_ours():
             sys.stdout = named(sys.stdout)
-            return _main(sys.argv[1:])
+            code = _main(sys.argv[1:])
+            wait_briefly_for_threads()
+            return code
     return _main(arguments)
 
 
