@@ -9,6 +9,7 @@ import pytest
 
 from hpo.study.opening import read_study
 from hpo.study.preparation import load_study
+from tests.faults.driver import LOCAL
 from tests.hpo.cli.commands import QUICK, hpo, refused
 
 NAMES = ["../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "a" * 101]
@@ -40,6 +41,17 @@ def test_state_is_for_this_user_alone(capsys):
         assert {stat.S_IMODE(path.stat().st_mode) for path in published.iterdir()} == {0o644}
     finally:
         os.umask(before)
+
+
+def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
+    """When it is imported, and while it runs."""
+    code = "import os\nos.umask(0)\n\ndef check(config):\n    os.umask(0)\n\ndef run(task):\n    os.umask(0)\n"
+    Path("opens.py").write_text(code + "    yield {'epoch': 1}\n    return 1.0\n")
+    code, _, err = hpo(capsys, "search", "objective=opens:run", *LOCAL, "study.trials=2")
+    assert code == 0, err
+    assert hpo(capsys, "report", "toy")[0] == 0
+    assert len(list(Path("runs").rglob("*"))) > 5
+    assert modes(Path("runs")) == []
 
 
 def test_a_folder_that_others_may_enter_is_closed(capsys, study):
