@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.config.keys import differences
+from hpo.config.keys import differences, flatten
 from hpo.config.sections import ExtendedTrial, Extension
 from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig, study_name
 from hpo.engine.trials.history import History
@@ -108,8 +108,10 @@ def _extended(study: Study, trial: Trial, can_continue: bool, changes: Mapping[s
 
 
 def _is_trained(study: Study, trial: Trial) -> bool:
-    """Return whether a trial was trained to its end."""
-    return trial.state == "complete" and trial.amount in (None, study.full_amount)
+    """Return whether a trial was trained to its end, which may lie beyond the amounts of the search."""
+    epochs = flatten(study.config.objective_config).get("training.epochs")
+    is_beyond = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount
+    return trial.state == "complete" and (trial.amount is None or (trial.amount == study.full_amount and not is_beyond))
 
 
 def _is_own(key: str) -> bool:

@@ -10,7 +10,6 @@ from hpo.config.keys import flatten
 from hpo.config.sealing import hidden
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
-from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.sections.course import improvements
 from hpo.report.facts.subject import score_of
@@ -63,7 +62,7 @@ def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Ve
         report.metrics,
         study_note(study, history, winner, is_running=False),
         [str(path) for path in report.paths],
-        list(_best_so_far(history, winner)),
+        list(_best_so_far(verdict)),
     )
     tracker.send(track.close_study(ending))
 
@@ -153,9 +152,13 @@ def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> tr
     )
 
 
-def _best_so_far(history: History, winner: Trial | None) -> Iterator[tuple[int, float, float]]:
-    """Yield number, score and end of every trial that is better than all before it, and last the winner's score."""
+def _best_so_far(verdict: Verdict) -> Iterator[tuple[int, float, float]]:
+    """Yield number, score and end of every trial of the search that is better than those before it, last the winner's.
+
+    What was trained to its end after the search belongs to the winner's score alone.
+    """
+    history, winner = [trial for trial in verdict.searched if trial.state != "running"], verdict.winner
     for trial in improvements(history):
         yield trial.number, score_of(trial), trial.ended or 0.0
     if winner is not None and winner.score is not None:
-        yield len(history), winner.score, max(trial.ended or 0.0 for trial in history)
+        yield len(history), winner.score, max(trial.ended or 0.0 for trial in verdict.history)

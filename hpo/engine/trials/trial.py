@@ -113,6 +113,7 @@ class Trial:
             any task, or it was so far behind after its first folds that it did not get the others.
         score: mean of the study's metric over its tasks; None when it runs or failed.
         loss: the score with its sign turned so that lower is better; infinite when failed or stopped.
+        ended_later: when it ended, of one that was trained further after the search; None where its outcomes say it.
     """
 
     number: int
@@ -128,6 +129,7 @@ class Trial:
     trained: int = 0
     cost: float | None = None
     learned: tuple[int, ...] = ()
+    ended_later: float | None = None
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -180,6 +182,8 @@ class Trial:
     @property
     def ended(self) -> float | None:
         """When its last task ended, in seconds since the epoch; None where none ran."""
+        if self.ended_later is not None:
+            return self.ended_later
         return max((o.started + o.seconds for o in self.outcomes.values() if o.worker), default=None)
 
     def values(self, metric: str) -> list[float]:

@@ -34,7 +34,8 @@ class Subject:
         trials: all trials, in the order of their numbers.
         winner: the study's; None if no trial is complete.
         default: the default configuration; None where it does not lie in the space.
-        searched: the trials as the search made them; None = as they are.
+        trainings: the same as they ran: those of the search, and those that took some to their end after it, under the
+            same numbers; None = the trials.
         stretches: those in which the search ran, as the record notes them.
     """
 
@@ -49,7 +50,7 @@ class Subject:
     trials: Sequence[Trial]
     winner: Trial | None
     default: Point | None = None
-    searched: Sequence[Trial] | None = None
+    trainings: Sequence[Trial] | None = None
     stretches: Sequence[Stretch] = ()
 
     @classmethod
@@ -69,14 +70,21 @@ class Subject:
             verdict.trials,
             verdict.winner,
             default_of(study),
-            verdict.searched,
+            [*verdict.searched, *verdict.further],
             stretches,
         )
 
     @property
-    def as_searched(self) -> Sequence[Trial]:
-        """The trials without what they were trained further after the search."""
-        return self.trials if self.searched is None else self.searched
+    def as_they_ran(self) -> Sequence[Trial]:
+        """The trainings, or the trials where none followed the search."""
+        return self.trials if self.trainings is None else self.trainings
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """The place of each trial by its number: that, or, of one that was trained further, after all others."""
+        further = [trial.number for trial in self.as_they_ran[len(self.trials) :]]
+        later = {number: len(self.trials) + place for place, number in enumerate(further)}
+        return {trial.number: later.get(trial.number, trial.number) for trial in self.trials}
 
     @cached_property
     def scored(self) -> list[Trial]:
@@ -113,8 +121,8 @@ class Subject:
 
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
-        """Every task of the search that a worker ran, with its trial and index, in the order of their starts."""
-        ran = [(t, index, o) for t in self.as_searched for index, o in t.outcomes.items() if o.worker]
+        """Every task that a worker ran, with its trial and index, in the order of their starts."""
+        ran = [(t, index, o) for t in self.as_they_ran for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 
     @property

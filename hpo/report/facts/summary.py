@@ -64,7 +64,9 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "winner": described,
         "top": [_short(trial) for trial in verdict.history.leaders(5)],
         "test": test,
-        "best_so_far": part(lambda: best_so_far(trials, winner.amount if winner else None), missing),
+        "best_so_far": part(
+            lambda: best_so_far(trials, winner.amount if winner else None, [t.number for t in verdict.further]), missing
+        ),
         "expected_performance": part(
             lambda: describe_expected(config.strategy["name"], scores, config.study.direction), missing
         ),
@@ -117,4 +119,4 @@ def _cost(study: Study, subject: Subject, gpu_share: float | None) -> Cost:
     order = section.order if study.has_clock else None
     lanes = section.lanes if study.waits or order == "free" else None
     gpus = (dispatch.gpus_per_worker or 0.0) if gpu_share is None else gpu_share
-    return describe_cost(subject.as_searched, dispatch.workers, gpus, lanes, order, subject.stretches)
+    return describe_cost(subject.as_they_ran, dispatch.workers, gpus, lanes, order, subject.stretches)

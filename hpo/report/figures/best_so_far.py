@@ -33,7 +33,7 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     if not subject.scored:
         return Absent("no trial is complete")
     clock = Clock.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
-    by_number = [(float(trial.number), trial) for trial in subject.scored]
+    by_number = sorted(((float(subject.places[t.number]), t) for t in subject.scored), key=_in_time)
     by_end = sorted(((clock.at(t.ended), t) for t in subject.scored if t.ended is not None), key=_in_time)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)
     panels = [("trial", by_number), (f"{name} since the start", [(at / unit, t) for at, t in by_end])]

@@ -40,7 +40,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
 
 def _idle_text(subject: Subject) -> str:
     # The same number as in report.json; it does not depend on GPUs.
-    cost = describe_cost(subject.trials, subject.workers, 0.0, stretches=subject.stretches)
+    cost = describe_cost(subject.as_they_ran, subject.workers, 0.0, stretches=subject.stretches)
     share, seen = cost["idle_share"], cost["workers_seen"]
     asked = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
     number = f"{asked} asked for, {seen} seen" if asked else f"{seen} seen"

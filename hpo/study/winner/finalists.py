@@ -18,7 +18,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial, finished
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.full_training import with_full_trainings
+from hpo.study.winner.full_training import further_trainings, joined
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def read_finalists(study: Study, record: Record) -> list[Finalist]:
     """Return the current finalists, the best of the search first; empty where none are requested."""
     config = study.config.study
     finalists, notes = [], Notes(record)
-    history = History(t for t in with_full_trainings(study, record) if t.state != "running")
+    trials = joined(record.trials(), further_trainings(study, record))
+    history = History(trial for trial in trials if trial.state != "running")
     for trial in _candidates(history, config.finalists):
         tasks = _tasks(study, record, trial)
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}

@@ -5,7 +5,7 @@ how good it is after a full training is not known. So once the search is over, t
 are, with the seeds that they have. It is no part of the search, which stays the same under a larger budget.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,17 +54,25 @@ def expected_at_end(study: Study) -> str | None:
     )
 
 
-def with_full_trainings(study: Study, record: Record) -> list[Trial]:
-    """Return all trials, those that were trained to their end with all of their training.
+def further_trainings(study: Study, record: Record) -> list[Trial]:
+    """Return the trainings that followed the search, each as a trial with the number of the one that it trained on.
 
-    One whose further training is not finished is as the search left it; one whose further training failed has failed.
+    One that is not finished is left out; one that failed has failed.
     """
-    trials = {trial.number: trial for trial in record.trials()}
+    section, trainings = study.config.study, []
     for trial in chosen_for_the_end(study, record.history()):
         known = _known(study, record, trial)
         if len(known) == study.layout.size:
-            trials[trial.number] = _joined(study, trial, known)
-    return list(trials.values())
+            trainings.append(finished(_further(study, trial), known, section.metric, section.direction))
+    return trainings
+
+
+def joined(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
+    """Return the trials of a search, those that were trained further with all of their training."""
+    all_of_it = {trial.number: trial for trial in trials}
+    for trial in further:
+        all_of_it[trial.number] = _joined(all_of_it[trial.number], trial)
+    return list(all_of_it.values())
 
 
 def are_trained_to_the_end(study: Study, record: Record) -> bool:
@@ -79,6 +87,8 @@ def train_to_the_end(study: Study, record: Record, dispatcher: Dispatcher) -> No
     for trial in chosen_for_the_end(study, record.history()):
         known = _known(study, record, trial)
         missing += [task for task in _tasks(study, record, trial) if task.index not in known]
+    if missing:
+        record.begin_stretch(dispatcher.slots)
     for task in missing:
         _copy_state(task)
     for task, outcome in outcomes(dispatcher, missing):
@@ -95,11 +105,14 @@ def _count(study: Study) -> int:
     return count
 
 
-def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:
+def _further(study: Study, trial: Trial) -> Trial:
     assert trial.amount is not None
+    return replace(trial.as_opened, amount=study.full_amount, continues=trial.number, trained=trial.amount)
+
+
+def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:
     builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
-    further = replace(trial, amount=study.full_amount, continues=trial.number, trained=trial.amount)
-    tasks = builder.tasks_of(further)
+    tasks = builder.tasks_of(_further(study, trial))
     return [
         replace(task, payload=replace(task.payload, resume_dir=f"{task.payload.resume_dir}{_SUFFIX}")) for task in tasks
     ]
@@ -120,17 +133,18 @@ def _known(study: Study, record: Record, trial: Trial) -> dict[int, Outcome]:
     return {index: outcome for index, outcome in noted.items() if outcome is not None}
 
 
-def _joined(study: Study, trial: Trial, further: dict[int, Outcome]) -> Trial:
-    """Return the trial with the result of its further training, and the curves, times and cost of both."""
-    both = {
+def _joined(before: Trial, after: Trial) -> Trial:
+    """Return the result of the second training, with the curves, times and cost of both."""
+    outcomes = {
         index: replace(
-            after,
-            curve=[*trial.outcomes[index].curve, *after.curve],
-            seconds=trial.outcomes[index].seconds + after.seconds,
-            units=trial.outcomes[index].units + after.units,
-            started=trial.outcomes[index].started,
+            outcome,
+            curve=[*before.outcomes[index].curve, *outcome.curve],
+            seconds=before.outcomes[index].seconds + outcome.seconds,
+            units=before.outcomes[index].units + outcome.units,
+            started=before.outcomes[index].started,
         )
-        for index, after in further.items()
+        for index, outcome in after.outcomes.items()
     }
-    section = study.config.study
-    return finished(replace(trial, amount=study.full_amount), both, section.metric, section.direction)
+    return replace(
+        after, outcomes=outcomes, continues=before.continues, trained=before.trained, ended_later=after.ended
+    )

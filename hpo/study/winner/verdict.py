@@ -13,7 +13,7 @@ from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist, read_finalists
-from hpo.study.winner.full_training import are_trained_to_the_end, with_full_trainings
+from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, joined
 from hpo.study.winner.one_standard_error import as_good_as, cheapest
 
 
@@ -23,7 +23,8 @@ class Verdict:
 
     Attributes:
         searched: all trials as the search made them, in the order of their numbers, running ones included.
-        trials: the same; those that were trained to their end after the search with all of their training.
+        further: the trainings that took some of them to their end after the search, under the same numbers.
+        trials: the trials with all of their training.
         history: of these, the finished ones.
         finalists: the best of the search, trained again on fresh seeds; empty where none are requested.
         winner: None where no trial is complete.
@@ -32,6 +33,7 @@ class Verdict:
     """
 
     searched: tuple[Trial, ...]
+    further: tuple[Trial, ...]
     trials: tuple[Trial, ...]
     history: History
     finalists: tuple[Finalist, ...]
@@ -46,19 +48,20 @@ class Verdict:
 
     @property
     def further_trained(self) -> tuple[Trial, ...]:
-        """The trials that were trained to their end after the search."""
-        pairs = zip(self.searched, self.trials, strict=True)
-        return tuple(trial for before, trial in pairs if trial.amount != before.amount)
+        """The trials that were trained to their end after the search, with all of their training."""
+        numbers = {trial.number for trial in self.further}
+        return tuple(trial for trial in self.trials if trial.number in numbers)
 
 
 def read_verdict(study: Study, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
-    trials, finalists = tuple(with_full_trainings(study, record)), tuple(read_finalists(study, record))
+    searched, further = tuple(record.trials()), tuple(further_trainings(study, record))
+    trials, finalists = tuple(joined(searched, further)), tuple(read_finalists(study, record))
     history = History(trial for trial in trials if trial.state != "running")
     winner = _winner(study.config.study, history, finalists)
     model = _model(study, record, winner)
     is_trained = are_trained_to_the_end(study, record)
-    return Verdict(tuple(record.trials()), trials, history, finalists, winner, model, is_trained)
+    return Verdict(searched, further, trials, history, finalists, winner, model, is_trained)
 
 
 def lacks_model(study: Study, verdict: Verdict) -> bool:

@@ -80,6 +80,23 @@ def test_everything_names_the_same_trial_and_how_far_it_was_trained(tmp_path):
     assert curve == list(range(searched[winner.number].trained + 1, 9))
 
 
+def test_what_follows_the_search_has_its_own_time_and_comes_after_it(tmp_path):
+    result, searched, _ = run(tmp_path / "toy", tree(5))
+    verdict, report = result.verdict, json.loads((tmp_path / "toy" / "report.json").read_text())
+    search_ended = max(trial.ended for trial in searched)
+    assert verdict.further
+    for before, after in ((searched[trial.number], trial) for trial in verdict.further_trained):
+        assert after.started == before.started
+        assert after.ended > search_ended
+        assert after.seconds > before.seconds
+    assert report["cost"]["training_seconds"] == pytest.approx(sum(trial.seconds for trial in verdict.trials))
+    began = min(trial.started for trial in searched)
+    assert report["best_so_far"]["seconds"][-1]["seconds"] > search_ended - began
+    full = [trial.number for trial in searched if trial.amount == 8]
+    steps = [step["trial"] for step in report["best_so_far"]["trials"]]
+    assert steps[: len(set(steps) & set(full))] == [number for number in steps if number in full]
+
+
 def test_it_goes_on_from_the_states_of_the_search_and_leaves_them_to_it(tmp_path):
     run(tmp_path / "cut", tree(5))
     trained = [line.split() for line in (tmp_path / "cut" / "trained.txt").read_text().splitlines()]
