@@ -57,7 +57,7 @@ class Code:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The pieces that are source files of the user's."""
+        """The pieces that are source files of the user's objective, which workers import."""
         return {name: piece for name, piece in (self.pieces or {}).items() if name.endswith(".py")}
 
     @classmethod
@@ -81,7 +81,7 @@ def describe_code(objective: Objective, strategy: type) -> Code:
     file = _file_of(strategy.__module__)
     pieces = {"strategy": _hash(_followed(file, _TOOLKIT, _STRATEGIES)), _SEARCH: _of_the_search()}
     if _TOOLKIT not in file.parents:
-        pieces |= digests_of(strategy.__module__)
+        pieces |= {f"{name} (strategy)": piece for name, piece in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
         if objective.kept.held is not None:

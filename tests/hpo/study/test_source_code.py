@@ -58,5 +58,6 @@ def test_a_strategy_of_the_users_own_counts_with_the_modules_that_it_imports(tmp
     before = describe_code(Objective("hpo.objectives.table:run_fold", print), own).pieces
     (tmp_path / "own_drawing.py").write_text("SCALE = 2\n")
     after = describe_code(Objective("hpo.objectives.table:run_fold", print), own).pieces
-    assert [name for name in after if after[name] != before[name]] == ["own_drawing.py"]
-    assert "own_drawing.py" not in describe_code(Objective("hpo.objectives.table:run_fold", print), RandomSearch).pieces
+    assert [name for name in after if after[name] != before[name]] == ["own_drawing.py (strategy)"]
+    others = describe_code(Objective("hpo.objectives.table:run_fold", print), RandomSearch).pieces
+    assert not any("(strategy)" in name for name in others)

@@ -82,10 +82,11 @@ def code_of(objective: Objective, import_from: str) -> Code:
     tops = {name.partition("/")[0] for name in found if "/" in name}
     packages = [here / top for top in sorted(tops) if (here / top / "__init__.py").is_file()]
     found |= {path.relative_to(here).as_posix(): path for path in _declared(here, packages)}
+    found = {name: path for name, path in sorted(found.items()) if not _is_hidden(name)}
     beside = {path.relative_to(here).as_posix() for package in packages for path in _files(package)}
-    files = {name: path for name, path in sorted(found.items()) if _stays(path, name, here)}
+    files = {name: path for name, path in found.items() if _stays(path, name, here)}
     # Hidden files last: they are not what a package would declare.
-    others = sorted(beside - found.keys(), key=lambda name: ("/." in name, name))
+    others = sorted(beside - found.keys(), key=lambda name: (_is_hidden(name), name))
     return Code(files, None, others, sorted(found.keys() - files.keys()))
 
 
@@ -114,13 +115,13 @@ def staged(code: Code) -> Iterator[Path | None]:
 
 
 def _declared(here: Path, packages: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files that these packages declare as their data, as setuptools reads it, but no hidden ones."""
+    """Yield the files that these packages declare as their data, as setuptools reads it."""
     for name, patterns in _package_data(here / _PROJECT).items():
         inside = (Path(package, *name.split(".")[1:]) for package in packages if package.name == name.partition(".")[0])
         everywhere = (path.parent for package in packages for path in package.rglob("__init__.py"))
         for folder in everywhere if name in ("*", "") else inside:
             for pattern in patterns:
-                yield from (path for path in folder.glob(pattern) if path.is_file() and not _is_hidden(path, folder))
+                yield from (path for path in folder.glob(pattern) if path.is_file())
 
 
 def _package_data(project: Path) -> dict[str, list[str]]:
@@ -151,14 +152,14 @@ def _files(package: Path) -> Iterator[Path]:
     return (path for path in package.rglob("*") if path.is_file() and not set(_NEVER) & set(path.parts))
 
 
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _stays(path: Path, name: str, here: Path) -> bool:
     """Return whether a file, as it is after all links, lies in its package, or in the working directory without one."""
-    top = name.partition("/")[0] if "/" in name else ""
-    return path.resolve().is_relative_to(here.resolve() / top)
+    root, top = path.parents[name.count("/")], name.partition("/")[0]
+    return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 
 
 def _count(things: Collection[object], noun: str) -> str:

@@ -23,6 +23,7 @@ def working_directory(monkeypatch):
         "travelling_package/inner/__init__.py": "",
         "travelling_package/inner/data/table.csv": "",
         "travelling_package/.env": "",
+        "travelling_package/.backup/train.py": "",
         "travelling_package/id_rsa": "",
         "travelling_single.py": "import travelling_helper\ndef run(config): return 1.0",
     }
@@ -60,7 +61,10 @@ def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_fi
     code = sent(working_directory)
     assert set(code.files) == PACKAGE | {f"travelling_package/{name}" for name in data}
     assert set(code.others) == {
-        *(f"travelling_package/{name}" for name in ("words.txt", "inner/data/table.csv", ".env", "id_rsa"))
+        *(
+            f"travelling_package/{name}"
+            for name in ("words.txt", "inner/data/table.csv", ".env", "id_rsa", ".backup/train.py")
+        )
     } - set(code.files)
 
 
@@ -88,7 +92,7 @@ def test_links_that_leave_the_package_or_the_working_directory_do_not_go(working
 def test_one_line_says_what_goes_and_what_does_not(working_directory):
     assert sent(working_directory).in_words() == (
         "your code goes to the nodes: 4 files, 1 KiB (travelling_helper.py, travelling_package/__init__.py, "
-        "travelling_package/inner/__init__.py, ...); not sent: 4 other files of the package, such as "
+        "travelling_package/inner/__init__.py, ...); not sent: 5 other files of the package, such as "
         "travelling_package/id_rsa: declare what it needs in pyproject.toml, [tool.setuptools.package-data]"
     )
 
