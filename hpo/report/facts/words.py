@@ -5,12 +5,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.engine.course.course import EndedBy
+from hpo.report.facts.schema.missing import is_missing
+from hpo.report.facts.schema.report import StudyPart
 
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
     "stop_without_gain": ", ended by study.stop_without_gain",
     "space": ", ended when nothing was left to propose",
 }
+
+
+def heading(study: StudyPart) -> tuple[str, str]:
+    """Return the title of a report, in one line, and the study's name for below it; without a title the name alone."""
+    name = f"Study {study['name']}"
+    title = "" if is_missing(study["title"]) else " ".join(study["title"].split())
+    return (title, name) if title else (name, "")
 
 
 def shown(text: str) -> str:

@@ -12,14 +12,15 @@ from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
 from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import counted, ended, how_far, times
+from hpo.report.facts.words import counted, ended, heading, how_far, times
 
 
 def render_checklist(summary: ReportJson) -> str:
     """Return the filled checklist as Markdown; answers that only the authors know are left open, in bold."""
-    lines = [f"# Reproducibility checklist: study {summary['study']['name']}", ""]
-    for heading, questions in _QUESTIONS.items():
-        lines += [f"## {heading}", ""]
+    title, name = heading(summary["study"])
+    lines = [f"# Reproducibility checklist: {title if name else title.lower()}", "", *([name, ""] if name else [])]
+    for section, questions in _QUESTIONS.items():
+        lines += [f"## {section}", ""]
         for question, answer in questions:
             lines += [f"- *{question}*", f"  {answer(summary)}"]
         lines.append("")

@@ -6,7 +6,7 @@ from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.schema.results import Winner
-from hpo.report.facts.words import times
+from hpo.report.facts.words import heading, times
 
 _ESCAPED = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -34,7 +34,7 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
     counts = known(summary["counts"])
     configurations = counts.get("configurations", counts["proposed"])
     caption = (
-        f"Hyperparameters searched by {strategy} search with {configurations} configurations "
+        f"{_title(summary)}Hyperparameters searched by {strategy} search with {configurations} configurations "
         f"(seed {summary['study']['seed']}), and the best configuration."
     )
     yield from _table("lll", ("Hyperparameter", "Values", "Best"), rows, caption, f"{_label(summary)}-ranges")
@@ -57,8 +57,9 @@ def _results(summary: ReportJson) -> Iterable[str]:
         rows.append(("Default configuration", validation, on_test))
     opened = "" if is_missing(test) else f", opened {times(test['openings_of_these_data'])}"
     caption = (
-        f"{escaped(metric)} ({summary['metric']['direction']}): {escaped(summary['metric']['aggregation'])} "
-        f"$\\pm$ standard deviation on validation, and on the test part{opened}."
+        f"{_title(summary)}{escaped(metric)} ({summary['metric']['direction']}): "
+        f"{escaped(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "
+        f"part{opened}."
     )
     yield from _table("lll", ("Configuration", "Validation", "Test"), rows, caption, f"{_label(summary)}-results")
 
@@ -66,6 +67,12 @@ def _results(summary: ReportJson) -> Iterable[str]:
 def _spread(winner: Winner) -> str:
     spread = winner["standard_deviation"]
     return f"${winner['score']:.4f}$" if spread is None else f"${winner['score']:.4f} \\pm {spread:.4f}$"
+
+
+def _title(summary: ReportJson) -> str:
+    """Return the title that a person gave, as the beginning of a caption; empty without one."""
+    title, name = heading(summary["study"])
+    return f"\\textbf{{{escaped(title)}}} " if name else ""
 
 
 def _label(summary: ReportJson) -> str:

@@ -9,7 +9,7 @@ from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
 from hpo.report.facts.schema.results import FinalistPart
 from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import ended, how_far, score_text
+from hpo.report.facts.words import ended, heading, how_far, score_text
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
 
@@ -31,10 +31,10 @@ def _lines(section: Callable[[ReportJson], Iterable[str]], summary: ReportJson) 
 
 def _head(summary: ReportJson) -> Iterable[str]:
     study, metric = summary["study"], summary["metric"]
-    yield f"# Study {study['name']}"
-    yield ""
-    if not is_missing(study["title"]):
-        yield from (study["title"], "")
+    title, name = heading(study)
+    yield from (f"# {title}", "")
+    if name:
+        yield from (name, "")
     yield (
         f"{summary['strategy']['name']} search for the configuration with the best {metric['name']} "
         f"({metric['direction']}, {metric['aggregation']}), objective `{study['objective']}`, seed {study['seed']}."

@@ -15,6 +15,7 @@ from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_
 from hpo.report.facts.schema.missing import is_missing, reason_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.tried import reproduction_text
+from hpo.report.facts.words import heading
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
 from hpo.report.pages.report_markdown import EXTENDED, extended_cells
@@ -36,6 +37,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         summary=summary,
         against_default=against_default,
         reproduction_text=reproduction_text,
+        heading=heading,
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         num_fields=len(FIELDS),
         gaps_of=_gaps,

@@ -165,7 +165,8 @@ def test_what_only_a_person_knows_is_kept_and_changes_no_trial(capsys, study):
     )
     report = json.loads((study / "report.json").read_text())
     assert (report["study"]["title"], report["data"]["exclusions"]) == ("Is one layer enough, or not?", "none")
-    assert "Is one layer enough, or not?" in (study / "report.md").read_text()
+    page = (study / "report.md").read_text()
+    assert page.startswith("# Is one layer enough, or not?\n\nStudy digits\n\n")
     assert hpo(capsys, "report", "digits", "report.title=null", "--checklist", "--latex")[0] == 0
     report = json.loads((study / "report.json").read_text())
     assert "report.title" in report["study"]["title"]["missing"]

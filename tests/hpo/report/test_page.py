@@ -11,6 +11,7 @@ from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
 from hpo.engine.trials.table import trials_table
+from hpo.interface.results import write_reports
 from hpo.report.facts.schema.fields import FIELDS
 from hpo.report.pages.html import templates
 from hpo.report.pages.report_page import render_report_page
@@ -170,6 +171,26 @@ def hostile_value(task):
     if task["config"]["toy"]["nonlinearity"] == HOSTILE and task["config"]["toy"]["layers"] == 1:
         raise RuntimeError(f"{HOSTILE}\u2028<b>%BODY%")
     return task["config"]["toy"]["layers"] / 10
+
+
+def test_what_a_person_called_it_is_the_title_of_every_page_and_table(tmp_path, monkeypatch):
+    """The study's name stands below it; without a title it is the name."""
+    monkeypatch.chdir(tmp_path)
+    run_toy(tmp_path / "runs" / "toy", toy_config(trials=3))
+    page, name = tmp_path / "runs/toy/report.html", "Study toy"
+    for title, said in ((None, None), ("Does depth help? 5 % <more>", "Does depth help?\n5 % <more>"), (None, " ")):
+        write_reports("toy", {"title": said}, checklist=True, latex=True)
+        text = page.read_text(encoding="utf-8")
+        assert f"<title>{escape(title or name)}</title>" in text
+        below = f"\n<p class='lead'>{name}</p>" if title else ""
+        assert f"<h1 id='result'>{escape(title or name)}</h1>{below}\n<p class='lead'>random search" in text
+        markdown, checklist, latex = (
+            (page.parent / file).read_text() for file in ("report.md", "checklist.md", "tables.tex")
+        )
+        assert markdown.startswith(f"# {title}\n\n{name}\n\n" if title else f"# {name}\n\nrandom")
+        assert checklist.startswith(f"# Reproducibility checklist: {title or 'study toy'}\n")
+        in_latex = r"\caption{\textbf{Does depth help? 5 \% \textless{}more\textgreater{}} Hyperparameters"
+        assert (in_latex in latex, r"\textbf" in latex) == (title is not None, title is not None)
 
 
 def test_what_users_wrote_stays_text(tmp_path):
