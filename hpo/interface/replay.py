@@ -68,7 +68,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.config.composing.compose import compose_config
     from hpo.engine.trials.table import read_rows
     from hpo.interface.trust import ask_for_trust
-    from hpo.study.basis.changes import inner
+    from hpo.study.basis.since_report import inner
     from hpo.study.folder import find_study, shown
     from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts

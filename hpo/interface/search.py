@@ -10,7 +10,7 @@ from hpo.errors import ConfigError, StudyError
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.study import Study, run
-from hpo.study.basis.changes import moved_sources, refuse_other_config
+from hpo.study.basis.configurations import moved_sources, refuse_other_config
 from hpo.study.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparation import prepare_study
 

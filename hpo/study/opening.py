@@ -14,13 +14,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
-from hpo.study.basis.changes import (
-    Basis,
-    allowed_change,
-    refuse_changes,
-    refuse_other_config,
-    refuse_other_data,
-)
+from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
+from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import describe_code

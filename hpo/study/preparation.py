@@ -19,7 +19,7 @@ from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.study.basis.changes import refuse_other_config
+from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described
 from hpo.study.checks import (
     refuse_amounts_without_states,

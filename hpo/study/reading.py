@@ -9,7 +9,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import HpoError
-from hpo.study.basis.changes import refuse_other_config
+from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described, SplitFigures
 from hpo.study.folder import StudyFolder, find_study, shown
 from hpo.study.opening import storage_url

@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.cli.running import run_at_terminal
     from hpo.config.composing.compose import compose_config
     from hpo.config.study_config import config_from_dict
-    from hpo.study.basis.changes import moved_sources
+    from hpo.study.basis.configurations import moved_sources
     from hpo.study.extension import chosen, extension_of
     from hpo.study.folder import find_study
     from hpo.study.opening import read_study

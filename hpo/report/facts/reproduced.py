@@ -15,7 +15,7 @@ from hpo.errors import StudyError
 from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import FORMAT
 from hpo.report.facts.sections.results import interval
-from hpo.study.basis.changes import inner
+from hpo.study.basis.since_report import inner
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 

@@ -1,31 +1,19 @@
 """The changes since a study was started: its configuration, its data, its code."""
 
 import datetime
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any, Self
 
-from hpo.config.keys import differences, flatten, replaced
-from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
-from hpo.engine.training.objective.own_search import DataFile
+from hpo.config.keys import flatten, replaced
+from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
+from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources
 from hpo.study.basis.source_code import Code
 
 # These make another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
-_SHOWN = 5
-_SAID_FIRST = ("objective", "space", "strategy", "study", "split")
-
-
-class _NotThere:
-    def __repr__(self) -> str:
-        return "not there"
-
-
-_NOT_THERE = _NotThere()
 
 
 @dataclass(frozen=True)
@@ -117,12 +105,12 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
     decisive = [key for key in changed_config(before.config, now.config) if key.partition(".")[0] in _DECISIVE]
     if decisive:
         raise StudyError(
-            f"study '{name}': with other values of {', '.join(decisive[:_SHOWN])} it would be another study "
-            f"({_first(changes)}); restore them, or choose another study.name"
+            f"study '{name}': with other values of {', '.join(decisive[:SHOWN])} it would be another study "
+            f"({first_of(changes)}); restore them, or choose another study.name"
         )
     if changes and not are_allowed:
         raise StudyError(
-            f"study '{name}': something has changed since it was started: {_first(changes)}; undo it, continue "
+            f"study '{name}': something has changed since it was started: {first_of(changes)}; undo it, continue "
             f"anyway with `hpo resume {name} --allow-changes`, which the report will mention, or start another study "
             f"with study.name="
         )
@@ -132,7 +120,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
     """Raise StudyError where the data that was read is not that of the study; `name` as of `refuse_changes`."""
     changed, moved = before.changed_data(now), moved_sources(before.config, now.config)
     if changed and moved:
-        places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), _first(list(changed.values()))
+        places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), first_of(list(changed.values()))
         raise StudyError(
             f"study '{name}': {places} does not hold the data that it was started with ({lines}); give the place of "
             f"those"
@@ -141,32 +129,6 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
         raise StudyError(
             f"study '{name}': the data has changed since it was started (part {', '.join(changed)}); restore the old "
             f"files, or choose another study.name"
-        )
-
-
-def moved_sources(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return the keys of data files that name another place in `now`, each with both places."""
-    return {
-        key: change
-        for key, change in differences(before, now).items()
-        if key in DATA_SOURCES and all(isinstance(place, str) for place in change)
-    }
-
-
-def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> None:
-    """Raise StudyError where the study would continue with another configuration; budget and workers may change.
-
-    What lies at another place of its data is compared when it is read: see `Basis`.
-    """
-    before, now = frozen.to_dict(), given.to_dict()
-    changed = changed_config(before, now)
-    if changed:
-        differing = _differing(before, now)
-        made = sorted((key for key in changed if not _follows(key, differing)), key=_place)
-        said = _first([changed[key] for key in made or changed])
-        raise StudyError(
-            f"study '{name}' exists with another configuration: {said}; choose another study.name, or "
-            f"continue unchanged with `hpo resume {name}`"
         )
 
 
@@ -202,46 +164,6 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
     return config
 
 
-def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys that differ and may not, each with a line about the change; of data files see `moved_sources`."""
-    # Studies of before there was the key trained in one process.
-    is_unsaid, moved = ("dispatch.processes_per_task", _NOT_THERE, 1), moved_sources(before, now)
-    changed = {
-        key: f"{key} was {old!r} and is now {new!r}"
-        for key, (old, new) in _differing(before, now).items()
-        if key not in FREE_KEYS and key not in moved and (key, old, new) != is_unsaid
-    }
-    is_said = any(key.partition(".")[0] == "space" for key in changed)
-    if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):
-        # Both decide points: the order in which dimensions are drawn, and whether a value is 1 or 1.0.
-        changed["space"] = "space is now in another order, or has other kinds of numbers"
-    return changed
-
-
-def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the keys that differ, each with the old and the new value, or `_NOT_THERE`."""
-    old, new = flatten(before), flatten(now)
-    return {key: (old.get(key, _NOT_THERE), new.get(key, _NOT_THERE)) for key in differences(before, now)}
-
-
-def _follows(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
-    """Return whether a difference only follows from another, and nobody made it."""
-    section = key.partition(".")[0]
-    if section not in SEARCH_SECTIONS and "objective" in differing:
-        return True
-    if section == "strategy" and key != "strategy.name" and "strategy.name" in differing:
-        return True
-    # `x: null` is there because x is searched, and `integer: false` because a range was written as (0.0, 1.0).
-    unsaid = (None, _NOT_THERE, False) if section == "space" else (None, _NOT_THERE)
-    return all(any(value is other for other in unsaid) for value in differing.get(key, (key,)))
-
-
-def _place(key: str) -> int:
-    """Return the place of a difference among others: first what makes it another search."""
-    section = key.partition(".")[0]
-    return _SAID_FIRST.index(section) if section in _SAID_FIRST else len(_SAID_FIRST)
-
-
 def changed_data(
     before: Mapping[str, Any] | None, now: Mapping[str, Any] | None, moved: Sequence[tuple[str, str]] = ()
 ) -> dict[str, str]:
@@ -273,65 +195,6 @@ def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     return dict(data.get("files" if "kind" in data else "parts", {}))
 
 
-def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line per difference between two descriptions of an environment, and per uncommitted change."""
-    for key in ("python", "platform", "processor", "commit"):
-        if before.get(key) != now.get(key):
-            yield f"{key}: was {before.get(key)}, is {now.get(key)}"
-    old, new = inner(before, "packages"), inner(now, "packages")
-    for name in sorted({**old, **new}):
-        if old.get(name) != new.get(name):
-            yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
-    for when, environment in (("then", before), ("now", now)):
-        if environment.get("is_dirty"):
-            yield f"code: had uncommitted changes {when}"
-
-
-def changed_since(
-    report: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]], files: Sequence[DataFile]
-) -> Iterator[str]:
-    """Yield one line per part of the data that is not as in a report; without a split, per file of the objective.
-
-    Files are compared in order, since they may have moved.
-    """
-    before = inner(report, "data", "split", "parts")
-    for part in {**before, **parts} if before else ():
-        old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
-        if old != new:
-            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
-    if before:
-        return
-    given = inner(report, "data").get("files")
-    known = [file for file in given if isinstance(file, Mapping)] if isinstance(given, list) else []
-    nothing: Mapping[str, Any] = {}
-    # Of a file that an earlier version did not note nothing can be said.
-    for was, file in zip_longest(known, list(map(vars, files))[: len(known)], fillvalue=nothing):
-        if was.get("sha256") != file.get("sha256"):
-            name = was.get("path") or file.get("path")
-            yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
-
-
-def changed_code(report: Mapping[str, Any], now: Code) -> Iterator[str]:
-    """Yield one line per piece of the code, and per library, that is not as in a report.
-
-    A piece that only one side has is not compared: versions of the toolkit name them in other ways. Of libraries those
-    are left out that `changed_environment` compares.
-    """
-    compared = {"python", *inner(report, "environment", "packages")}
-    for what, there in (("pieces", now.pieces or {}), ("versions", now.versions)):
-        for name, old in inner(report, "study", "code", what).items():
-            if name in there and old != there[name] and not (what == "versions" and name in compared):
-                yield f"code: {name} was {old} and is now {there[name]}"
-
-
-def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return an inner mapping; empty where it is missing, since a report may come from a stranger."""
-    for key in keys:
-        value = report.get(key)
-        report = value if isinstance(value, Mapping) else {}
-    return report
-
-
 def _part(figures: Mapping[str, Any] | None) -> str:
     if figures is None:
         return "not there"
@@ -347,7 +210,3 @@ def _changed_names(before: Mapping[str, str] | None, now: Mapping[str, str] | No
         for name in {**before, **now}
         if before.get(name) != now.get(name)
     ]
-
-
-def _first(changes: Sequence[str]) -> str:
-    return "; ".join(changes[:_SHOWN]) + (f"; and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else "")

@@ -16,7 +16,7 @@ from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
-from hpo.study.basis.changes import inner
+from hpo.study.basis.since_report import inner
 
 
 class PartFigures(TypedDict):

@@ -10,8 +10,9 @@ from hpo.config.keys import flatten, replaced
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import Row, own_columns, read_rows
 from hpo.errors import StudyError
-from hpo.study.basis.changes import AllowedChange, changed_code, changed_environment, changed_since, inner
+from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import describe_environment
+from hpo.study.basis.since_report import changed_code, changed_environment, changed_since, inner
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.own_strategy import strategy_type

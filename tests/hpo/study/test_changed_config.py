@@ -7,7 +7,7 @@ import pytest
 import hpo
 from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
-from hpo.study.basis.changes import refuse_other_config
+from hpo.study.basis.configurations import refuse_other_config
 from tests.hpo.cli.commands import TABLE
 from tests.studies import shipped, toy_config
 
