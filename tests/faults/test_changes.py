@@ -17,6 +17,7 @@ from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.engine.training.objective.objective import Objective
 from hpo.study.basis import source_code
+from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder
 from tests.faults.driver import finished, gone_on, start, wait_for_line
@@ -180,6 +181,13 @@ def change_noted_code(change):
 def test_code_of_the_search_that_changed_is_refused(begun, capsys):
     change_noted_code(lambda pieces: pieces | {"search": "another"})
     assert "code: search was another and is now " in refused(capsys, "resume", "toy", f"study.trials={ALL}")
+
+
+def test_code_that_was_changed_without_another_trial_is_no_change(begun, capsys, monkeypatch):
+    now = change_noted_code(lambda pieces: pieces | {"strategy": "another"})["pieces"]["strategy"]
+    assert "code: strategy was another" in refused(capsys, "resume", "toy", f"study.trials={ALL}")
+    monkeypatch.setitem(SAME_TRIALS, now, ("another",))
+    assert gone_on(trials=ALL) == run_toy(Path("whole"), toy_config(trials=ALL))
 
 
 def test_a_study_whose_code_an_earlier_version_noted_goes_on_and_is_noted_anew(begun, capsys):

@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import Any
 
 from hpo.engine.training.objective.own_search import DataFile
-from hpo.study.basis.source_code import Code
+from hpo.study.basis.source_code import Code, is_same
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def changed_code(report: Mapping[str, Any], now: Code) -> Iterator[str]:
     compared = {"python", *inner(report, "environment", "packages")}
     for what, there in (("pieces", now.pieces or {}), ("versions", now.versions)):
         for name, old in inner(report, "study", "code", what).items():
-            if name in there and old != there[name] and not (what == "versions" and name in compared):
+            if name in there and not is_same(old, there[name]) and not (what == "versions" and name in compared):
                 yield f"code: {name} was {old} and is now {there[name]}"
 
 

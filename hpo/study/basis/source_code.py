@@ -16,6 +16,7 @@ from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_code import bodies, digest, digests_of, without_docstrings
 from hpo.engine.training.objective.own_files import sources, tree_of
 from hpo.engine.training.objective.path import ObjectivePath
+from hpo.study.basis.same_trials import SAME_TRIALS
 
 # Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
@@ -50,10 +51,17 @@ class Code:
     versions: Mapping[str, str]
 
     def known_of(self, now: "Code") -> Mapping[str, str]:
-        """Return the pieces of `now` that this one can be compared with: an earlier version did not note all."""
+        """Return the pieces of `now` that this one can be compared with: an earlier version did not note all.
+
+        A piece that was changed without any trial becoming another is returned as it is here.
+        """
         known, pieces = self.pieces or {}, now.pieces or {}
         is_early = _SEARCH not in known
-        return {name: piece for name, piece in pieces.items() if name in known or not (is_early or name == _HELD)}
+        return {
+            name: known[name] if is_same(known.get(name), piece) else piece
+            for name, piece in pieces.items()
+            if name in known or not (is_early or name == _HELD)
+        }
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -67,6 +75,11 @@ class Code:
             pieces = {name: piece for name, piece in note["pieces"].items() if name != "training"}
             return cls(pieces, note["versions"])
         return cls(None, {name: note[name] for name in ("python", *_LIBRARIES) if name in note})
+
+
+def is_same(before: str | None, now: str) -> bool:
+    """Return whether a piece is the same, or was changed without any trial becoming another."""
+    return before == now or before in SAME_TRIALS.get(now, ())
 
 
 def describe_code(objective: Objective, strategy: type) -> Code:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import hpo
+from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.engine.training.objective.objective import Objective
 from hpo.study.basis import source_code
+from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code, search_files
 
 ROOMS = ("course", "space", "training", "trials")
@@ -61,3 +63,13 @@ def test_a_strategy_of_the_users_own_counts_with_the_modules_that_it_imports(tmp
     assert [name for name in after if after[name] != before[name]] == ["own_drawing.py (strategy)"]
     others = describe_code(Objective("hpo.objectives.table:run_fold", print), RandomSearch).pieces
     assert not any("(strategy)" in name for name in others)
+
+
+@pytest.mark.parametrize(("path", "strategy", "piece"), [
+    ("hpo.objectives.table:run_fold", "random", "objective"), ("model.objective:run_fold", "random", "objective"),
+    ("hpo.objectives.table:run_fold", "asha", "strategy"), ("hpo.objectives.table:run_fold", "hyperband", "strategy"),
+])  # fmt: skip
+def test_code_of_which_studies_of_before_go_on_is_that_of_today(path, strategy, piece):
+    """Fails when it was changed: are its trials the same? Then its entry gets the new hash, and else it goes."""
+    importlib.import_module(path.partition(":")[0])
+    assert describe_code(Objective(path, print), STRATEGIES[strategy][1]).pieces[piece] in SAME_TRIALS

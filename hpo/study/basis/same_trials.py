@@ -1,0 +1,20 @@
+"""Changes of the toolkit's code by which no trial became another: a study of before goes on as if nothing had changed.
+
+An entry holds for one state of the code, whose hash is its key: whoever changes that code again has to decide again. A
+hash depends on how Python writes code, so there are two of some: of 3.11, and of later versions.
+"""
+
+from collections.abc import Collection, Mapping
+
+# By the hash of a piece of `Code` (see there) as it is today, those of before.
+SAME_TRIALS: Mapping[str, Collection[str]] = {
+    # hpo/objectives: the nearest row of a table is found faster, a command's line is named as code.
+    "943dd72a9e6804d3": ("e9d7c6b06747a73d",),
+    "13c57373a20b7a91": ("a029f5226c098928",),
+    # model: how many train together is said by the task, not by the environment.
+    "be41f3eec7f1dd3c": ("fdbb02159fad05f9",),
+    "f0ac7737c25c64df": ("be3c33078ce581df",),
+    # asha and the kinds of halving: a setting of what the budget counts, which studies of before lack.
+    "9e943cf5c56b250e": ("6d04aab34ce85502",),
+    "daf546696d42f02b": ("b1a8b011358f86bd",),
+}
