@@ -64,10 +64,12 @@ def _about_failures(trials: Sequence[Trial]) -> Iterator[str]:
 
 def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
     wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
+    # Halving trains a point in several trials.
+    tried = sum(trial.continues is None for trial in trials)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
-    if len(trials) < wanted and not whole:
+    if tried < wanted and not whole:
         searched = counted(len(space.dimensions), "hyperparameter*")
-        yield f"few trials: {len(trials)} for {searched}; {wanted} would be five for each"
+        yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
 
 
 def _not_trained(winner: Trial, full_amount: int | None, study: str) -> Iterator[str]:
