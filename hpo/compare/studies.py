@@ -13,6 +13,7 @@ from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.report.facts.schema.comparison import ComparisonJson, FoldPair
+from hpo.study.basis.since_report import inner
 from hpo.study.folder import StudyFolder, find_study, shown
 from hpo.study.winner.verdict import recorded_winner
 
@@ -101,6 +102,10 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"study: {shown(folder.trials_path)} is missing; write it with `hpo report {config.study.name}`"
         )
     rows = read_rows(shown(folder.trials_path), ("number", "score", "state", "seconds"))
+    report = folder.report()
+    # Those that were trained to their end after the search come after it.
+    later = {str(number) for number in inner(report, "counts").get("further_trained") or ()}
+    rows = sorted(rows, key=lambda row: row["number"] in later)
     try:
         amounts = [int(row.get("amount") or 0) for row in rows]
         # A trial that was trained for less does not compare with one trained to the end.
@@ -116,7 +121,6 @@ def _read(folder: StudyFolder) -> FinishedStudy:
             f"{shown(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
             f"{config.study.name}`"
         ) from error
-    report = folder.report()
     winner = recorded_winner(rows, report, config.study.direction)
     number, folds = (None, {}) if winner is None else (int(winner["number"]), _folds(winner))
     search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))

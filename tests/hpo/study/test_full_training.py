@@ -2,10 +2,12 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import pytest
 
+from hpo.compare.studies import read_studies
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.run import run_study
 from hpo.study.notes import Notes
@@ -95,6 +97,18 @@ def test_what_follows_the_search_has_its_own_time_and_comes_after_it(tmp_path):
     full = [trial.number for trial in searched if trial.amount == 8]
     steps = [step["trial"] for step in report["best_so_far"]["trials"]]
     assert steps[: len(set(steps) & set(full))] == [number for number in steps if number in full]
+
+
+def test_a_comparison_counts_what_follows_the_search_after_it(tmp_path):
+    result, searched, _ = run(tmp_path / "toy", tree(5))
+    other = tree(3)
+    other["study"]["name"] = "other"
+    run(tmp_path / "other", other)
+    study, _ = read_studies([str(tmp_path / "toy"), str(tmp_path / "other")])
+    further = len(result.verdict.further)
+    inside = [-trial.score for trial in searched if trial.amount == 8]
+    assert [loss for loss in study.search.losses[:-further] if math.isfinite(loss)] == inside
+    assert min(study.search.losses[-further:]) == min(-trial.score for trial in result.verdict.further_trained)
 
 
 def test_it_goes_on_from_the_states_of_the_search_and_leaves_them_to_it(tmp_path):
