@@ -29,6 +29,7 @@ class FinishedStudy:
         winner: number of the winning trial in its report; None where no trial is complete.
         folds: the winner's score per fold, by the fold's name.
         data: equal for two studies that were scored on the same examples.
+        budget: the number of configurations that were tried, each once, however far it was trained.
     """
 
     label: str
@@ -37,6 +38,7 @@ class FinishedStudy:
     winner: int | None
     folds: Mapping[str, float]
     data: Mapping[str, Any]
+    budget: int
 
 
 def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
@@ -124,7 +126,8 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     winner = recorded_winner(rows, report, config.study.direction)
     number, folds = (None, {}) if winner is None else (int(winner["number"]), _folds(winner))
     search = FinishedSearch(config.study.name, 0, config.study.seed, tuple(losses), tuple(seconds))
-    return FinishedStudy(config.study.name, config, search, number, folds, _data(report, config))
+    budget = inner(report, "counts").get("configurations", len(rows))
+    return FinishedStudy(config.study.name, config, search, number, folds, _data(report, config), budget)
 
 
 def _folds(row: Mapping[str, str]) -> dict[str, float]:
@@ -149,9 +152,8 @@ def _differences(studies: Sequence[FinishedStudy]) -> list[str]:
             warnings.append(f"{both} were not scored on the same examples: their data or split differ.")
         if first.config.objective != study.config.objective:
             warnings.append(f"{both} have different objectives.")
-        budgets = [len(s.search.losses) for s in (first, study)]
-        if budgets[0] != budgets[1]:
-            warnings.append(f"{both} have different budgets: {budgets[0]} and {budgets[1]} trials.")
+        if first.budget != study.budget:
+            warnings.append(f"{both} have different budgets: {first.budget} and {study.budget} configurations.")
     return warnings
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpo.study.made_here import remember
 from hpo.study.opening import freeze, read_study
 from hpo.study.preparation import load_study
 from hpo.study.reading import known_study
@@ -57,6 +58,7 @@ def score_on_test(
         record = read_study(study)
         if elsewhere:
             freeze(study)
+            remember(study.config, study.objective.kept)
         result = open_test(study, record, again, with_default=with_default)
         report = write_report(study, record, read_verdict(study, record))
         record.close()

@@ -66,8 +66,9 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
     if has_some_folds and finding.figures:
         print("numbers of report.json: worked out from the recorded values, since only some folds were trained")
     for figure in finding.differing:
-        gives = "the recorded values give" if has_some_folds else "the trainings give"
-        text = f"report.json: {figure.key} is {figure.said!r}, {gives} {figure.given!r}"
+        is_trained = figure.given == figure.recorded and not has_some_folds
+        gives = "the trainings give" if is_trained else "the recorded values give"
+        text = f"report.json: {figure.key} is {figure.said!r}, {gives} {figure.recorded!r}"
         print(printable(f"{text}  <-- not reproduced"))
     if finding.unchecked:
         print(f"not checked: {', '.join(finding.unchecked)} of report.json")

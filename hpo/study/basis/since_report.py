@@ -53,10 +53,11 @@ def changed_code(report: Mapping[str, Any], now: Code) -> Iterator[str]:
     are left out that `changed_environment` compares.
     """
     compared = {"python", *inner(report, "environment", "packages")}
-    for what, there in (("pieces", now.pieces or {}), ("versions", now.versions)):
+    pieces, versions = now.pieces or {}, {name: v for name, v in now.versions.items() if name not in compared}
+    for what, kind, there in (("pieces", "code", pieces), ("versions", "packages", versions)):
         for name, old in inner(report, "study", "code", what).items():
-            if name in there and not is_same(old, there[name]) and not (what == "versions" and name in compared):
-                yield f"code: {name} was {old} and is now {there[name]}"
+            if name in there and not is_same(old, there[name]):
+                yield f"{kind}: {name} was {old} and is now {there[name]}"
 
 
 def inner(report: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

@@ -138,9 +138,11 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     code = list(changed_code(report, describe_code(study.objective, strategy_type(config.strategy["name"])[1])))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
+    if report and not inner(report, "study", "code"):
+        missing.append("code: report.json is of a version that noted no hashes of it, so a change cannot be detected")
     changes = [*missing, *data, *code, *files.changes]
-    # The strategy has proposed the trials, and does not train them.
-    is_same = files.is_same_machine and not data and all(change.startswith("code: strategy ") for change in code)
+    # Other libraries round in other ways; other code trains something else, and no difference is allowed for that.
+    is_same = files.is_same_machine and not data and not any(change.startswith(_DECISIVE) for change in code)
     return Recorded(study, rows, changes, is_same, winner, files.allowed, report)
 
 

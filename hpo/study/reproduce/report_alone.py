@@ -21,6 +21,8 @@ def unpack_report(path: Path, into: Path) -> StudyFolder:
         why = winner.get("missing") if isinstance(winner, dict) else None
         reason = why or "it is of an earlier version, or not a report"
         raise StudyError(f"{path}: holds no winner to train again: {reason}; give the study's folder instead")
+    if not winner["values"]:
+        raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")
     try:
         return _unpacked(report, winner, StudyFolder(into))
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -64,7 +64,7 @@ def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
     code, out, _ = hpo(capsys, "compare", "random", "runs/other")
     assert code == 0
     assert "not scored on the same examples" in out
-    assert "different budgets: 12 and 5 trials" in out
+    assert "different budgets: 12 and 5 configurations" in out
     assert "not the same folds" in out
 
 

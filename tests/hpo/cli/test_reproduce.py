@@ -102,12 +102,12 @@ def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study
     assert "demanded: differences up to 2.0%" in out
 
 
-def test_code_that_changed_is_told_first_and_widens_what_is_demanded(capsys, monkeypatch):
+def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(Path.cwd()))
     Path("own_train.py").write_text("def run_fold(task):\n    return {'score': task['config']['toy']['lr']}\n")
     searched(capsys, toy_config(trials=1, objective="own_train:run_fold"))
     assert "what changed: nothing" in hpo(capsys, "reproduce", "toy")[1]
-    Path("own_train.py").write_text("def run_fold(task):\n    return {'score': task['config']['toy']['lr'] + 1}\n")
+    Path("own_train.py").write_text("def run_fold(task):\n    return {'score': task['config']['toy']['lr'] * 1.01}\n")
     del sys.modules["own_train"]
     shutil.rmtree("__pycache__", ignore_errors=True)
     shutil.copy("runs/toy/report.json", "mailed.json")
@@ -117,7 +117,7 @@ def test_code_that_changed_is_told_first_and_widens_what_is_demanded(capsys, mon
         lines = out.splitlines()
         assert lines[0] == "what changed:"
         assert re.fullmatch(r"  code: own_train\.py was [0-9a-f]+ and is now [0-9a-f]+", lines[1])
-        assert "demanded: differences up to 2.0%" in out
+        assert "demanded: the same to the last bit" in out
 
 
 @pytest.mark.parametrize("change", ["strategy", "a piece of an earlier version", "none"])
@@ -132,6 +132,7 @@ def test_code_that_trains_nothing_or_had_another_name_demands_no_less(capsys, st
     code, out, _ = hpo(capsys, "reproduce", "made", "--folds", "0")
     assert (code, "the same to the last bit" in out) == (0, True)
     assert ("code: strategy was 0123 and is now" in out) == (change == "strategy")
+    assert ("noted no hashes of it" in out) == (change == "none")
 
 
 def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):

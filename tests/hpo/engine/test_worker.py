@@ -1,5 +1,6 @@
 """What a task gives back: plain values for every dispatcher, and faults of the machine that are no outcomes."""
 
+import decimal
 import errno
 import importlib
 import json
@@ -7,6 +8,7 @@ import math
 import os
 import random
 import signal
+import socket
 import sys
 import time
 import warnings
@@ -126,6 +128,10 @@ def changes_its_process(task):
     warnings.simplefilter("ignore")
     torch.set_default_dtype(torch.float64)
     torch.set_grad_enabled(False)
+    np.seterr(all="ignore")
+    decimal.getcontext().prec = 5
+    socket.setdefaulttimeout(3)
+    sys.setrecursionlimit(5000)
     yield {"umask": 0}
     signal.raise_signal(signal.SIGINT)
     yield {"umask": os.umask(0o007), "own": signal.getsignal(signal.SIGTERM) is changes_its_process}
@@ -234,7 +240,9 @@ def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_e
         return handlers, umask
 
     def look_at_the_rest():
-        return dict(os.environ), warnings.filters[:], torch.get_default_dtype(), torch.is_grad_enabled()
+        of_torch = torch.get_default_dtype(), torch.is_grad_enabled()
+        of_python = np.geterr(), decimal.getcontext().prec, socket.getdefaulttimeout(), sys.getrecursionlimit()
+        return dict(os.environ), warnings.filters[:], of_torch, of_python
 
     before = [(number, signal.signal(number, ours)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:

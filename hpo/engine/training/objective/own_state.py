@@ -1,10 +1,12 @@
 """State of the whole process that a task may change: random numbers begin from its seed, the rest is put back."""
 
+import decimal
 import os
 import random
+import socket
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +23,15 @@ _OF_TORCH = {
 }
 
 
+# Of Python and NumPy: what reads each, and what sets it.
+_OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
+    (np.geterr, lambda before: np.seterr(**before)),
+    (lambda: decimal.getcontext().copy(), decimal.setcontext),
+    (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+)
+
+
 @contextmanager
 def own_state(seed: int) -> Iterator[None]:
     """Seed the global random numbers of Python, NumPy and torch; put back afterwards what was changed of the rest.
@@ -30,6 +41,7 @@ def own_state(seed: int) -> Iterator[None]:
     """
     torch = sys.modules.get("torch")
     variables, filters, takers, settings = dict(os.environ), warnings.filters[:], handlers(), _settings(torch)
+    own = [(put_back, read()) for read, put_back in _OF_PYTHON]
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if torch is not None:
@@ -40,6 +52,8 @@ def own_state(seed: int) -> Iterator[None]:
         _set_variables(variables)
         if warnings.filters != filters:
             warnings.filters = filters
+        for put_back, before in own:
+            put_back(before)
         for name, value in _settings(torch).items():
             if value != settings[name]:
                 getattr(torch, name)(settings[name])
