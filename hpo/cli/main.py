@@ -20,7 +20,7 @@ from types import FrameType
 from hpo import __version__
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
 from hpo.session.output import named
-from hpo.session.program import is_ours, process_is_ours, wait_briefly_for_threads
+from hpo.session.program import is_ours, keep_exit_code, process_is_ours, wait_briefly_for_threads
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout = named(sys.stdout)
             code = _main(sys.argv[1:])
             wait_briefly_for_threads()
+            keep_exit_code(code)
             return code
     return _main(arguments)
 

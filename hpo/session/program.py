@@ -65,3 +65,17 @@ def wait_briefly_for_threads() -> None:
     signal.setitimer(signal.ITIMER_REAL, _SECONDS_FOR_THREADS)
     # Python runs this when the threads have ended. Later nobody takes the signal.
     atexit.register(signal.setitimer, signal.ITIMER_REAL, 0.0)
+
+
+def keep_exit_code(code: int) -> None:
+    """Let what ends the command's own process from now on end it with this exit code.
+
+    An objective may have registered a handler with `atexit` that calls `os._exit`. Handlers of others still run before.
+    """
+    end = os._exit
+    atexit.unregister(end)
+
+    def end_with_code(status: int) -> NoReturn:  # noqa: ARG001 -- the same call
+        end(code)
+
+    os._exit = end_with_code

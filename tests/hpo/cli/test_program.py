@@ -154,6 +154,15 @@ def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_secon
     assert (done.returncode, done.stderr, done.stdout.splitlines()[-1]) == (1, says, "finished")
 
 
+@pytest.mark.parametrize("handler", ["os._exit, 7", "lambda: os._exit(7)"])
+def test_the_exit_code_is_the_commands_own_whatever_an_objective_does_at_the_end(handler):
+    Path("ends.py").write_text(f"import atexit, os\ndef run(task):\n    atexit.register({handler})\n    return 1.0\n")
+    code = "import sys\nfrom hpo.cli.main import main\nsys.exit(main())"
+    command = [sys.executable, "-c", code, "search", "objective=ends:run", *LOCAL, "study.trials=1"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_process_is_ended_at_once_in_known_places_alone():
     sources = {path.relative_to(REPOSITORY).as_posix(): path.read_text() for path in (REPOSITORY / "hpo").rglob("*.py")}
     assert {place for place, text in sources.items() if re.search(r"os\._exit\(|os\.abort\(", text)} == set(
