@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-from pathlib import Path
 
 # Programs of these keys run when git only looks: one that watches the files, hooks, and one that fetches what a
 # partial clone lacks. Without optional locks no index is written, which has a hook of its own.
@@ -13,17 +12,13 @@ _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 _SECONDS = 10.0
 
 
-def git(*arguments: str, folder: Path | None = None, content: bytes | None = None) -> str | None:
-    """Return what git prints; None outside of a repository, without git, or where it cannot be asked safely.
-
-    Args:
-        arguments: of git.
-        folder: where it runs; None = the working directory.
-        content: for its standard input.
+def git(*arguments: str) -> str | None:
+    """Return what git prints in the working directory; None outside of a repository, without git, or where it cannot
+    be asked safely.
     """
     try:
         # To read a configuration runs nothing.
-        named = _run(("config", "--show-scope", "--null", "--name-only", "--get-regexp", _FILTERS), folder, None)
+        named = _run(("config", "--show-scope", "--null", "--name-only", "--get-regexp", _FILTERS))
         *fields, _ = named.split("\0")
         # The user's own filters (`global`, `system`) stay.
         keys = {key for scope, key in zip(fields[::2], fields[1::2], strict=True) if scope in ("local", "worktree")}
@@ -32,17 +27,16 @@ def git(*arguments: str, folder: Path | None = None, content: bytes | None = Non
         empty = [
             part for key in sorted(keys) for part in ("-c", f"{key}={'false' if key.endswith('.required') else ''}")
         ]
-        return _run((*_QUIET, *empty, *arguments), folder, content)
+        return _run((*_QUIET, *empty, *arguments))
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
 
 
-def _run(arguments: tuple[str, ...], folder: Path | None, content: bytes | None) -> str:
+def _run(arguments: tuple[str, ...]) -> str:
     # 1 is an answer too: there is none.
     done = subprocess.run(
         ["git", *arguments],
-        cwd=folder,
-        input=content if content is not None else b"",
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=_SECONDS,
         check=False,

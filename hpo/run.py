@@ -56,7 +56,7 @@ def run_study(
         rules, section = study.rules(Notes(record).imports), study.config.study
         history = search(rules, record, dispatcher, section.trials, watching, section.minutes, gives_up=True)
         recent = study.task_builder().state_names(_continued_later(study, history))
-        study.remove_states(recent | state_names(study, chosen_for_the_end(study, history)))
+        study.remove_states(recent | state_names(study, chosen_for_the_end(study, record)))
         verdict = _finish(study, record, dispatcher)
         if keeper is not None:
             for trial in verdict.further_trained:

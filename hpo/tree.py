@@ -45,7 +45,7 @@ def entries(folder: Path) -> Iterator[Entry]:
 def copy_tree(
     source: Path, target: Path, left: Collection[str] = (), copy: Callable[[Path, Path], Any] = shutil.copy2
 ) -> None:
-    """Copy a folder with its links: those within it lead to the copy, those out of it to where they led.
+    """Copy a folder, whole or not at all; its links within it lead to the copy, and those out of it stay as they are.
 
     Args:
         source: the folder.
@@ -53,9 +53,13 @@ def copy_tree(
         left: patterns of names directly below it that are left out.
         copy: copies a file.
     """
-    target.mkdir(mode=0o700, parents=True)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Under another name first: a process that is killed leaves no part of a copy.
+    aside = target.with_name(f".{target.name}-{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(mode=0o700)
     for entry in entries(source):
-        place = target / entry.name
+        place = aside / entry.name
         if any(fnmatch(entry.name.partition("/")[0], pattern) for pattern in left):
             continue
         if entry.kind == "folder":
@@ -64,6 +68,7 @@ def copy_tree(
             place.symlink_to(entry.target or entry.path.readlink())
         else:
             copy(entry.path, place)
+    aside.rename(target)
 
 
 def _target(link: Path, root: Path) -> str | None:

@@ -36,7 +36,7 @@ def _show(code: Code, is_sent: bool) -> None:
     if not code.files:
         return
     if not is_sent:
-        print("no other machine is used (dispatch.address=null); to others would go:")
+        print("no other machine is used (dispatch.address=null); if there were one:")
     print(code.in_words())
     for name, path in code.files.items():
         print(f"  {path.stat().st_size:>12,} bytes  {name}")

@@ -19,6 +19,7 @@ from hpo.engine.record.record import memory_record
 from hpo.engine.trials.table import twice
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import StudyError
+from hpo.study.opening import with_code
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
 
@@ -101,6 +102,7 @@ def run_missing(
     comparison: Comparison, searches: Searches, dispatcher: Dispatcher, watchers: Sequence[Watcher]
 ) -> None:
     """Run every search that is not written down yet."""
+    comparison = replace(comparison, study=with_code(comparison.study))
     for repeat, label in comparison.searches():
         if (repeat, label) in searches:
             continue

@@ -60,7 +60,6 @@ def search(
         record.note(ENDED, _note(None, before, rules))
     waiting: deque[Key] = deque()
     in_flight: set[Key] = set()
-    has_begun = False
     while True:
         seconds = before + dispatcher.now - began
         course.is_out_of_time = minutes is not None and seconds >= 60 * minutes
@@ -71,9 +70,7 @@ def search(
         if gives_up and (waiting or in_flight):
             first.refuse_more()
         while waiting and len(in_flight) < dispatcher.slots:
-            if not has_begun:
-                record.begin_stretch(dispatcher.slots)
-                has_begun = True
+            record.begin_stretch(dispatcher.slots)
             key = waiting.popleft()
             dispatcher.submit(course.task(key))
             in_flight.add(key)

@@ -50,7 +50,8 @@ def ask_for_trust(
         ConfigError: there is no terminal to ask at, or the answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
-    if all(is_made_here(each, kept) for each in configs):
+    # Whoever has run the same objective may be a stranger to these addresses.
+    if not places and all(is_made_here(each, kept) for each in configs):
         return
     origin = origin_of(config.objective, str(Path.cwd()))
     trees = [each.objective_config for each in configs]

@@ -56,7 +56,7 @@ def wait_briefly_for_threads() -> None:
     def end_wait(*_: object) -> None:
         # Where none runs, Python is further on.
         if names := ", ".join(repr(thread.name) for thread in left if thread.is_alive()):
-            sys.stderr.write(f"a thread of the objective still runs: {names}; it is ended\n")
+            sys.stderr.write(f"a thread of the objective ({names}) did not end, so it was stopped\n")
             raise _LeftBehindError
 
     show = sys.unraisablehook

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.config.sections import StudySection
-from hpo.engine.course.rules import Counts
+from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Space, short_text, short_value
@@ -60,7 +60,7 @@ class TerminalProgress(Progress):
         self._layout = layout
         self._widths = {} if space is None else {each.key: _width(each) for each in space.dimensions}
         self._has_told_amounts = False
-        self._num_done = self._done_before = sum(map(self._is_counted, history))
+        self._num_done = self._done_before = sum(is_counted(trial, counts) for trial in history)
         self._seconds_before = seconds_before
         self._best = history.best()
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
@@ -112,7 +112,7 @@ class TerminalProgress(Progress):
 
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
-        self._num_done += self._is_counted(trial)
+        self._num_done += is_counted(trial, self._counts)
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
@@ -125,9 +125,6 @@ class TerminalProgress(Progress):
             self._console.print(self._line(trial), highlight=False, soft_wrap=True)
             self._num_printed += 1
             self._last_line = now
-
-    def _is_counted(self, trial: Trial) -> bool:
-        return self._counts == "trials" or trial.continues is None
 
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))

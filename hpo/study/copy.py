@@ -17,7 +17,16 @@ from hpo.study.study import Study
 from hpo.tree import copy_tree
 
 # Not copied: locks, what is known of mirrors, the guard's files, a database's companions, and reports (the old name).
-_LEFT = ("driver.lock", "mlflow.lock", "mirrored.txt", "study.db*", "report.*", "checklist.md", "tables.tex")
+_LEFT = (
+    "driver.lock",
+    "mlflow.lock",
+    "mirrored.txt",
+    "reproduction.json",
+    "study.db*",
+    "report.*",
+    "checklist.md",
+    "tables.tex",
+)
 
 
 def continued_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> Study:

@@ -97,11 +97,11 @@ class StudyFolder:
 
     def refuse_links(self) -> None:
         """Raise StudyError where a link inside the folder leads out of it."""
-        root = self.path.resolve()
+        root = os.path.realpath(self.path)
         for folder, folders, files in os.walk(self.path):
             for name in (*folders, *files):
                 path = Path(folder, name)
-                if path.is_symlink() and not path.resolve().is_relative_to(root):
+                if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
                     raise StudyError(
                         f"{shown(path)}: is a link that leads out of the study's folder; replace it by the file"
                     )
@@ -110,7 +110,8 @@ class StudyFolder:
         """Return the path of a file that a record or report names; StudyError where it is outside of the folder."""
         path = self.path / name
         try:
-            is_inside = path.resolve().is_relative_to(self.path.resolve())
+            # Not by `resolve`, which raises for a link to itself.
+            is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         except ValueError:
             # No file can have this name: it contains a NUL, or half of a character.
             is_inside = False

@@ -32,6 +32,19 @@ class FinalModel:
     seconds: float
 
 
+@dataclass(frozen=True)
+class FullOutcome:
+    """What a training that takes a trial to its end has come to.
+
+    Attributes:
+        trained: how far the trial was trained where it began; 0 = it began anew.
+        outcome: its own.
+    """
+
+    trained: int
+    outcome: Outcome
+
+
 class Notes:
     """The notes of one study; reading returns the current content of the record."""
 
@@ -112,14 +125,19 @@ class Notes:
         """Write the outcome of a finalist's further training."""
         self._record.note(_finalist(task), outcome.to_dict())
 
-    def full_outcome(self, trial: Trial, index: int) -> Outcome | None:
-        """Return the outcome of a task of the training that takes a trial to its end; None while it is missing."""
-        noted = self._record.noted(_full(trial.number, trial.amount, index))
-        return None if noted is None else Outcome.from_dict(noted)
+    @property
+    def full_outcomes(self) -> dict[tuple[int, int], FullOutcome]:
+        """What the trainings after the search have come to, by the number of the trial and the task's index."""
+        noted = self._record.noted("full") or []
+        return {
+            (each["trial"], each["index"]): FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
+            for each in noted
+        }
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
-        """Write the outcome of such a task."""
-        self._record.note(_full(task.trial, task.payload.trained, task.index), outcome.to_dict())
+        """Add the outcome of a task that takes a trial to its end."""
+        place = {"trial": task.trial, "index": task.index, "trained": task.payload.trained}
+        self._record.note("full", [*(self._record.noted("full") or []), place | {"outcome": outcome.to_dict()}])
 
     @property
     def data_hashes(self) -> Mapping[str, str] | None:
@@ -138,7 +156,3 @@ class Notes:
 
 def _finalist(task: Task) -> str:
     return f"finalist_{task.trial}_{task.index}"
-
-
-def _full(number: int, trained: int | None, index: int) -> str:
-    return f"full_{number}_{trained}_{index}"

@@ -1,13 +1,13 @@
 """A study: configuration, space, strategy, objective, split."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.race import Race
-from hpo.engine.course.rules import Counts, Rules
+from hpo.engine.course.rules import Counts, Rules, is_counted
 from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.loop import is_over
@@ -95,7 +95,8 @@ class Study:
     @property
     def counts(self) -> Counts:
         """What the budget of trials counts; another than `trials` only under a strategy that trains by amounts."""
-        counts: Counts = self.config.strategy.get("counts", "trials")
+        strategy = self.config.strategy
+        counts: Counts = strategy.get("counts", "trials") if strategy["name"] in BY_AMOUNT else "trials"
         return counts
 
     @property
@@ -106,11 +107,11 @@ class Study:
 
     def how_far(self, trial: Trial) -> str:
         """Return how far a trial was trained, to follow its score; empty where every training is a full one."""
-        return "" if trial.amount is None else f", trained to {trial.amount} of {self.full_amount or trial.amount}"
+        return how_far(trial.amount, self.config.strategy)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
         """Return how many of these trials the budget counts."""
-        return sum(self.counts == "trials" or trial.continues is None for trial in trials)
+        return sum(is_counted(trial, self.counts) for trial in trials)
 
     def done(self, trials: Sequence[Trial]) -> str:
         """Return how much of the budget these finished trials are: `14 of 16 trials`."""
@@ -196,3 +197,11 @@ class Study:
         """The study's name on the command line: that under runs/, or the folder where it is elsewhere."""
         name = self.config.study.name
         return name if self.folder.path == StudyFolder(RUNS / name).path else str(self.folder)
+
+
+def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:
+    """Return how far a trial was trained, to follow its score; empty where every training is a full one.
+
+    `strategy` is its section of the configuration.
+    """
+    return "" if amount is None else f", trained to {amount} of {strategy.get('max_amount', amount)}"

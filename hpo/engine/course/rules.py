@@ -15,6 +15,11 @@ Order = Literal["clock", "free"]
 Counts = Literal["trials", "configurations"]
 
 
+def is_counted(proposed: Proposal | Trial, counts: Counts) -> bool:
+    """Return whether a budget of trials that counts these counts this one."""
+    return counts == "trials" or proposed.continues is None
+
+
 @dataclass(frozen=True)
 class Rules:
     """What determines a search, besides its budget.
@@ -60,7 +65,7 @@ class Rules:
 
     def uses_budget(self, proposed: Proposal | Trial) -> bool:
         """Return whether the budget of trials counts this one."""
-        return self.counts == "trials" or proposed.continues is None
+        return is_counted(proposed, self.counts)
 
     @property
     def waits(self) -> bool:

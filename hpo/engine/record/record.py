@@ -76,6 +76,7 @@ class Record:
         self._metric = metric
         self._direction: Direction = direction
         self._layout = layout
+        self._has_begun = False
         self._trials = {trial[0]: self._trial(*trial) for trial in rows.read()}
 
     def trials(self) -> list[Trial]:
@@ -148,7 +149,10 @@ class Record:
         return self._rows.noted(key)
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that so many workers begin to train: anew, or after an interruption."""
+        """Write that so many workers begin to train; once for this process, which is not interrupted."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         self.note(_STRETCHES, [vars(each) for each in (*self.stretches, Stretch(time.time(), workers))])
 
     @property

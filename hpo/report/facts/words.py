@@ -1,8 +1,6 @@
 """Names and numbers as text, for the figures and the pages of a report."""
 
 import html
-from collections.abc import Mapping
-from typing import Any
 
 from hpo.engine.course.course import EndedBy
 from hpo.report.facts.schema.missing import is_missing
@@ -40,11 +38,6 @@ def score_text(value: float) -> str:
 def times(number: int) -> str:
     """Return how often something was done, in words."""
     return "once" if number == 1 else f"{number} times"
-
-
-def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:
-    """Return how far a trial was trained, to follow its score; empty where every training is a full one."""
-    return "" if amount is None else f", trained to {amount} of {strategy.get('max_amount', amount)}"
 
 
 def ended(by: EndedBy | None) -> str:

@@ -12,7 +12,8 @@ from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
 from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import counted, ended, heading, how_far, times
+from hpo.report.facts.words import counted, ended, heading, times
+from hpo.study.study import how_far
 
 
 def render_checklist(summary: ReportJson) -> str:

@@ -10,11 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hpo.report.facts.ranges import value_text
 from hpo.report.facts.schema.missing import reason_missing
-from hpo.report.facts.words import how_far, score_text, times
+from hpo.report.facts.words import score_text, times
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
 from hpo.report.pages.values import blocks
 from hpo.report.part import part
+from hpo.study.study import how_far
 
 # The other buttons would upload the figure, or have no effect on lines.
 _PLOTLY_SETTINGS = {

@@ -9,9 +9,10 @@ from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
 from hpo.report.facts.schema.results import FinalistPart
 from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import ended, heading, how_far, score_text
+from hpo.report.facts.words import ended, heading, score_text
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
+from hpo.study.study import how_far
 
 EXTENDED = ("trial", "before", "score before", "score", "gain (above 0 is better)", "trained")
 

@@ -9,8 +9,12 @@ from typing import Any
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import TIMES, Row, read_rows
+from hpo.study.basis.since_report import inner
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.reproduce.recorded import TOLERANCE
+
+# Besides scores, what differs where a trial was trained further.
+_OF_AMOUNTS = ("amount", "cost")
 
 
 @dataclass(frozen=True)
@@ -49,26 +53,41 @@ def script_of(config: StudyConfig, rows: Sequence[Row]) -> tuple[tuple[int, ...]
 def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:
     """Return the number of trials compared, and the differing columns by the numbers of the trials that differ.
 
-    Points and states must be equal; scores within the tolerance.
+    Points and states must be equal; scores within the tolerance. Of a trial that was trained on after only one of the
+    searches, which may have had another budget, the points are compared.
     """
     before = read_rows(shown(replay.folder.trials_path), ["number"])[: replay.trials]
     now = read_rows(replayed, ["number"])
     nothing: Row = {}
     pairs = enumerate(zip_longest(before, now, fillvalue=nothing))
-    differing = {place: keys for place, (old, new) in pairs if (keys := _differing(old, new, replay.tolerance))}
+    reports = (replay.folder.report(), StudyFolder(replayed.absolute().parent).report())
+    later = {str(number) for report in reports for number in inner(report, "counts").get("further_trained") or ()}
+    differing = {
+        place: keys
+        for place, (old, new) in pairs
+        if (keys := _differing(old, new, replay.tolerance, old.get("number") in later))
+    }
     return max(len(before), len(now)), differing
 
 
-def _differing(old: Row, new: Row, tolerance: float) -> list[str]:
+def _differing(old: Row, new: Row, tolerance: float, is_later: bool) -> list[str]:
     # With other scores a training may stop an epoch sooner, and so cost less and be known sooner.
     free = (*TIMES, "cost", "learned") if tolerance else TIMES
+    is_otherwise = is_later and old.get("amount") != new.get("amount")
     return sorted(
-        key for key in {**old, **new} if key not in free and not _agree(key, old.get(key), new.get(key), tolerance)
+        key
+        for key in {**old, **new}
+        if key not in free
+        and not (is_otherwise and (key in _OF_AMOUNTS or _is_score(key)))
+        and not _agree(key, old.get(key), new.get(key), tolerance)
     )
 
 
+def _is_score(key: str) -> bool:
+    return key == "score" or key.startswith("fold_")
+
+
 def _agree(key: str, old: str | None, new: str | None, tolerance: float) -> bool:
-    is_score = key == "score" or key.startswith("fold_")
-    if old == new or not is_score or not old or not new:
+    if old == new or not _is_score(key) or not old or not new:
         return old == new
     return math.isclose(float(old), float(new), rel_tol=tolerance, abs_tol=0.0)

@@ -18,7 +18,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial, finished
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.full_training import further_trainings, joined
+from hpo.study.winner.full_training import trained_history
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,13 @@ class Finalist:
     again: Trial
 
 
-def read_finalists(study: Study, record: Record) -> list[Finalist]:
-    """Return the current finalists, the best of the search first; empty where none are requested."""
+def read_finalists(study: Study, record: Record, history: History) -> list[Finalist]:
+    """Return the current finalists, the best of the search first; empty where none are requested.
+
+    `history` holds the finished trials, with all of their training.
+    """
     config = study.config.study
     finalists, notes = [], Notes(record)
-    trials = joined(record.trials(), further_trainings(study, record))
-    history = History(trial for trial in trials if trial.state != "running")
     for trial in _candidates(history, config.finalists):
         tasks = _tasks(study, record, trial)
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}
@@ -55,7 +56,7 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
     """Train the finalists' missing tasks; each outcome is recorded before the next is waited for."""
     missing = [
         task
-        for finalist in read_finalists(study, record)
+        for finalist in read_finalists(study, record, trained_history(study, record))
         for task in _tasks(study, record, finalist.trial)
         if task.index not in finalist.again.outcomes
     ]

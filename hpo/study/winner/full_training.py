@@ -2,10 +2,13 @@
 
 Such a search trains few points to their end, and with a small budget none: its best may have been trained a little, and
 how good it is after a full training is not known. So once the search is over, the best are trained on from where they
-are, with the seeds that they have. It is no part of the search, which stays the same under a larger budget.
+are, with the seeds that they have. It is no part of the search, which stays the same under a larger budget; what was
+trained stays known.
 """
 
-from collections.abc import Iterable, Sequence
+import logging
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,27 +21,14 @@ from hpo.engine.strategies.halving import SuccessiveHalving
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.study.notes import Notes
+from hpo.study.notes import FullOutcome, Notes
 from hpo.study.study import Study
 from hpo.tree import copy_tree
 
+_log = logging.getLogger(__name__)
+
 # After the name of a state in the search, which is left as it is: the search may still go on from it.
 _SUFFIX = "_full"
-
-
-def chosen_for_the_end(study: Study, history: History) -> list[Trial]:
-    """Return the trials that are trained to their end after the search, the best first.
-
-    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial, that were
-    not trained so far; none where the budget counts trials, as in studies of before version 0.2.0.
-    """
-    full = study.full_amount
-    if full is None or study.counts == "trials":
-        return []
-    best: dict[str, Trial] = {}
-    for trial in history.leaders(len(history)):
-        best.setdefault(trial.key, trial)
-    return [trial for trial in list(best.values())[: _count(study)] if trial.amount is not None and trial.amount < full]
 
 
 def expected_at_end(study: Study) -> str | None:
@@ -54,16 +44,46 @@ def expected_at_end(study: Study) -> str | None:
     )
 
 
+def chosen_for_the_end(study: Study, record: Record) -> list[Trial]:
+    """Return the trials of the search that are trained to their end after it, the best first.
+
+    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial, that the
+    search has not trained so far; in the place of one whose further training failed comes the next. None where the
+    budget counts trials, as in studies of before version 0.2.0.
+    """
+    full = study.full_amount
+    if full is None or study.counts == "trials":
+        return []
+    history, known = record.history(), Notes(record).full_outcomes
+    best: dict[str, Trial] = {}
+    for trial in history.leaders(len(history)):
+        best.setdefault(trial.key, trial)
+    # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
+    tried = list(best.values())[: 2 * _count(study)]
+    sound = [trial for trial in tried if not any(each.outcome.error for each in _of(known, trial).values())]
+    return [trial for trial in sound[: _count(study)] if trial.amount is not None and trial.amount < full]
+
+
+def are_trained_to_the_end(study: Study, record: Record) -> bool:
+    """Return whether nothing is missing of the trainings that follow the search."""
+    known = Notes(record).full_outcomes
+    return all(len(_of(known, trial)) == study.layout.size for trial in chosen_for_the_end(study, record))
+
+
 def further_trainings(study: Study, record: Record) -> list[Trial]:
     """Return the trainings that followed the search, each as a trial with the number of the one that it trained on.
 
-    One that is not finished is left out; one that failed has failed.
+    Those of before a larger budget are among them, but where the search itself has trained the point as far since. One
+    that is not finished, or failed, is left out.
     """
-    section, trainings = study.config.study, []
-    for trial in chosen_for_the_end(study, record.history()):
-        known = _known(study, record, trial)
-        if len(known) == study.layout.size:
-            trainings.append(finished(_further(study, trial), known, section.metric, section.direction))
+    known, section, trials = Notes(record).full_outcomes, study.config.study, record.trials()
+    by_search = {trial.key for trial in trials if trial.amount == study.full_amount and trial.state == "complete"}
+    trainings = []
+    for trial in (trial for trial in trials if known and trial.key not in by_search):
+        there = {index: each.outcome for index, each in _of(known, trial).items()}
+        if len(there) == study.layout.size and not any(outcome.error for outcome in there.values()):
+            begun = min(each.trained for each in _of(known, trial).values())
+            trainings.append(finished(_further(study, trial, begun), there, section.metric, section.direction))
     return trainings
 
 
@@ -75,29 +95,26 @@ def joined(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
     return list(all_of_it.values())
 
 
-def are_trained_to_the_end(study: Study, record: Record) -> bool:
-    """Return whether nothing is missing of the trainings that follow the search."""
-    chosen = chosen_for_the_end(study, record.history())
-    return all(len(_known(study, record, trial)) == study.layout.size for trial in chosen)
+def trained_history(study: Study, record: Record) -> History:
+    """Return the finished trials with all of their training."""
+    trials = joined(record.trials(), further_trainings(study, record))
+    return History(trial for trial in trials if trial.state != "running")
 
 
 def train_to_the_end(study: Study, record: Record, dispatcher: Dispatcher) -> None:
     """Train what is missing; each outcome is recorded before the next is waited for."""
-    missing = []
-    for trial in chosen_for_the_end(study, record.history()):
-        known = _known(study, record, trial)
-        missing += [task for task in _tasks(study, record, trial) if task.index not in known]
-    if missing:
+    while missing := _missing(study, record):
         record.begin_stretch(dispatcher.slots)
-    for task in missing:
-        _copy_state(task)
-    for task, outcome in outcomes(dispatcher, missing):
-        Notes(record).write_full_outcome(task, outcome)
+        for task, outcome in outcomes(dispatcher, missing):
+            Notes(record).write_full_outcome(task, outcome)
+            if outcome.error:
+                _log.warning("trial %d: its training to the end failed: %s", task.trial, outcome.error)
 
 
 def state_names(study: Study, trials: Iterable[Trial]) -> set[str]:
-    """Return the names of the states of these trials' further trainings."""
-    return {f"{name}{_SUFFIX}" for name in study.task_builder().state_names(trials)}
+    """Return the names of the states that these trials' further trainings begin with, and of their own."""
+    names = study.task_builder().state_names(trials)
+    return names | {f"{name}{_SUFFIX}" for name in names}
 
 
 def _count(study: Study) -> int:
@@ -105,46 +122,55 @@ def _count(study: Study) -> int:
     return count
 
 
-def _further(study: Study, trial: Trial) -> Trial:
-    assert trial.amount is not None
-    return replace(trial.as_opened, amount=study.full_amount, continues=trial.number, trained=trial.amount)
+def _of(known: Mapping[tuple[int, int], FullOutcome], trial: Trial) -> dict[int, FullOutcome]:
+    return {index: outcome for (number, index), outcome in known.items() if number == trial.number}
 
 
-def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:
-    builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
-    tasks = builder.tasks_of(_further(study, trial))
-    return [
-        replace(task, payload=replace(task.payload, resume_dir=f"{task.payload.resume_dir}{_SUFFIX}")) for task in tasks
-    ]
+def _missing(study: Study, record: Record) -> list[Task]:
+    """Return the tasks that are not trained, each from where the search left it, or else from the start."""
+    known, missing = Notes(record).full_outcomes, []
+    for trial in chosen_for_the_end(study, record):
+        assert trial.amount is not None
+        builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
+        tasks = builder.tasks_of(_further(study, trial, trial.amount))
+        tasks = [task for task in tasks if (trial.number, task.index) not in known]
+        states = [Path(str(task.payload.resume_dir)) for task in tasks]
+        own = [state.with_name(f"{state.name}{_SUFFIX}") for state in states]
+        have = [_has_state(study, *pair) for pair in zip(states, own, strict=True)]
+        trained = trial.amount if all(have) else 0
+        for task, state in zip(tasks, own, strict=True):
+            missing.append(replace(task, payload=replace(task.payload, resume_dir=str(state), trained=trained)))
+    return missing
 
 
-def _copy_state(task: Task) -> None:
-    """Let the training go on from where the search left it; without a state it begins anew, and comes to the same."""
-    assert task.payload.resume_dir is not None
-    own = Path(task.payload.resume_dir)
-    before = own.with_name(own.name.removesuffix(_SUFFIX))
-    if before.is_dir() and not own.exists():
-        copy_tree(before, own)
+def _has_state(study: Study, before: Path, own: Path) -> bool:
+    """Let a training have the state of the search as its own; return whether it has one."""
+    if study.artifacts is None:
+        if before.is_dir() and not own.exists():
+            copy_tree(before, own)
+        return own.exists()
+    with tempfile.TemporaryDirectory(prefix="hpo-state-") as scratch:
+        state = Path(scratch, "state")
+        if not study.artifacts.fetch(f"states/{own.name}", state):
+            if not study.artifacts.fetch(f"states/{before.name}", state):
+                return False
+            study.artifacts.store(f"states/{own.name}", state)
+        return True
 
 
-def _known(study: Study, record: Record, trial: Trial) -> dict[int, Outcome]:
-    notes = Notes(record)
-    noted = {index: notes.full_outcome(trial, index) for index in range(study.layout.size)}
-    return {index: outcome for index, outcome in noted.items() if outcome is not None}
+def _further(study: Study, trial: Trial, trained: int) -> Trial:
+    return replace(trial.as_opened, amount=study.full_amount, continues=trial.number, trained=trained)
 
 
 def _joined(before: Trial, after: Trial) -> Trial:
-    """Return the result of the second training, with the curves, times and cost of both."""
-    outcomes = {
-        index: replace(
-            outcome,
-            curve=[*before.outcomes[index].curve, *outcome.curve],
-            seconds=before.outcomes[index].seconds + outcome.seconds,
-            units=before.outcomes[index].units + outcome.units,
-            started=before.outcomes[index].started,
-        )
-        for index, outcome in after.outcomes.items()
-    }
-    return replace(
-        after, outcomes=outcomes, continues=before.continues, trained=before.trained, ended_later=after.ended
-    )
+    """Return the result of the second training, with the times and cost of both, and the whole curve."""
+
+    def both(first: Outcome, second: Outcome) -> Outcome:
+        # One that began anew has the whole curve itself.
+        curve = [*first.curve, *second.curve] if after.trained else second.curve
+        seconds, units = first.seconds + second.seconds, first.units + second.units
+        return replace(second, curve=curve, seconds=seconds, units=units, started=first.started)
+
+    outcomes = {index: both(before.outcomes[index], outcome) for index, outcome in after.outcomes.items()}
+    trained, continues = (before.trained, before.continues) if after.trained else (0, None)
+    return replace(after, outcomes=outcomes, continues=continues, trained=trained, ended_later=after.ended)

@@ -56,8 +56,9 @@ class Verdict:
 def read_verdict(study: Study, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
     searched, further = tuple(record.trials()), tuple(further_trainings(study, record))
-    trials, finalists = tuple(joined(searched, further)), tuple(read_finalists(study, record))
+    trials = tuple(joined(searched, further))
     history = History(trial for trial in trials if trial.state != "running")
+    finalists = tuple(read_finalists(study, record, history))
     winner = _winner(study.config.study, history, finalists)
     model = _model(study, record, winner)
     is_trained = are_trained_to_the_end(study, record)

@@ -140,7 +140,7 @@ def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_i
 
 
 @pytest.mark.parametrize(
-    ("seconds", "says"), [(60, "a thread of the objective still runs: 'left'; it is ended\n"), (0, "")]
+    ("seconds", "says"), [(60, "a thread of the objective ('left') did not end, so it was stopped\n"), (0, "")]
 )
 def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_seconds_alone(seconds, says):
     """It ends with its own exit code, after what libraries do at Python's end."""

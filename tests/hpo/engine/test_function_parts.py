@@ -221,6 +221,7 @@ def test_a_property_is_more_than_what_it_returns(part):
     assert key(by_property(1, part)) == key(by_property(1, part)) != key(by_property(2, part))
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="another Python writes code in other ways")
 def test_what_was_seen_before_has_the_hash_that_it_had():
     assert {name: key(function)[0] for name, function in nothing_new().items()} == NOTED_BEFORE
 

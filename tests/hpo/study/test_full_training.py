@@ -18,6 +18,8 @@ from hpo.study.winner.full_training import expected_at_end
 from tests.studies import REPOSITORY, STRATEGIES, prepared, toy_config
 
 CONTINUES = True
+# Layers of which a training to the end fails.
+FAULT = Path("fault.json")
 
 
 def late(task):
@@ -27,6 +29,8 @@ def late(task):
     state.parent.mkdir(parents=True, exist_ok=True)
     with (state.parents[2] / "trained.txt").open("a") as file:
         file.write(f"{state.parent.name} {found} {end}\n")
+    if FAULT.exists() and state.parent.name.endswith("_full") and layers in json.loads(FAULT.read_text()):
+        raise ValueError("out of memory")
     for epoch in range(task["trained"] + 1, end + 1):
         state.write_text(str(max(epoch, found)))
         yield {"epoch": epoch, "score": layers * (epoch - 3.0)}
@@ -120,8 +124,6 @@ def test_it_goes_on_from_the_states_of_the_search_and_leaves_them_to_it(tmp_path
     _, whole, _ = run(tmp_path / "whole", tree(20))
     assert [(t.key, t.amount, t.score) for t in after] == [(t.key, t.amount, t.score) for t in whole]
     assert rows(tmp_path / "cut").keys() == rows(tmp_path / "whole").keys()
-    winners = [json.loads((tmp_path / name / "report.json").read_text())["winner"] for name in ("cut", "whole")]
-    assert winners[0]["point"] == winners[1]["point"]
 
 
 def test_what_was_interrupted_goes_on_and_nothing_finished_is_trained_again(tmp_path):
@@ -143,6 +145,47 @@ def test_what_was_interrupted_goes_on_and_nothing_finished_is_trained_again(tmp_
     again = (tmp_path / "toy" / "trained.txt").read_text().removeprefix(before).split("\n")
     assert [line.split()[1:] for line in again if line] == [["8", "8"], *[["1", "8"]] * (len(again) - 2)]
     assert result.verdict.winner.amount == 8
+
+
+def test_what_was_trained_is_not_forgotten_with_a_larger_budget(tmp_path):
+    small, _, _ = run(tmp_path / "toy", tree(5))
+    large, searched, _ = run(tmp_path / "toy", tree(20))
+    before = {trial.key for trial in small.verdict.further}
+    by_search = {trial.key for trial in searched if trial.amount == 8}
+    assert before - by_search <= {trial.key for trial in large.verdict.further}
+    assert large.verdict.winner.score >= small.verdict.winner.score
+    full = [trial.key for trial in large.verdict.trials if trial.amount == 8]
+    assert len(full) == len(set(full))
+
+
+def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_search_stays(tmp_path):
+    expected, _, _ = run(tmp_path / "sound", tree(9))
+    failing = expected.verdict.further[0]
+    FAULT.write_text(json.dumps([failing.point["toy.layers"]]))
+    result, searched, _ = run(tmp_path / "toy", tree(9))
+    verdict = result.verdict
+    assert failing.number not in {trial.number for trial in verdict.further}
+    assert verdict.trials[failing.number] == searched[failing.number]
+    assert len(verdict.further) == len(expected.verdict.further)
+    assert verdict.are_best_trained
+    assert verdict.winner.amount == 8
+
+
+def test_states_that_halving_needs_no_more_are_there_for_the_training_to_the_end(tmp_path):
+    result, _, _ = run(tmp_path / "toy", tree(14, "successive_halving"))
+    lines = [line.split() for line in (tmp_path / "toy" / "trained.txt").read_text().splitlines()]
+    assert {found for state, found, _ in lines if state.endswith("_full")} <= {"1", "2"}
+    for trial in result.verdict.further_trained:
+        epochs = [point["epoch"] for point in trial.outcomes[0].curve]
+        assert epochs == sorted(set(epochs))
+
+
+def test_without_its_state_a_training_begins_anew_and_has_its_own_curve(tmp_path, monkeypatch):
+    monkeypatch.setattr("hpo.study.winner.full_training._has_state", lambda *_: False)
+    result, _, _ = run(tmp_path / "toy", tree(5))
+    for trial in result.verdict.further_trained:
+        assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
+        assert trial.score == trial.point["toy.layers"] * 5.0
 
 
 def test_a_trial_that_was_trained_to_its_end_is_reproduced(tmp_path):

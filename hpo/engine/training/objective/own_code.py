@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from hpo.engine.training.objective.own_files import files_of, parsed
+from hpo.engine.training.objective.own_files import files_with_imports, parsed
 from hpo.errors import MachineError
 
 _DIGITS = 16
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 def digests_of(module: str) -> dict[str, str]:
     """Return a hash of each source file of a user's module, by its path; docstrings and comments do not count."""
-    return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_of(module).items())}
+    return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_with_imports(module).items())}
 
 
 def digest(text: str) -> str:

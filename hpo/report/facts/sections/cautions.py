@@ -75,8 +75,8 @@ def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
 def _not_trained(winner: Trial, full_amount: int | None, study: str) -> Iterator[str]:
     if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
-            f"the winner was trained to {winner.amount} of {full_amount} only, and no other further: how good it is "
-            f"after a full training is not known: hpo extend {study} --best 3"
+            f"the winner was trained to {winner.amount} of {full_amount} only; how good it is after a full training is "
+            f"not known. To train it on: `hpo extend {study} --best 3`"
         )
 
 
