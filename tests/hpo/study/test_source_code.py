@@ -10,6 +10,7 @@ import hpo
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.own_code import digests_of
 from hpo.study.basis import source_code
 from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code, search_files
@@ -73,3 +74,17 @@ def test_code_of_which_studies_of_before_go_on_is_that_of_today(path, strategy, 
     """Fails when it was changed: are its trials the same? Then its entry gets the new hash, and else it goes."""
     importlib.import_module(path.partition(":")[0])
     assert describe_code(Objective(path, print), STRATEGIES[strategy][1]).pieces[piece] in SAME_TRIALS
+
+
+def test_modules_beside_a_package_that_it_imports_count_and_of_what_is_installed_only_the_package(
+    tmp_path, monkeypatch
+):
+    for place in ("here", "site-packages"):
+        root = tmp_path / place
+        (root / "of_ours").mkdir(parents=True)
+        (root / "of_ours" / "__init__.py").write_text("")
+        (root / "of_ours" / "train.py").write_text("import beside_it\n")
+        (root / "beside_it.py").write_text("F = 1\n")
+        monkeypatch.chdir(root)
+        names = {"of_ours/__init__.py", "of_ours/train.py"} | ({"beside_it.py"} if place == "here" else set())
+        assert digests_of("of_ours.train").keys() == names

@@ -22,12 +22,17 @@ def files_of(module: str) -> dict[str, Path]:
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
-    """Return the files of `files_of`, and those that they import from the same folder; of the toolkit none."""
+    """Return the files of `files_of`, and those that they import from the same folder; of the toolkit none.
+
+    Of an installed package only its own: what else is installed is known by its version.
+    """
     files = files_of(module)
     if not files:
         return files
     place, path = next(iter(files.items()))
     root, seen = path.parents[place.count("/")], set[Path]()
+    if "site-packages" in root.parts:
+        return files
     for file in files.values():
         for _ in _with_imports(file, root, seen):
             pass
