@@ -47,7 +47,7 @@ SCONTROL = """#!/bin/bash
 if [ "$1" = requeue ]; then touch requeued; else echo "$HEAD"; fi
 """
 NO_ADDRESSES = "import psutil\npsutil.net_if_addrs = dict\n"
-STUDY = ("study.name=big", "study.trials=4", "training.epochs=6", "split.folds=1", "strategy=random", "track=none")
+STUDY = ("study.name=big", "study.trials=8", "training.epochs=6", "split.folds=1", "strategy=random", "track=none")
 
 
 def an_address():
@@ -78,7 +78,7 @@ def test_two_nodes_a_stop_before_the_time_is_over_and_the_same_trials(tmp_path):
         job = subprocess.Popen([*UNSHARE, "sbatch", "big.sbatch"], env=own, stdout=told, stderr=told)
     try:
         deadline = time.monotonic() + 100
-        while not re.search(r"^ *1/4 ", Path("out.txt").read_text(), re.MULTILINE):
+        while not re.search(r"^ *1/8 ", Path("out.txt").read_text(), re.MULTILINE):
             assert (time.monotonic() < deadline, job.poll()) == (True, None), Path("out.txt").read_text()
             time.sleep(0.1)
         (token,) = Path().glob(".hpo-job-*/token")
