@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.keepers import CheckpointKeeper, StateKeeper
@@ -12,6 +13,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.write import WrittenReport, write_report
 from hpo.study.notes import Notes
+from hpo.study.queued import queued_points
 from hpo.study.study import Study
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
@@ -54,7 +56,8 @@ def run_study(
     is_tracked, report = True, None
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
-        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, gives_up=True)
+        queued = partial(queued_points, study, record)
+        history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, queued)
         recent = study.task_builder().state_names(_continued_later(study, history))
         study.remove_states(recent | state_names(study, chosen_for_the_end(study, record)))
         verdict = _finish(study, record, dispatcher)

@@ -1,7 +1,7 @@
 """The loop: lets workers train the tasks that begin on the clock, and the clock know what they report."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,16 @@ from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.first_failures import FirstFailures
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
+from hpo.engine.space.space import Point
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import seconds_trained
 
 # The record's note of the budget that ended the search (`by`, see `Course.ended_by`; None while it runs), after how
 # many `seconds`, and `limit`, the one without gain.
 ENDED = "ended"
-# Seconds between two notes of the time while a search runs.
+# Seconds between two notes of the time while a search runs, and between two looks for points that a hand gave.
 _SECONDS_BETWEEN_NOTES = 10.0
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def search(
@@ -30,6 +32,7 @@ def search(
     observers: Sequence[Observer] = (),
     minutes: float | None = None,
     gives_up: bool = False,
+    given: Callable[[], Sequence[Point]] = tuple,
 ) -> History:
     """Run a search until a budget is reached, and return all its trials in the order of their numbers.
 
@@ -45,6 +48,7 @@ def search(
         minutes: no trial is begun after so many, earlier runs of this search included; those that have begun are
             finished. It cuts the sequence of trials, and changes none.
         gives_up: whether it stops where the first trials of this run all fail with the same error, and budget is left.
+        given: returns the points, untried and of the space, that a hand has given since the last call.
 
     Raises:
         StudyError: the strategy no longer proposes what the record holds, or the search gives up.
@@ -54,7 +58,7 @@ def search(
     first = FirstFailures(rules.lanes)
     course = Course(rules, record, num_trials, dispatcher.slots, [*observers, first])
     began, before = dispatcher.now, seconds_spent(record)
-    noted = before
+    noted, looked = before, 0.0
     if record.noted(ENDED):
         # Not ended any more, if there is more to do.
         record.note(ENDED, _note(None, before, rules))
@@ -66,6 +70,9 @@ def search(
         if seconds >= noted + _SECONDS_BETWEEN_NOTES:
             record.note(ENDED, _note(None, seconds, rules))
             noted = seconds
+        if seconds >= looked:
+            course.give(given())
+            looked = seconds + _SECONDS_BETWEEN_LOOKS
         waiting.extend(course.advance())
         if gives_up and (waiting or in_flight):
             first.refuse_more()
@@ -75,6 +82,10 @@ def search(
             dispatcher.submit(course.task(key))
             in_flight.add(key)
         if not in_flight:
+            late = given()
+            if late:
+                course.give(late)
+                continue
             record.note(ENDED, _note(course.ended_by, seconds, rules))
             return record.history()
         for report in dispatcher.wait():

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
 
     asked = replay_of(str(study), overrides, trust)
     config = config_from_dict(asked.tree)
-    prepared = replace(prepare_study(config, asked.folder.kept_function(config)), script=asked.script)
+    prepared = asked.study_of(prepare_study(config, asked.folder.kept_function(config)))
     run_shown(prepared, progress)
     _, differing = compared(asked, shown(prepared.folder.trials_path))
     rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
@@ -72,7 +71,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.study.folder import find_study, shown
     from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
-    from hpo.study.reproduce.replay import Replay, script_of
+    from hpo.study.reproduce.replay import Replay, given_of, script_of
 
     refuse_past_search(find_study(name))
     files = read_files(find_study(name))
@@ -107,7 +106,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
     tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
     script = script_of(files.config, rows[:trials])
-    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script)
+    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script, given_of(files.report))
 
 
 def _is_own(override: str) -> bool:

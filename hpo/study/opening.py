@@ -25,6 +25,7 @@ from hpo.study.made_here import remember
 from hpo.study.notes import Notes
 from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import refuse_missing_lanes, refuse_past_search
+from hpo.study.queued import take_queued
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ def _create(study: Study) -> Record:
 
     record = create_record(_stored(study))
     Notes(record).write_imports(study.imports)
+    if study.given:
+        record.write_given(study.given)
     Notes(record).write_basis(basis)
     study.folder.write_json(study.folder.environment_path, environment)
     record.note(LAST_NOTE, uuid.uuid4().hex)
@@ -165,6 +168,7 @@ def _continue(study: Study) -> Record:
         # An earlier version did not note all of it.
         Notes(record).write_basis(now)
     study.folder.keep_function(study.objective.kept)
+    take_queued(study, record)
     return record
 
 

@@ -11,7 +11,7 @@ from hpo.engine.course.rules import Counts, Rules, is_counted
 from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.loop import is_over
-from hpo.engine.record.record import Record
+from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.examples import Examples
@@ -41,6 +41,7 @@ class Study:
         imports: finished trials of another study, for a new study.
         allow_changes: whether an existing study continues although its basis has changed.
         script: what each trial learned in the search of free order that this study runs again.
+        given: what hands gave to the search that this study runs again, for a new study.
         code: what its results depend on, as its search began or went on; None where no search runs.
     """
 
@@ -56,6 +57,7 @@ class Study:
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
+    given: tuple[Given, ...] = ()
     code: Code | None = None
 
     @property

@@ -4,10 +4,15 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hpo.engine.course.rules import Order, Rules
 from hpo.engine.course.stop_rule import StopRule
+from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
-from hpo.testing.simulated_tasks import RulesOf, World, run, told
+from hpo.engine.strategies.drawing.draws import draw_untried
+from hpo.testing.simulated_tasks import AnyOrder, RulesOf, World, empty_record, run, told
 
 _TRIALS = 16
 
@@ -65,6 +70,42 @@ def check_free_order(
     script = [trial.learned for trial in first.trials()]
     again = run(world, _rules(make, 1, "free", script, stop_rule), _TRIALS, slots + 1, disturbed.orders[1])
     assert told(again) == told(first), "in free order, other trials come from the same knowledge"
+
+
+def check_given(
+    make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
+) -> None:
+    """Check that points which a hand gives to a running search are tried once, and that the record repeats it all.
+
+    Arguments as above; two points are given, before or after the crash.
+    """
+    course, slots = _rules(make, lanes, "clock", stop_rule=stop_rule), disturbed.slots
+    rng = np.random.default_rng(world.seed + 1)
+    looks: list[list[Point]] = [[] for _ in range(20)]
+    for point in draw_untried(make().space, rng, (), 2):
+        looks[rng.integers(len(looks))].append(point)
+    hand = iter(looks)
+    first = None
+    for dies_after in (disturbed.dies_after, None):
+        settings = (slots, disturbed.orders[0], first, dies_after, _Ticking)
+        first = run(world, course, _TRIALS, *settings, given=lambda: next(hand, ()))
+    assert first is not None
+    expected = told(first)
+    assert len({row[3:6] for row in expected}) == len(expected), "a point was tried twice"
+    again = empty_record(world)
+    again.write_given(first.given)
+    run(world, course, disturbed.budget, slots + 1, disturbed.orders[1], again)
+    repeated = told(run(world, course, _TRIALS, 1, 0, again))
+    assert repeated == expected, "a search to which points were given makes other trials from the same record"
+
+
+class _Ticking(AnyOrder):
+    """A dispatcher with a clock: a second passes with each message, so that what a hand gives is looked for."""
+
+    def wait(self, timeout: float | None = None) -> list[Report]:
+        """Return messages, a second later."""
+        self.now += 1.0
+        return super().wait(timeout)
 
 
 def drawn_cases(number: int) -> list[tuple[World, Disturbance, int]]:

@@ -11,6 +11,7 @@ from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.loop import search
 from hpo.engine.record.record import Record, memory_record
+from hpo.engine.space.space import Point
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
@@ -150,6 +151,7 @@ def run(
     record: Record | None = None,
     dies_after: int | None = None,
     dispatched_by: type[AnyOrder] = AnyOrder,
+    given: Callable[[], Sequence[Point]] = tuple,
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
@@ -160,6 +162,7 @@ def run(
         slots, seed, dies_after: as of `AnyOrder`.
         record: of a search that is continued.
         dispatched_by: another dispatcher.
+        given: returns the points that a hand has given since the last call.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after)
@@ -169,7 +172,7 @@ def run(
         return [Task(trial.number, index, NOTHING) for index in range(world.folds)]
 
     with contextlib.suppress(Killed):
-        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials)
+        search(rules_of(tasks_of, world.cost_of), record, dispatcher, num_trials, given=given)
     return record
 
 

@@ -13,7 +13,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import HpoError, text_of
 from hpo.study.own_strategy import make_strategy, type_of
-from hpo.testing.law import check_free_order, check_law, drawn_cases
+from hpo.testing.law import check_free_order, check_given, check_law, drawn_cases
 
 SPACES: Mapping[str, Mapping[str, Any]] = {
     "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},
@@ -43,7 +43,7 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
     It proposes the same from the same trials, whatever was proposed before in this process; its points are new, also
     while others are pending, and in the space; it lives with failures and with nothing but failures; a finite space
     comes to an end; and another seed gives other points. Whole searches with it have the same trials for any number of
-    workers, in any order of finishing, after a crash, and under a budget that is raised.
+    workers, in any order of finishing, after a crash, under a budget that is raised, and where a hand gives it points.
 
     Args:
         strategy: the class; or its name, such as `"my_module:MyStrategy"`; or `name` and settings, as in conf/strategy.
@@ -144,6 +144,7 @@ def _check_searches(make: Callable[[], Strategy], name: str) -> None:
         try:
             check_law(make, world, disturbed, lanes)
             check_free_order(make, world, disturbed)
+            check_given(make, world, disturbed, lanes)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
 

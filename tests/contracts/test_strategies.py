@@ -16,7 +16,7 @@ from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
 from hpo.testing import check_strategy
-from hpo.testing.law import Disturbance, check_free_order, check_law
+from hpo.testing.law import Disturbance, check_free_order, check_given, check_law
 from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
@@ -78,6 +78,17 @@ def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rul
 def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orders, dies_after, stop_rule):
     """The record says what each proposal knew; the same knowledge gives the same trials, whatever finishes first."""
     check_free_order(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after), stop_rule)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
+@settings(max_examples=6)
+@given(
+    world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(1, 6), orders=st.tuples(st.integers(), st.integers()),
+    budget=st.integers(1, 16), dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
+)  # fmt: skip
+def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
+    disturbed = Disturbance(slots, orders, dies_after, budget)
+    check_given(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
 
 
 def test_a_fresh_process_proposes_the_same():

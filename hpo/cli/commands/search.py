@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
@@ -56,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     study = prepare_study(config, kept)
     if replay:
-        study = replace(study, script=replay.script)
+        study = replay.study_of(study)
 
     if given.dry_run:
         from hpo.cli.dry_run import show_dry_run

@@ -14,6 +14,7 @@ from hpo.engine.course.stop_rule import Medians
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
+from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
@@ -95,6 +96,11 @@ class Course:
             return "stop_without_gain"
         is_cut = self.is_out_of_time and self._proposer.num_opened >= self._num_recorded
         return "minutes" if is_cut else "space"
+
+    def give(self, points: Sequence[Point]) -> None:
+        """Let points that a hand gave join the strategy's next new ones."""
+        if points:
+            self._proposer.give(points)
 
     def task(self, key: Key) -> Task:
         """Return a task that is to be run."""

@@ -1,11 +1,15 @@
-"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first."""
+"""Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first.
+
+What a hand gives joins the strategy's next new points. It is in the record, with its place, before it has an effect.
+"""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
 
 from hpo.engine.course.rules import Rules
-from hpo.engine.record.record import Record
-from hpo.engine.space.space import point_key
+from hpo.engine.record.record import Given, Record
+from hpo.engine.space.space import Point, point_key
+from hpo.engine.strategies.first import led_by
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
@@ -38,6 +42,7 @@ class Proposer:
         self._left = budget
         self._recorded = record.trials()
         self._script = [trial.learned for trial in self._recorded] + list(rules.script[len(self._recorded) :])
+        self._given = record.given
         self.known = History(rules.imported)
         # Open and not known; and those of them that have ended.
         self._pending: dict[int, Trial] = {}
@@ -50,6 +55,15 @@ class Proposer:
         self.has_gained = True
         # What the last proposal in the record was made from, and its first trial; None once it was made again.
         self._asked: tuple[History, tuple[Trial, ...], int] | None = None
+        self._waits_with = -1
+
+    def give(self, points: Sequence[Point]) -> None:
+        """Let points that a hand gave join the next proposal of new points."""
+        # What is left of a proposal was proposed without them.
+        after = max(len(self._recorded), self.num_opened + bool(self._proposals))
+        given = [Given(point, after) for point in points]
+        self._record.write_given(given)
+        self._given += given
         self._waits_with = -1
 
     def end(self, trial: Trial) -> None:
@@ -98,12 +112,13 @@ class Proposer:
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:
             return False
-        self._proposals.extend(self._proposed(self.known, self._open_trials))
+        self._proposals.extend(self._proposed(self.known, self._open_trials, number))
         self._waits_with = -1 if self._proposals else len(self.known)
         self._round += bool(self._proposals)
         return bool(self._proposals)
 
-    def _proposed(self, known: History, pending: Sequence[Trial]) -> list[Proposal]:
+    def _proposed(self, known: History, pending: Sequence[Trial], number: int) -> list[Proposal]:
+        """Return the proposal whose first trial gets this number."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -111,7 +126,12 @@ class Proposer:
                     f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
                     f"mend the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
                 )
-        return proposals
+        tried = known.tried(pending)
+        given = [g.point for g in self._given if g.after <= number and point_key(g.point) not in tried]
+        # With nothing proposed, the strategy waits, or has ended.
+        if not given or (pending and not proposals):
+            return proposals
+        return as_proposals(led_by(given, proposals))
 
     @property
     def _open_trials(self) -> tuple[Trial, ...]:
@@ -144,7 +164,7 @@ class Proposer:
         Raises:
             StudyError: the strategy no longer proposes these.
         """
-        begun, proposals = self._recorded[first:], self._proposed(known, pending)
+        begun, proposals = self._recorded[first:], self._proposed(known, pending, first)
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:
                 raise StudyError(
@@ -169,4 +189,9 @@ def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -
     proposals = strategy.propose(known, pending)
     if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
         raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")
+    return as_proposals(proposals)
+
+
+def as_proposals(proposals: Sequence[Point | Proposal]) -> list[Proposal]:
+    """Return proposals; a bare point is one to train it to its end."""
     return [p if isinstance(p, Proposal) else Proposal(p) for p in proposals]

@@ -15,8 +15,8 @@ _COST, _LEARNED = "cost", "learned"
 ROUND = "round"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
-# The note of the times in which the search ran.
-_STRETCHES = "stretches"
+# The notes of the times in which the search ran, and of the points that a hand gave it.
+_STRETCHES, _GIVEN = "stretches", "given"
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,19 @@ class Stretch:
 
     start: float
     workers: int
+
+
+@dataclass(frozen=True)
+class Given:
+    """A point that a hand gave to a search, and when: an event like any other, so that it repeats.
+
+    Attributes:
+        point: one value for every active dimension. It joins the first proposal of new points after it was given.
+        after: the number of trials before that proposal, at least.
+    """
+
+    point: Point
+    after: int
 
 
 class Rows:
@@ -49,6 +62,10 @@ class Rows:
 
     def read(self) -> Iterable[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return number, point, state and attributes of every trial, in any order."""
+        return ()
+
+    def queued(self) -> Iterable[tuple[int, Mapping[str, Any]]]:
+        """Return number and parameters of the trials that another program asked for and this has not returned yet."""
         return ()
 
     def note(self, key: str, value: Any) -> None:
@@ -148,6 +165,19 @@ class Record:
         """Return what was stored under the key; None when nothing was."""
         return self._rows.noted(key)
 
+    @property
+    def given(self) -> list[Given]:
+        """The points that hands gave to the search, in the order in which they did."""
+        return [Given(**each) for each in self.noted(_GIVEN) or []]
+
+    def write_given(self, given: Iterable[Given]) -> None:
+        """Add points that a hand gave, before they have an effect."""
+        self.note(_GIVEN, [{"point": dict(each.point), "after": each.after} for each in (*self.given, *given)])
+
+    def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return what another program asked for since the last call: its trials' numbers and parameters."""
+        return list(self._rows.queued())
+
     def begin_stretch(self, workers: int) -> None:
         """Write that so many workers begin to train; once for this process, which is not interrupted."""
         if self._has_begun:
@@ -162,7 +192,9 @@ class Record:
 
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
-        return memory_record(self._metric, self._direction, self._layout, self.trials())
+        copied = memory_record(self._metric, self._direction, self._layout, self.trials())
+        copied.note(_GIVEN, self.noted(_GIVEN))
+        return copied
 
     @property
     def layout(self) -> TaskLayout:

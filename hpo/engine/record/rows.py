@@ -1,8 +1,8 @@
 """Keeps a record in an Optuna storage, which `optuna.load_study` and optuna-dashboard can read.
 
-Other programs may write trials into it too (`enqueue_trial`): those are left alone. So a trial has a number of its own,
-beside the one in Optuna. This file uses Optuna's public interface only; `hpo.engine.record.optuna_tables` writes trials
-faster, where Optuna's tables have the form that it knows.
+Other programs may write trials into it too: those are left alone, and what they queue there (`enqueue_trial`) is read.
+So a trial has a number of its own, beside the one in Optuna. This file uses Optuna's public interface only;
+`hpo.engine.record.optuna_tables` writes trials faster, where Optuna's tables have the form that it knows.
 """
 
 import logging
@@ -62,6 +62,8 @@ class OptunaRows(Rows):
         # As of the last reading: numbers in Optuna by ours, and the trials of other programs.
         self._in_optuna: Mapping[int, int] = {}
         self._others: Sequence[FrozenTrial] = ()
+        # Optuna's numbers of the queued trials that were returned.
+        self._returned: set[int] = set()
         self.guard: Guard | None = None
 
     def open(self, number: int, point: Point, attributes: Mapping[str, Any]) -> None:
@@ -92,7 +94,11 @@ class OptunaRows(Rows):
         if missing is not None:
             raise DamagedRecordError(f"{self.address} is short: trial {missing} of {max(own) + 1} is missing")
         self._in_optuna = {number: trial.number for number, trial in own.items()}
-        self._others = [trial for trial in trials if trial is not own.get(trial.user_attrs.get(_NUMBER, trial.number))]
+        self._others = [
+            trial
+            for trial in trials
+            if trial is not own.get(trial.user_attrs.get(_NUMBER, trial.number)) and trial.state != TrialState.WAITING
+        ]
         return [(number, self._point(trial), _NAMES[trial.state], trial.user_attrs) for number, trial in own.items()]
 
     def tell_others(self) -> None:
@@ -101,14 +107,20 @@ class OptunaRows(Rows):
             return
         numbers = ", ".join(str(trial.number) for trial in self._others[:_SHOWN])
         more = f" and {len(self._others) - _SHOWN} more" if len(self._others) > _SHOWN else ""
-        waits = any(trial.state == TrialState.WAITING for trial in self._others)
         _log.warning(
-            "record: another program wrote trials into %s, which are left alone (in Optuna number %s%s)%s",
+            "record: another program wrote trials into %s, which are left alone (in Optuna number %s%s)",
             self.address,
             numbers,
             more,
-            "; to try the points that wait, give them to a new study as space.first" if waits else "",
         )
+
+    def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return Optuna's number and the parameters of the trials that wait there; each once."""
+        waiting = self._storage.get_all_trials(self._study_id, deepcopy=False, states=(TrialState.WAITING,))
+        new = [trial for trial in waiting if trial.number not in self._returned]
+        self._returned.update(trial.number for trial in new)
+        # As Optuna reads them: `enqueue_trial` writes no parameters, since their distributions are not known there.
+        return [(trial.number, trial.system_attrs.get("fixed_params", trial.params)) for trial in new]
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""The points of `space.first`, which a search tries before the strategy's own."""
+"""Points that somebody writes down: those of `space.first`, which a search tries before the strategy's own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
             except SpaceError:
                 continue
         else:
-            point = _point(where, entry, space, fixed)
+            point = read_point(where, entry, space, fixed)
         if point_key(point) in points:
             raise SpaceError(f"{where}: the point is listed twice; give every point once")
         points[point_key(point)] = point
@@ -44,10 +44,11 @@ def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[
 
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
     """Return each dimension's default, or else the configuration's value; SpaceError where that is not in the space."""
-    return _point("the default configuration", {}, space, fixed)
+    return read_point("the default configuration", {}, space, fixed)
 
 
-def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
+def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> Point:
+    """Return one point; arguments and errors as of `first_points`, `where` begins the message."""
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
     values = flatten(entry)
@@ -62,6 +63,8 @@ def _point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value]) -> 
             continue
         default = fixed.get(dimension.key) if dimension.default is NoDefault else dimension.default
         value: Any = values.get(dimension.key, default)
+        if value is None and dimension.key not in values:
+            raise SpaceError(f"{where}: {dimension.key} is missing, and has no default; give it")
         if not allows(dimension, value):
             raise SpaceError(
                 f"{where}: {dimension.key}={value!r} is not in its range ({_range(dimension)}); give one that is"

@@ -57,7 +57,9 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "metric": describe_metric(study, method),
         "config": config.to_dict(),
         **part(
-            lambda: describe_search(study, trials, len(notes.imports), notes.ended_by, verdict.further_trained),
+            lambda: describe_search(
+                study, trials, len(notes.imports), notes.ended_by, verdict.further_trained, record.given
+            ),
             no_search,
         ),
         "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),

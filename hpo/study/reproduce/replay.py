@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
+from hpo.engine.record.record import Given
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.study.basis.since_report import inner
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.reproduce.recorded import TOLERANCE
+from hpo.study.study import Study
 
 # Besides scores, what differs where a trial was trained further.
 _OF_AMOUNTS = ("amount", "cost")
@@ -28,6 +30,7 @@ class Replay:
         changes: what differs from the study's start.
         is_same_machine: whether scores must be bit-identical.
         script: what each trial of a search of free order learned, which decides what is proposed; else empty.
+        given: the points that hands gave to it.
     """
 
     folder: StudyFolder
@@ -36,6 +39,11 @@ class Replay:
     changes: Sequence[str]
     is_same_machine: bool
     script: tuple[tuple[int, ...], ...] = ()
+    given: tuple[Given, ...] = ()
+
+    def study_of(self, prepared: Study) -> Study:
+        """Return a prepared study of the configuration with what else decides its trials."""
+        return replace(prepared, script=self.script, given=self.given)
 
     @property
     def tolerance(self) -> float:
@@ -48,6 +56,11 @@ def script_of(config: StudyConfig, rows: Sequence[Row]) -> tuple[tuple[int, ...]
     if config.study.order == "clock":
         return ()
     return tuple(tuple(int(number) for number in (row.get("learned") or "").split()) for row in rows)
+
+
+def given_of(report: Mapping[str, Any]) -> tuple[Given, ...]:
+    """Return the points that hands gave to the search of a report."""
+    return tuple(Given(each["point"], each["after"]) for each in report.get("given") or ())
 
 
 def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:

@@ -219,6 +219,14 @@ class FieldStatus(TypedDict):
     missing: dict[str, str]
 
 
+@with_config(EXACT)
+class GivenPoint(TypedDict):
+    """A point that a hand gave to the search: it joined the first new points from this number on."""
+
+    point: Point
+    after: Count
+
+
 class SearchPart(TypedDict):
     """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
 
@@ -227,6 +235,12 @@ class SearchPart(TypedDict):
     space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
     space_rules: list[str] | Missing
     first: list[Point] | Missing
+    given: NotRequired[
+        Annotated[
+            list[GivenPoint] | Missing,
+            Field(description="points that a hand gave to the search"),
+        ]
+    ]
     fixed: dict[str, Any] | Missing
     strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
     counts: Counts | Missing

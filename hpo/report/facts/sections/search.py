@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from hpo.config.keys import flatten
 from hpo.engine.course.course import EndedBy
+from hpo.engine.record.record import Given
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
 from hpo.engine.space.first_points import default_point
 from hpo.engine.space.space import point_key
@@ -37,6 +38,7 @@ def describe_search(
     num_imported: int,
     ended_by: EndedBy | None,
     further_trained: Sequence[Trial] = (),
+    given: Sequence[Given] = (),
 ) -> SearchPart:
     """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
     config, space = study.config, study.space
@@ -45,7 +47,7 @@ def describe_search(
         counts["budget_counts"] = study.counts
         counts["configurations"] = len({trial.key for trial in trials})
         counts["further_trained"] = [trial.number for trial in further_trained]
-    return {
+    part: SearchPart = {
         "num_parameters": _num_parameters(trials),
         "space": [_dimension(d, flatten(config.objective_config)) for d in space.dimensions],
         "space_size": space.size,
@@ -57,6 +59,9 @@ def describe_search(
         "imported": num_imported,
         "chosen_by": ("" if config.study.winner == "best" else _CHEAPEST) + _CHOSEN_BY[config.study.finalists > 0],
     }
+    if given:
+        part["given"] = [{"point": dict(each.point), "after": each.after} for each in given]
+    return part
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:

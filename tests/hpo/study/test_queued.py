@@ -1,0 +1,110 @@
+"""Points that another program queues in a study's record: tried as points of the search, and repeated with it."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import optuna
+import pytest
+
+from hpo.engine import loop
+from hpo.engine.dispatch.local import LocalDispatcher
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.space.space import point_key
+from hpo.run import run_study
+from hpo.study.opening import open_study
+from hpo.study.reproduce.replay import given_of
+from tests.studies import ORDERED, REPOSITORY, prepared, report_again, rows, run_toy, toy_config
+from tests.toy import score
+
+FEW, ALL = 5, 12
+ABSENT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
+
+
+def in_optuna(folder):
+    return optuna.load_study(study_name="toy", storage=sqlite_url(folder / "study.db"))
+
+
+def point_of(row):
+    return {"toy.layers": int(row["toy.layers"]), "toy.width": int(row["toy.width"]), "toy.lr": float(row["toy.lr"])}
+
+
+def the_score_and_queue(task):
+    """Queue a point in the study of this folder, as a person beside it would, and train."""
+    in_optuna(Path("study")).enqueue_trial(ABSENT, skip_if_exists=True)
+    yield from score(task)
+    return {"score": 1.0}
+
+
+def run_again(folder, config, report):
+    """Run the search of a report again, as a replay does; return its rows."""
+    study = replace(prepared(folder, config), given=given_of(report))
+    record = open_study(study)
+    run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
+    record.close()
+    return rows(study.folder.trials_path)
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "grid", "random", "tpe"])
+def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, caplog):
+    folder, config = tmp_path / "study", toy_config(strategy)
+    before = run_toy(folder, toy_config(strategy, trials=FEW))
+    assert ABSENT not in map(point_of, before)
+    in_optuna(folder).enqueue_trial(ABSENT)
+    after = run_toy(folder, config)
+    assert "Optuna's trial 5 is tried with the next new points" in caplog.text
+    assert after[:FEW] == before
+    tried = [point_of(row) for row in after]
+    assert ABSENT in tried[FEW : FEW + 4], "not among the next new points"
+    assert len({point_key(point) for point in tried}) == ALL
+    report = report_again(folder, config, has_page=False).summary
+    assert report["given"] == [{"point": ABSENT, "after": FEW}]
+    assert run_again(tmp_path / "again", config, report) == after
+    assert in_optuna(folder).trials[FEW].state == optuna.trial.TrialState.WAITING, "another program's trial is changed"
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(0, 4), (math.inf, 6)], ids=["while it runs", "at its end"])
+def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, found, caplog, monkeypatch):
+    """Four lanes are filled when it comes; with the budget spent, it waits for a larger one."""
+    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_LOOKS", seconds)
+    for trials in (6, 8):
+        config = toy_config("tpe", trials=trials, objective=f"{__name__}:the_score_and_queue")
+        study = prepared(Path("study"), config)
+        record = open_study(study)
+        run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
+        record.close()
+        assert caplog.text.count("is tried with the next new points, as far as the budget goes") == 1
+    assert caplog.text.count("Optuna's trial") == 1, "what was taken up is told again"
+    tried = [point_of(row) for row in rows(study.folder.trials_path)]
+    assert [number for number, point in enumerate(tried) if point == ABSENT] == [found]
+
+
+@pytest.mark.parametrize(("queued", "line"), [
+    ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; it is left alone"),
+    ({"lr": 0.1}, "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; it is left alone"),
+    ("tried", "Optuna's trial 5 is trial 2 already, and is left alone"),
+])  # fmt: skip
+def test_what_is_no_new_point_of_the_space_is_named_and_left_alone(tmp_path, queued, line, caplog):
+    folder, config = tmp_path / "study", toy_config()
+    before = run_toy(folder, toy_config(trials=FEW))
+    in_optuna(folder).enqueue_trial(point_of(before[2]) if queued == "tried" else queued)
+    after = run_toy(folder, config)
+    assert line in caplog.text
+    assert after == run_toy(tmp_path / "undisturbed", config)
+
+
+def test_after_the_end_of_a_strategy_it_is_tried_alone(tmp_path):
+    """One that has nothing more to propose, though the budget is not spent."""
+    folder = tmp_path / "study"
+    settings = toy_config("evolutionary")["strategy"] | {"generations": 1, "population": 4}
+    config = toy_config(settings, space=ORDERED)
+    assert len(run_toy(folder, config)) == 4
+    in_optuna(folder).enqueue_trial({"toy.lr": 0.1})
+    left_out = {"toy.layers": 2, "toy.width": 16, "toy.lr": 0.1}
+    assert point_of(run_toy(folder, config)[-1]) == left_out, "what is left out has its default"
+    study = prepared(folder, config)
+    record = open_study(study)
+    assert study.is_over(record)
+    loop.search(study.rules(), record, LocalDispatcher(str(REPOSITORY)), ALL)
+    assert len(record.trials()) == 5
+    record.close()
