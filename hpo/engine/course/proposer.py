@@ -126,7 +126,7 @@ class Proposer:
                     f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
                     f"mend the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
                 )
-        tried = known.tried(pending)
+        tried = known.tried(pending) if self._given else ()
         given = [g.point for g in self._given if g.after <= number and point_key(g.point) not in tried]
         # With nothing proposed, the strategy waits, or has ended.
         if not given or (pending and not proposals):
