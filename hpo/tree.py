@@ -1,5 +1,6 @@
 """What lies below a folder, to be copied or sent whole: folders, files, and links, which stay links."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
@@ -40,6 +41,14 @@ def entries(folder: Path) -> Iterator[Entry]:
             yield Entry(name, path, "folder")
         elif path.is_file():
             yield Entry(name, path, "file")
+
+
+def links_out(folder: Path) -> list[Entry]:
+    """Return the links below a folder that lead out of it."""
+    # What is written to meanwhile is looked at again.
+    with contextlib.suppress(FileNotFoundError):
+        return [entry for entry in entries(folder) if entry.kind == "link" and entry.target is None]
+    return []
 
 
 def copy_tree(

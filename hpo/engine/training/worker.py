@@ -26,6 +26,7 @@ from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import ConfigError, MachineError, is_interruption, text_of
 from hpo.machine import machine_fault
+from hpo.tree import links_out
 
 Message = dict[str, Any]
 
@@ -107,6 +108,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
+            _refuse_links_out(payload)
         except BaseException as caught:
             if is_interruption(caught):
                 raise
@@ -178,6 +180,24 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
         if show is not None:
             show(message)
     raise RuntimeError("a task ended without an outcome")
+
+
+def _refuse_links_out(payload: Payload) -> None:
+    """Raise ValueError for links that lead out of the state or the model; they are deleted.
+
+    What it leads to would be missing on another machine, and no command opens a study whose folder has such a link.
+    """
+    for name in ("resume_dir", "checkpoint_dir") if payload.test is None else ():
+        folder = getattr(payload, name)
+        if folder is None or not (links := links_out(Path(folder))):
+            continue
+        target = links[0].path.readlink()
+        for link in links:
+            link.path.unlink()
+        raise ValueError(
+            f"{name}/{links[0].name}: is a link that leads out of the folder, to {target}; allowed are links within "
+            f"it, so keep there what it leads to"
+        )
 
 
 def _study_folder(payload: Payload) -> Path | None:

@@ -304,3 +304,46 @@ def test_a_training_without_a_curve_that_takes_too_long_has_failed():
     *_, last = run_task(Payload(f"{__name__}:slow", {}, "score", limit_minutes=0.05 / 120))
     assert last["outcome"]["error"] == "took longer than study.trial_minutes=0.000416667"
     assert (last["outcome"]["metrics"], last["outcome"]["units"]) == ({}, 1)
+
+
+def linking(task):
+    """Keeps its second step by a link, and when it is closed its last."""
+    config, folder = task["config"], Path(task[task["config"]["kind"]])
+    (folder / "step_1").mkdir(parents=True)
+    (folder / "latest").symlink_to("step_1")
+    try:
+        yield {"epoch": 1, "score": 1.0}
+        if "link" in config:
+            (folder / "step_2").symlink_to(config["link"])
+        yield {"epoch": 2, "score": 0.5}
+    finally:
+        if "last" in config:
+            (folder / "step_3").symlink_to(config["last"])
+    return {"score": 1.0}
+
+
+@pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
+@pytest.mark.parametrize(("links", "limits", "error"), [
+    ({}, None, None), ({"link": "step_1"}, None, None), ({"link": "gone"}, None, None),
+    ({"link": "/etc"}, None, "step_2: is a link that leads out of the folder, to /etc; allowed are"),
+    ({"link": "../../x"}, None, "step_2: is a link that leads out of the folder, to ../../x; allowed are"),
+    ({"last": "/etc"}, None, "step_3: is a link"), ({"last": "/etc"}, [None, 0.9], "step_3: is a link"),
+])  # fmt: skip
+def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(tmp_path, kind, links, limits, error):
+    folder = tmp_path / "there"
+    *points, last = run_task(
+        Payload(
+            objective=f"{__name__}:linking",
+            config={"kind": kind} | links,
+            metric="score",
+            limits=limits,
+            **{kind: str(folder)},
+        )
+    )
+    outcome = last["outcome"]
+    assert (outcome["error"] is None) == (error is None)
+    if error is not None:
+        assert f"{kind}/{error}" in outcome["error"]
+        assert outcome["stopped"] is None
+        assert len(points) == 1 + ("last" in links)
+    assert all(link.resolve().is_relative_to(folder) for link in folder.iterdir())

@@ -10,6 +10,7 @@ from typing import IO, Any, Literal
 from hpo.engine.dispatch.away.parcel import in_words, packed, unpack
 from hpo.engine.training.payload import Payload
 from hpo.errors import DispatchError
+from hpo.tree import links_out
 
 Kind = Literal["data_dir", "kept", "resume_dir", "checkpoint_dir"]
 """The names of the payload that lead to files."""
@@ -84,8 +85,10 @@ class Freight:
         shipment: dict[Kind, Sent] = {
             kind: self._common[place] for kind in _COMMON if (place := getattr(payload, kind)) is not None
         }
-        if payload.resume_dir is not None and Path(payload.resume_dir).is_dir():
-            shipment["resume_dir"] = self._sent("resume_dir", Path(payload.resume_dir))
+        state = None if payload.resume_dir is None else Path(payload.resume_dir)
+        # A training that died here may have left a link that leads out: it begins anew, and is refused at that link.
+        if state is not None and state.is_dir() and not links_out(state):
+            shipment["resume_dir"] = self._sent("resume_dir", state)
         return shipment
 
     def take(self, payload: Payload, message: Mapping[str, Any]) -> None:

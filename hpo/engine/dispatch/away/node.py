@@ -14,6 +14,7 @@ from hpo.engine.dispatch.process.child import Child
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import Message
 from hpo.errors import HpoError
+from hpo.tree import links_out
 
 
 class Node:
@@ -106,7 +107,8 @@ class Node:
 
     def _handed_over(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
         """Keep a folder among the artifacts, or yield it in pieces."""
-        if not folder.is_dir():
+        # A link out of it is refused at the next report: who died before goes on from the state before.
+        if not folder.is_dir() or links_out(folder):
             return
         if self._artifacts is not None:
             self._artifacts.store(name_of(getattr(payload, kind)), folder)

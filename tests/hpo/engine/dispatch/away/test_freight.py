@@ -107,10 +107,18 @@ def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(st
     assert Path(study.resume_dir, "latest").readlink() == Path("step_3")
 
 
-def test_a_state_with_a_link_that_leads_out_of_it_is_named_where_it_would_be_lost(study, tmp_path):
-    (message,) = trained(replace(study, amount=2), tmp_path, FakeChild(leaves=("data", "/etc")))
-    assert "state/data: is a link that leads out of the folder, to /etc" in message["machine_fault"]
-    assert "(node n1)" in message["machine_fault"]
+def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_nothing(study, tmp_path):
+    """The worker refuses the link at the next report; who died before has no such state to go on from."""
+    write(study.resume_dir, b"before")
+    payload = replace(study, amount=2)
+    (message,) = trained(payload, tmp_path, FakeChild(dies=True, leaves=("latest", "/etc")))
+    assert "died" in message
+    assert content(study.resume_dir) == b"before"
+    Path(study.resume_dir, "latest").symlink_to("../other")
+    child = FakeChild()
+    trained(payload, tmp_path, child)
+    assert child.seen["resume_dir"] is None
+    assert content(study.resume_dir) == b"after"
 
 
 def test_one_that_a_rule_has_stopped_keeps_its_state_and_a_failed_one_has_no_model(study, tmp_path):
