@@ -59,7 +59,7 @@ def run_study(
         queued = partial(queued_points, study, record)
         history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, queued)
         recent = study.task_builder().state_names(_continued_later(study, history))
-        study.remove_states(recent | state_names(study, chosen_for_the_end(study, record)))
+        study.remove_states(recent | state_names(study, chosen_for_the_end(study, record, with_next=True)))
         verdict = _finish(study, record, dispatcher)
         if keeper is not None:
             for trial in verdict.further_trained:

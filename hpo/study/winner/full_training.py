@@ -44,12 +44,12 @@ def expected_at_end(study: Study) -> str | None:
     )
 
 
-def chosen_for_the_end(study: Study, record: Record) -> list[Trial]:
+def chosen_for_the_end(study: Study, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials of the search that are trained to their end after it, the best first.
 
     They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial, that the
     search has not trained so far; in the place of one whose further training failed comes the next. None where the
-    budget counts trials, as in studies of before version 0.2.0.
+    budget counts trials, as in studies of before version 0.2.0. `with_next` adds those that may come in such a place.
     """
     full = study.full_amount
     if full is None or study.counts == "trials":
@@ -61,7 +61,8 @@ def chosen_for_the_end(study: Study, record: Record) -> list[Trial]:
     # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
     tried = list(best.values())[: 2 * _count(study)]
     sound = [trial for trial in tried if not any(each.outcome.error for each in _of(known, trial).values())]
-    return [trial for trial in sound[: _count(study)] if trial.amount is not None and trial.amount < full]
+    chosen = sound if with_next else sound[: _count(study)]
+    return [trial for trial in chosen if trial.amount is not None and trial.amount < full]
 
 
 def are_trained_to_the_end(study: Study, record: Record) -> bool:

@@ -171,6 +171,18 @@ def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_sea
     assert verdict.winner.amount == 8
 
 
+@pytest.mark.parametrize("name", ["asha", "successive_halving", "hyperband"])
+def test_what_comes_in_the_place_of_one_that_failed_goes_on_from_its_state(tmp_path, name):
+    expected, _, _ = run(tmp_path / "sound", tree(14, name))
+    FAULT.write_text(json.dumps([trial.point["toy.layers"] for trial in expected.verdict.further]))
+    result, searched, _ = run(tmp_path / "toy", tree(14, name))
+    further = result.verdict.further
+    assert further
+    assert {trial.number for trial in further}.isdisjoint(trial.number for trial in expected.verdict.further)
+    assert [trial.trained for trial in further] == [searched[trial.number].amount for trial in further]
+    assert not list((tmp_path / "toy" / "states").glob("*_full"))
+
+
 def test_states_that_halving_needs_no_more_are_there_for_the_training_to_the_end(tmp_path):
     result, _, _ = run(tmp_path / "toy", tree(14, "successive_halving"))
     lines = [line.split() for line in (tmp_path / "toy" / "trained.txt").read_text().splitlines()]
