@@ -58,21 +58,29 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
 def export_study(study: str, url: str, name: str | None = None) -> tuple[str, int, int]:
     """Copy a study; return its name there, and the numbers of trials copied and left out."""
     from hpo.config.keys import flatten
-    from hpo.engine.record.recovery import refuse_broken_record
+    from hpo.engine.record.recovery import read_record
     from hpo.engine.space.reader import space_from_dict
     from hpo.engine.trials.trial import TaskLayout
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study
-    from hpo.study.folder import find_study
+    from hpo.study.basis.described import Described
+    from hpo.study.folder import find_study, shown
     from hpo.study.opening import stored
+    from hpo.study.reading import described_before
+    from hpo.study.winner.full_training import further_trainings, joined
 
     folder = find_study(study)
     config = folder.config()
     name = name or config.study.name
     space = space_from_dict(config.space, flatten(config.objective_config))
-    source = stored(config, folder, space, TaskLayout())
-    # A copy of a record that has lost trials would silently lack them.
-    refuse_broken_record(source)
-    return name, *copy_study(source.url, source.name, url, name)
+    described = Described.at(shown(folder.described_path)) or described_before(folder, config)
+    layout = TaskLayout(described.folds, config.study.repeats)
+    source = stored(config, folder, space, layout)
+    # Also because a copy of a record that has lost trials would silently lack them.
+    record = read_record(source)
+    further = further_trainings(config, record)
+    trials = joined(record.trials(), further)
+    record.close()
+    return name, *copy_study(source.url, source.name, url, name, [trials[each.number] for each in further], layout)
 
 
 def import_trials(

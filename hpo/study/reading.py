@@ -42,14 +42,14 @@ def known_study(name: str, config: StudyConfig | None = None) -> Study:
         except HpoError:
             if not missing_sources(frozen):
                 raise
-        described = _described_before(folder, frozen)
+        described = described_before(folder, frozen)
     config = config or frozen
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, function_of(folder, config, name))
     space = space_from_dict(config.space, flatten(config.objective_config), described.points)
     return Study(config, folder, objective, space, strategy_of(config, space), None, None, described)
 
 
-def _described_before(folder: StudyFolder, config: StudyConfig) -> Described:
+def described_before(folder: StudyFolder, config: StudyConfig) -> Described:
     """Return what record and report.json of a study of before version 0.2.0 say of its data."""
     from hpo.engine.record.storage import damage_named, open_rows
 

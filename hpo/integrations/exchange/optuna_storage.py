@@ -1,5 +1,8 @@
 """Exports studies to other Optuna storages, and imports other Optuna studies."""
 
+import copy
+from collections.abc import Iterable
+
 import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
@@ -7,6 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 from hpo.config.sealing import hidden
 from hpo.engine.record.address import open_storage, sqlite_path
 from hpo.engine.record.rows import trials_of_ours
+from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
 from hpo.study.folder import StudyFolder, shown
@@ -15,11 +19,27 @@ from hpo.study.folder import StudyFolder, shown
 _MOST_TRIALS = 1_000_000
 
 
-def export_study(source_url: str, name: str, target_url: str, target_name: str) -> tuple[int, int]:
+def export_study(
+    source_url: str,
+    name: str,
+    target_url: str,
+    target_name: str,
+    further: Iterable[Trial] = (),
+    layout: TaskLayout = TaskLayout(),  # noqa: B008 -- is frozen
+) -> tuple[int, int]:
     """Copy a study into another Optuna storage: its finished trials with states, parameters, values and attributes.
 
     Running and interrupted trials are left out, since nothing would finish them there, and so are those that another
     program wrote into the record. The copy is complete, or it does not exist.
+
+    Args:
+        source_url: the storage of its record.
+        name: its name there.
+        target_url: the other storage.
+        target_name: its name there.
+        further: the trials that were trained further after the search, with all of their training, of which the record
+            has what they came to in the search.
+        layout: of the tasks of a trial.
 
     Returns:
         How many trials were copied, and how many left out.
@@ -35,8 +55,9 @@ def export_study(source_url: str, name: str, target_url: str, target_name: str) 
         raise StudyError(
             f"export: {hidden(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
-    trials = list(trials_of_ours(source.get_trials(deepcopy=False)).values())
-    done = [trial for trial in trials if trial.state.is_finished()]
+    trials = trials_of_ours(source.get_trials(deepcopy=False))
+    trials |= {trial.number: _trained_further(trials[trial.number], trial, layout) for trial in further}
+    done = [trial for trial in trials.values() if trial.state.is_finished()]
     try:
         for key, value in source.user_attrs.items():
             target.set_user_attr(key, value)
@@ -84,6 +105,16 @@ def read_optuna(url: str, name: str | None) -> Imported:
         f"study '{study.study_name}' in {hidden(url, {})}",
         len(trials) - len(done),
     )
+
+
+def _trained_further(before: FrozenTrial, after: Trial, layout: TaskLayout) -> FrozenTrial:
+    """Return a trial of the search with what it has come to with all of its training."""
+    trial = copy.deepcopy(before)
+    trial.value = after.score
+    amounts = {"amount": after.amount, "continues": after.continues, "trained": after.trained}
+    tasks = {layout.name(index): outcome.to_dict() for index, outcome in after.outcomes.items()}
+    trial.user_attrs = {**before.user_attrs, **amounts, **tasks}
+    return trial
 
 
 def _attempt(trial: FrozenTrial) -> Attempt:

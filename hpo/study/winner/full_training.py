@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.dispatch.outcomes import outcomes
 from hpo.engine.record.record import Record
@@ -71,20 +72,21 @@ def are_trained_to_the_end(study: Study, record: Record) -> bool:
     return all(len(_of(known, trial)) == study.layout.size for trial in chosen_for_the_end(study, record))
 
 
-def further_trainings(study: Study, record: Record) -> list[Trial]:
+def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
     """Return the trainings that followed the search, each as a trial with the number of the one that it trained on.
 
     Those of before a larger budget are among them, but where the search itself has trained the point as far since. One
     that is not finished, or failed, is left out.
     """
-    known, section, trials = Notes(record).full_outcomes, study.config.study, record.trials()
-    by_search = {trial.key for trial in trials if trial.amount == study.full_amount and trial.state == "complete"}
+    known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
+    full = config.strategy.get("max_amount")
+    by_search = {trial.key for trial in trials if trial.amount == full and trial.state == "complete"}
     trainings = []
     for trial in (trial for trial in trials if known and trial.key not in by_search):
         there = {index: each.outcome for index, each in _of(known, trial).items()}
-        if len(there) == study.layout.size and not any(outcome.error for outcome in there.values()):
+        if len(there) == record.layout.size and not any(outcome.error for outcome in there.values()):
             begun = min(each.trained for each in _of(known, trial).values())
-            trainings.append(finished(_further(study, trial, begun), there, section.metric, section.direction))
+            trainings.append(finished(_further(trial, full, begun), there, section.metric, section.direction))
     return trainings
 
 
@@ -98,7 +100,7 @@ def joined(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
 
 def trained_history(study: Study, record: Record) -> History:
     """Return the finished trials with all of their training."""
-    trials = joined(record.trials(), further_trainings(study, record))
+    trials = joined(record.trials(), further_trainings(study.config, record))
     return History(trial for trial in trials if trial.state != "running")
 
 
@@ -133,7 +135,7 @@ def _missing(study: Study, record: Record) -> list[Task]:
     for trial in chosen_for_the_end(study, record):
         assert trial.amount is not None
         builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
-        tasks = builder.tasks_of(_further(study, trial, trial.amount))
+        tasks = builder.tasks_of(_further(trial, study.full_amount, trial.amount))
         tasks = [task for task in tasks if (trial.number, task.index) not in known]
         states = [Path(str(task.payload.resume_dir)) for task in tasks]
         own = [state.with_name(f"{state.name}{_SUFFIX}") for state in states]
@@ -159,8 +161,8 @@ def _has_state(study: Study, before: Path, own: Path) -> bool:
         return True
 
 
-def _further(study: Study, trial: Trial, trained: int) -> Trial:
-    return replace(trial.as_opened, amount=study.full_amount, continues=trial.number, trained=trained)
+def _further(trial: Trial, full: int | None, trained: int) -> Trial:
+    return replace(trial.as_opened, amount=full, continues=trial.number, trained=trained)
 
 
 def _joined(before: Trial, after: Trial) -> Trial:

@@ -55,7 +55,7 @@ class Verdict:
 
 def read_verdict(study: Study, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
-    searched, further = tuple(record.trials()), tuple(further_trainings(study, record))
+    searched, further = tuple(record.trials()), tuple(further_trainings(study.config, record))
     trials = tuple(joined(searched, further))
     history = History(trial for trial in trials if trial.state != "running")
     finalists = tuple(read_finalists(study, record, history))

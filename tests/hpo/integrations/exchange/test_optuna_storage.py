@@ -14,6 +14,7 @@ from hpo.study.folder import StudyFolder
 from hpo.study.imports import read_imports
 from hpo.study.opening import read_study
 from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.study.test_full_training import run, tree
 from tests.studies import SPACES, prepared, rows, run_toy, toy_config
 
 TARGET = "sqlite:///other.db"
@@ -44,6 +45,20 @@ def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
     for ours, theirs in zip(here.trials[:-2], there.trials, strict=True):
         for name in ("number", "state", "values", "params", "distributions", "user_attrs", "datetime_complete"):
             assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_trials_that_were_trained_further_after_the_search_are_exported_with_all_of_their_training(capsys):
+    verdict = run(Path("runs/toy"), tree(5))[0].verdict
+    code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET)
+    assert (code, f"{len(verdict.trials)} trials: study 'toy'" in out) == (0, True)
+    here, there = original(), optuna.load_study(study_name="toy", storage=TARGET)
+    assert verdict.further_trained
+    assert [trial.value for trial in there.trials] == [trial.score for trial in verdict.trials]
+    assert [trial.user_attrs["amount"] for trial in there.trials] == [trial.amount for trial in verdict.trials]
+    folds = [trial.user_attrs["fold_0"] for trial in there.trials]
+    assert folds == [trial.outcomes[0].to_dict() for trial in verdict.trials]
+    assert there.best_trial.number == verdict.winner.number != here.best_trial.number
+    assert there.trials[0].params == here.trials[0].params
 
 
 def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
