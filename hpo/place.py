@@ -21,17 +21,11 @@ class Place:
 
     def __init__(self, url: str, what: str) -> None:
         self.url, self._what = url.rstrip("/"), what
-        if "://" not in url:
-            raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
-        try:
+        refuse_unknown(url, what)
+        with _usable(url, what):
             from fsspec.core import url_to_fs
 
             self._files, self._root = url_to_fs(self.url)
-        except Exception as error:  # file systems are plug-ins, and raise what they like
-            raise ConfigError(
-                f"{what}: {url!r} cannot be used: {first_line(error)}; s3:// needs `pip install 'hpo-transformer[s3]'`"
-                ", gs:// [gs]"
-            ) from error
 
     def read(self, name: str) -> bytes | None:
         """Return a file's content; None where it is not there."""
@@ -85,3 +79,28 @@ class Place:
             yield
         except Exception as error:
             raise StudyError(f"{self._what}: {self.url} cannot be {done}: {first_line(error)}") from error
+
+
+def refuse_unknown(url: str, what: str) -> None:
+    """Raise ConfigError, as a `Place` does, where this is no URL, or of an unknown protocol; nobody is asked."""
+    if "://" not in url:
+        raise ConfigError(f"{what}: must be a URL, such as s3://bucket/folder or file:///folder, given {url!r}")
+    with _usable(url, what):
+        from fsspec import get_filesystem_class
+        from fsspec.utils import get_protocol
+
+        # Of several, each lies within the next: `zip://a::s3://b/c.zip`.
+        for each in url.split("::"):
+            get_filesystem_class(get_protocol(each))
+
+
+@contextlib.contextmanager
+def _usable(url: str, what: str) -> Iterator[None]:
+    """Raise ConfigError instead of whatever is raised: file systems are plug-ins, and raise what they like."""
+    try:
+        yield
+    except Exception as error:
+        raise ConfigError(
+            f"{what}: {url!r} cannot be used: {first_line(error)}; s3:// needs `pip install 'hpo-transformer[s3]'`"
+            ", gs:// [gs]"
+        ) from error

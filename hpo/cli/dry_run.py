@@ -4,9 +4,9 @@ from pathlib import Path
 
 from hpo.engine.dispatch.away.code import Code, code_of
 from hpo.session.mirroring import refuse_bad_urls
+from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.opening import refuse_to_open
 from hpo.study.study import Study
-from hpo.track import refuse_bad_uri
 
 
 def show_dry_run(study: Study) -> int:
@@ -16,7 +16,7 @@ def show_dry_run(study: Study) -> int:
         HpoError: what the search would be refused with before its workers start.
     """
     config, dispatch = study.config, study.config.dispatch
-    refuse_bad_uri(config)
+    refuse_bad_surroundings(config)
     num_there, study_id = refuse_to_open(study)
     refuse_bad_urls(config, study.folder, study_id)
     code = code_of(study.objective, str(Path.cwd()))

@@ -14,12 +14,13 @@ from hpo.session.display import Display
 from hpo.session.logs import LogKeeping
 from hpo.session.mirroring import mirroring, refuse_bad_urls
 from hpo.session.stopping import StoppableDispatcher, Stopping
+from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, with_code
 from hpo.study.preparation import refuse_missing_lanes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
-from hpo.track import make_tracker, refuse_bad_uri
+from hpo.track import make_tracker
 
 
 def run_to_the_end(study: Study, display: Display, stopping: Stopping) -> Result:
@@ -34,7 +35,7 @@ def run_to_the_end(study: Study, display: Display, stopping: Stopping) -> Result
         HpoError: it cannot begin or go on, in one line.
         Stopped: by a signal; everything is saved and closed.
     """
-    refuse_bad_uri(study.config)
+    refuse_bad_surroundings(study.config)
     if not study.folder.exists:
         refuse_missing_lanes(study.config)
     try:

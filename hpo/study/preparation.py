@@ -92,8 +92,10 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
 
 def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> None:
     """Raise HpoError, as `prepare_study` does, for what can be refused without reading the data."""
+    refuse_missing_lanes(config)
     checked = _check(config, kept)
     refuse_unknown_metric(config.study.metric, checked.method, checked.objective)
+    _imports(config, StudyFolder(RUNS / config.study.name), checked.space)
 
 
 def strategy_of(config: StudyConfig, space: Space) -> Strategy:

@@ -50,7 +50,10 @@ def run(arguments: Sequence[str]) -> int:
 
     kept = replay.folder.kept_function(config) if replay else None
     if given.cfg:
+        from hpo.session.surroundings import refuse_bad_surroundings
+
         refuse_bad_search(config, kept)
+        refuse_bad_surroundings(config)
         show_config(tree)
         return 0
     study = prepare_study(config, kept)

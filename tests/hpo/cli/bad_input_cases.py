@@ -410,6 +410,8 @@ MLFLOW = {
 }
 STORAGE = {
     "a storage of no kind": (["study.storage=foo://bar"], ("foo://bar", "study.storage")),
+    "a storage that is no address": (["study.storage=foo"], ("study.storage", "foo", "sqlite:///file.db")),
+    "a storage without its driver": (["study.storage=oracle://x"], ("study.storage: oracle://x cannot", "oracledb")),
     "a storage without a file": (["study.storage=sqlite://"], ("study.storage", "does not name a file")),
     "a storage in memory": (["study.storage=sqlite:///:memory:"], ("study.storage", "does not name a file")),
     "a storage in no folder": (["study.storage=sqlite:////nothing/x.db"], ("/nothing/x.db", "study.storage")),

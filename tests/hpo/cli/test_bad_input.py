@@ -17,9 +17,12 @@ from hpo.config import interpreter
 from hpo.errors import ConfigError
 from hpo.interface.search import search
 from tests.faults.driver import LOCAL
-from tests.hpo.cli.bad_input_cases import CASES
+from tests.hpo.cli.bad_input_cases import CASES, DATA, TABLES
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
+
+# What only the data, or whoever answers at an address, can tell: `--cfg job` prints these.
+NEED_MORE = ("more folds than examples of a class", "nobody at the address")
 
 
 def create(files):
@@ -52,6 +55,9 @@ def test_one_line_exit_code_2_and_nothing_created(capsys, monkeypatch, case):
     harmless = [f"{group}={name}" for group, name in (("dispatch", "local"), ("track", "none")) if group not in given]
     refused_with(capsys, words, "search", *harmless, *arguments)
     assert snapshot() == before
+    if case not in (*DATA, *TABLES, *NEED_MORE):
+        refused_with(capsys, words, "search", *harmless, *arguments, "--cfg", "job")
+        assert snapshot() == before
 
 
 def other_model(study):

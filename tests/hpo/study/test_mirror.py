@@ -308,8 +308,8 @@ def test_whatever_a_file_system_raises_as_it_is_made_is_told_in_one_line(monkeyp
         raise error
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
-    with pytest.raises(ConfigError, match=r"'nope://x' cannot be used: [^\n]+; s3:// needs"):
-        Place("nope://x", "study.mirror")
+    with pytest.raises(ConfigError, match=r"'file:///x' cannot be used: [^\n]+; s3:// needs"):
+        Place("file:///x", "study.mirror")
 
 
 def test_what_is_not_there_or_damaged_or_there_already_is_told(tmp_path):

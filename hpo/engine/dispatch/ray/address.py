@@ -46,11 +46,7 @@ def refuse_open_cluster(address: str) -> None:
     Anyone who reaches such a cluster can run programs on it (CVE-2023-48022) with the rights and files of its workers,
     which are this user's.
     """
-    if _host_and_port(address) is None:
-        raise DispatchError(
-            f"dispatch.address: must be host:port, so that it can be seen whether the cluster asks for a token, given "
-            f"{address!r}; {_HINT}, or dispatch.allow_open_cluster=true to join it unseen"
-        )
+    refuse_unclear_address(address)
     nameless = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     try:
         # A home folder without ~/.ray/auth_token, which Ray would use.
@@ -63,6 +59,15 @@ def refuse_open_cluster(address: str) -> None:
             f"there. Make one with `ray get-auth-token --generate`, copy it to each machine's ~/.ray/auth_token, and "
             f"start Ray there, and this command here, with RAY_AUTH_MODE=token in the environment. "
             f"dispatch.allow_open_cluster=true joins the cluster as it is."
+        )
+
+
+def refuse_unclear_address(address: str) -> None:
+    """Raise DispatchError for an address of another form than `host:port`; nobody is asked."""
+    if _host_and_port(address) is None:
+        raise DispatchError(
+            f"dispatch.address: must be host:port, so that it can be seen whether the cluster asks for a token, given "
+            f"{address!r}; {_HINT}, or dispatch.allow_open_cluster=true to join it unseen"
         )
 
 
