@@ -15,7 +15,7 @@ from hpo.errors import StudyError
 from hpo.report.facts.schema.comparison import ComparisonJson, FoldPair
 from hpo.study.basis.since_report import inner
 from hpo.study.folder import StudyFolder, find_study, shown
-from hpo.study.winner.verdict import recorded_winner
+from hpo.study.winner.recorded_winner import recorded_winner
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from hpo.study.basis.same_trials import SAME_TRIALS
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
 _TOOLKIT = Path(hpo.__file__).parent
 _STRATEGIES = _TOOLKIT / "engine" / "strategies"
-# Where the decisions of a search begin: what the rest of them is, their imports say.
+# Where the decisions of a search, and of who wins it, begin: what the rest of them is, their imports say.
 _BEGINNINGS = (
     *("engine/space/reader.py", "engine/strategies/first.py", "engine/training/task_builder.py"),
-    *("engine/training/worker.py", "engine/loop.py", "study/winner/finalists.py", "study/winner/full_training.py"),
+    *("engine/training/worker.py", "engine/loop.py", "study/winner/verdict.py"),
 )
 # They carry tasks and keep outcomes; the chosen strategy is a piece of its own.
 _APART = ("dispatch", "record", "strategies")
@@ -92,7 +92,7 @@ def describe_code(objective: Objective, strategy: type) -> Code:
         strategy: the chosen strategy's class.
     """
     file = _file_of(strategy.__module__)
-    pieces = {"strategy": _hash(_followed(file, _TOOLKIT, _STRATEGIES)), _SEARCH: _of_the_search()}
+    pieces = {"strategy": _hash(_followed(file, _TOOLKIT, (_STRATEGIES,))), _SEARCH: _of_the_search()}
     if _TOOLKIT not in file.parents:
         pieces |= {f"{name} (strategy)": piece for name, piece in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
@@ -114,9 +114,9 @@ def describe_code(objective: Objective, strategy: type) -> Code:
 def search_files(toolkit: Path = _TOOLKIT) -> set[Path]:
     """Return the files of the toolkit that decide which trials there are, what each trains, and what becomes of it."""
     engine, seen = toolkit / "engine", set[Path]()
-    apart = [engine / room for room in _APART]
+    rooms, apart = (engine, toolkit / "study" / "winner"), [engine / room for room in _APART]
     for name in _BEGINNINGS:
-        for _ in _followed(toolkit / name, toolkit, engine, apart, seen):
+        for _ in _followed(toolkit / name, toolkit, rooms, apart, seen):
             pass
     return seen
 
@@ -155,9 +155,9 @@ def _file_of(module: str) -> Path:
 
 
 def _followed(
-    path: Path, toolkit: Path, room: Path, apart: Collection[Path] = (), seen: set[Path] | None = None
+    path: Path, toolkit: Path, rooms: Collection[Path], apart: Collection[Path] = (), seen: set[Path] | None = None
 ) -> Iterator[Path]:
-    """Yield a file, and those of a room of the toolkit that it imports, recursively, without the rooms `apart`."""
+    """Yield a file, and those of these rooms of the toolkit that it imports, recursively, without the rooms `apart`."""
     seen = set() if seen is None else seen
     if path in seen:
         return
@@ -169,5 +169,6 @@ def _followed(
         module = toolkit.parent / node.module.replace(".", "/")
         for place in (module, *(module / alias.name for alias in node.names)):
             file = place.with_name(f"{place.name}.py")
-            if room in file.parents and file.is_file() and not any(other in file.parents for other in apart):
-                yield from _followed(file, toolkit, room, apart, seen)
+            places = {*file.parents}
+            if not places.isdisjoint(rooms) and places.isdisjoint(apart) and file.is_file():
+                yield from _followed(file, toolkit, rooms, apart, seen)

@@ -18,7 +18,7 @@ from hpo.study.folder import StudyFolder, shown
 from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import prepare_study
 from hpo.study.study import Study
-from hpo.study.winner.verdict import recorded_winner
+from hpo.study.winner.recorded_winner import recorded_winner
 
 # Must be equal for bit-identical scores.
 _DECISIVE = ("python", "platform", "processor", "packages")

@@ -1,15 +1,11 @@
 """The verdict: the result of a search, made once for the report, the tracker and the commands."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hpo.config.sections import StudySection
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
-from hpo.engine.trials.table import Row
-from hpo.engine.trials.trial import Direction, Trial, loss_of, rank
-from hpo.errors import StudyError
+from hpo.engine.trials.trial import Trial
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist, read_finalists
@@ -73,26 +69,6 @@ def lacks_model(study: Study, verdict: Verdict) -> bool:
         and verdict.winner is not None
         and verdict.model is None
     )
-
-
-def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:
-    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best.
-
-    Raises:
-        StudyError: a row lacks a number.
-    """
-    complete = [row for row in rows if row["state"] == "complete"]
-    named = report.get("winner")
-    if isinstance(named, Mapping) and (same := [row for row in complete if row["number"] == str(named.get("number"))]):
-        return same[0]
-    try:
-        ranks = {
-            rank(int(row.get("amount") or 0), loss_of(float(row["score"]), direction), int(row["number"])): row
-            for row in complete
-        }
-    except ValueError as error:
-        raise StudyError(f"trials.csv: {error}; restore the file") from error
-    return ranks[min(ranks)] if ranks else None
 
 
 def _winner(section: StudySection, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
