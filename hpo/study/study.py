@@ -7,7 +7,7 @@ from typing import Any, Self
 from hpo.config.documents import read_json
 from hpo.config.study_config import StudyConfig
 from hpo.engine.course.race import Race
-from hpo.engine.course.rules import Counts, Rules, is_counted
+from hpo.engine.course.rules import Counts, Rules
 from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.loop import is_over
@@ -113,7 +113,10 @@ class Study:
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
         """Return how many of these trials the budget counts."""
-        return sum(is_counted(trial, self.counts) for trial in trials)
+        if self.counts == "configurations":
+            # One that was trained anew after the search continues none, and is the same configuration.
+            return len({trial.key for trial in trials})
+        return sum(1 for _ in trials)
 
     def done(self, trials: Sequence[Trial]) -> str:
         """Return how much of the budget these finished trials are: `14 of 16 trials`."""

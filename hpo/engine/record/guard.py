@@ -44,13 +44,13 @@ class Guard:
     Args:
         path: the database.
         mark: as read from the record; it is written with the first row.
-        refuse_short: raises StudyError where the record holds less than a mark says.
+        refuse_damaged: raises StudyError where the record cannot be read, or holds less than a mark says.
     """
 
-    def __init__(self, path: Path, mark: Mark, refuse_short: Callable[[Mark], None]) -> None:
+    def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
         self._path = path
         self._mark = mark
-        self._refuse_short = refuse_short
+        self._refuse_damaged = refuse_damaged
         self._written = 0
         self._file = os.open(mark_path(path), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         self._next_backup = time.monotonic() + _SECONDS_BETWEEN
@@ -78,7 +78,7 @@ class Guard:
         """Copy the database; without room for it, or where it lacks something, warn once and continue."""
         began = time.monotonic()
         try:
-            self._refuse_short(self._mark)
+            self._refuse_damaged(self._mark)
             _copy(self._path, backup_path(self._path))
             self._written = 0
         except (OSError, sqlite3.Error, StudyError) as error:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, distribution_to_json
 from optuna.trial import TrialState
-from sqlalchemy import Engine, MetaData, Table, bindparam, case, func, insert, literal, select, update
+from sqlalchemy import Engine, MetaData, Table, bindparam, case, delete, func, insert, literal, select, update
 from sqlalchemy.exc import InvalidRequestError
 
 from hpo.engine.record.record import ROUND
@@ -51,6 +51,7 @@ class Tables:
         self._lock = study.with_for_update() if is_locked else None
         is_ours = (attributes.c.trial_id == trials.c.trial_id) & (attributes.c.key == ROUND)
         self._ours = select(trials.c.trial_id).join(attributes, is_ours).where(trials.c.study_id == study_id)
+        self._drop_values = delete(self._values).where(self._values.c.trial_id == bindparam("trial_id"))
         self._free = 0
 
     @classmethod
@@ -110,9 +111,14 @@ class Tables:
         with self._engine.begin() as connection:
             connection.execute(insert(self._attributes), _rows(trial_id, attributes))
 
-    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last user attributes, score and final state in one transaction."""
+    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> bool:
+        """Write the last user attributes, score and final state in one transaction.
+
+        Returns:
+            Whether another program had told a result of it, which is replaced.
+        """
         with self._engine.begin() as connection:
+            is_told = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
             if attributes:
                 connection.execute(insert(self._attributes), _rows(trial_id, attributes))
             if score is not None:
@@ -122,6 +128,7 @@ class Tables:
             now, began = literal(_now()), self._trials.c.datetime_start
             values = {"state": state.name, "datetime_complete": case((began > now, began), else_=now)}
             connection.execute(update(self._trials).where(self._trials.c.trial_id == trial_id).values(values))
+        return is_told
 
     def _parameter(self, trial_id: int, key: str, value: Any) -> dict[str, Any]:
         return {

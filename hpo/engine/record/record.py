@@ -218,7 +218,10 @@ class Record:
             cost=attributes.get(_COST),
             learned=tuple(attributes.get(_LEARNED, ())),
         )
-        if state == "running" and len(outcomes) < self._layout.size:
+        has_failed = any(outcome.error for outcome in outcomes.values())
+        is_cut = (state == "failed" and has_failed) or (state == "stopped" and outcomes)
+        if len(outcomes) < self._layout.size and not is_cut:
+            # Whatever the state: another program may have told a result of it.
             return trial
         return finished(trial, outcomes, self._metric, self._direction, is_stopped=state == "stopped")
 

@@ -15,7 +15,7 @@ from hpo.engine.record.guard import (
 )
 from hpo.engine.record.record import Record
 from hpo.engine.record.rows import OptunaRows
-from hpo.engine.record.storage import Stored, damage_named, guard, open_record, open_rows, read_rows, refuse_short
+from hpo.engine.record.storage import Stored, guard, open_record, open_rows, read_rows, refuse_short
 from hpo.errors import StudyError
 
 _log = logging.getLogger(__name__)
@@ -33,17 +33,6 @@ def read_record(study: Stored) -> Record:
     _refuse_short(opened.rows, mark)
     opened.rows.tell_others()
     return opened.record
-
-
-def refuse_broken_record(study: Stored) -> None:
-    """Raise as `read_record` does, and keep nothing open."""
-    mark = _mark(study)
-    rows = open_rows(study.url, study.name, study.space)
-    with damage_named(rows):
-        rows.read()
-    _refuse_short(rows, mark)
-    rows.tell_others()
-    rows.dispose()
 
 
 def _mark(study: Stored) -> Mark | None:
@@ -88,7 +77,7 @@ def continue_record(study: Stored) -> Record:
             _refuse_short(opened.rows, mark)
         except DamagedRecordError as error:
             opened = _recovered(path, study, mark, opened, str(error))
-    guard(opened.rows, path, opened.mark)
+    guard(opened.rows, path, study, opened.mark)
     opened.rows.tell_others()
     return opened.record
 

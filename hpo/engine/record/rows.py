@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from optuna.distributions import BaseDistribution
+from optuna.exceptions import OptunaError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import IntegrityError, NoResultFound
 
 from hpo.engine.record.guard import DamagedRecordError, Guard, Mark
 from hpo.engine.record.optuna_tables import Tables
@@ -21,6 +23,7 @@ from hpo.engine.record.record import ROUND, Rows
 from hpo.engine.space.distributions import distribution
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
+from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
 
 _log = logging.getLogger(__name__)
@@ -62,7 +65,8 @@ class OptunaRows(Rows):
         # As of the last reading: numbers in Optuna by ours, and the trials of other programs.
         self._in_optuna: Mapping[int, int] = {}
         self._others: Sequence[FrozenTrial] = ()
-        # Optuna's numbers of the queued trials that were returned.
+        # Optuna's numbers of the trials that were told, and of the queued ones that were returned.
+        self._told: set[int] = set()
         self._returned: set[int] = set()
         self.guard: Guard | None = None
 
@@ -80,7 +84,9 @@ class OptunaRows(Rows):
     def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
         """Write the last user attributes of a trial, its score and final state."""
         with self._writing(len(attributes)):
-            self._calls.close(self._id(number), _STATES[state], score, attributes)
+            is_told = self._calls.close(self._id(number), _STATES[state], score, attributes)
+        if is_told:
+            _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
     def read(self) -> Sequence[tuple[int, Point, State, Mapping[str, Any]]]:
         """Return number, point, state and user attributes of every trial of ours.
@@ -102,11 +108,13 @@ class OptunaRows(Rows):
         return [(number, self._point(trial), _NAMES[trial.state], trial.user_attrs) for number, trial in own.items()]
 
     def tell_others(self) -> None:
-        """Warn of the trials, when it was read, that are not of this study."""
-        if not self._others:
+        """Warn of the trials, when it was last read, that are not of this study; of each once."""
+        others = [trial.number for trial in self._others if trial.number not in self._told]
+        if not others:
             return
-        numbers = ", ".join(str(trial.number) for trial in self._others[:_SHOWN])
-        more = f" and {len(self._others) - _SHOWN} more" if len(self._others) > _SHOWN else ""
+        self._told.update(others)
+        numbers = ", ".join(map(str, others[:_SHOWN]))
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         _log.warning(
             "record: another program wrote trials into %s, which are left alone (in Optuna number %s%s)",
             self.address,
@@ -146,6 +154,7 @@ class OptunaRows(Rows):
         """Close the connection."""
         if self.guard is not None:
             self.guard.end()
+            self.tell_others()
         self._storage.remove_session()
         self._storage.engine.dispose()
 
@@ -153,7 +162,8 @@ class OptunaRows(Rows):
         return {key: trial.params[key] for key in self._keys if key in trial.params}
 
     def _notes(self) -> dict[str, Any]:
-        notes: dict[str, Any] = self._storage.get_study_user_attrs(self._study_id)
+        with self._changes_named():
+            notes: dict[str, Any] = self._storage.get_study_user_attrs(self._study_id)
         return notes
 
     def _id(self, number: int) -> int:
@@ -162,9 +172,23 @@ class OptunaRows(Rows):
         return self._ids[number]
 
     @contextmanager
+    def _changes_named(self) -> Iterator[None]:
+        """Name what another program has done to the study while this one has it open."""
+        try:
+            yield
+        except (KeyError, OptunaError, IntegrityError, NoResultFound) as error:
+            raise StudyError(
+                f"record: another program has changed or deleted the study in {self.address} ({first_line(error)}); "
+                f"`hpo resume` goes on with what is sound"
+            ) from error
+
+    @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
         """Name the machine's faults in a write of so many new rows; then notify the guard."""
-        with machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")):
+        with (
+            machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
+            self._changes_named(),
+        ):
             yield
         if self.guard is not None:
             self.guard.written(rows, study_id)
@@ -217,7 +241,8 @@ class _PublicCalls:
         for key, value in attributes.items():
             self._storage.set_trial_user_attr(trial_id, key, value)
 
-    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> None:
-        """Write the last user attributes, then score and final state."""
+    def close(self, trial_id: int, state: TrialState, score: float | None, attributes: Mapping[str, Any]) -> bool:
+        """Write the last user attributes, then score and final state; return False, since no result is replaced."""
         self.add(trial_id, attributes)
         self._storage.set_trial_state_values(trial_id, state, None if score is None else [score])
+        return False

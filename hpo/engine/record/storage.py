@@ -75,7 +75,7 @@ def create_record(study: Stored) -> Record:
     if (path := study.own_file) is not None:
         for left_over in (mark_path(path), backup_path(path)):
             left_over.unlink(missing_ok=True)
-        guard(rows, path, Mark("", 0))
+        guard(rows, path, study, Mark("", 0))
     return Record(rows, study.metric, study.direction, study.layout)
 
 
@@ -99,14 +99,15 @@ def read_rows(rows: OptunaRows, study: Stored) -> Record:
         return Record(rows, study.metric, study.direction, study.layout)
 
 
-def guard(rows: OptunaRows, path: Path, mark: Mark) -> None:
+def guard(rows: OptunaRows, path: Path, study: Stored, mark: Mark) -> None:
     """Let a guard watch the rows of a study's own file."""
 
-    def refuse_what_is_short(mark: Mark) -> None:
+    def refuse_damaged(mark: Mark) -> None:
         with damage_named(rows):
             refuse_short(rows, path, mark)
+        read_rows(rows, study)
 
-    rows.guard = Guard(path, mark, refuse_what_is_short)
+    rows.guard = Guard(path, mark, refuse_damaged)
 
 
 def refuse_short(rows: OptunaRows, path: Path, mark: Mark) -> None:

@@ -15,6 +15,7 @@ from hpo.engine.record.recovery import continue_record, read_record
 from hpo.engine.record.storage import Stored, create_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
+from hpo.errors import StudyError
 from hpo.integrations.exchange.optuna_storage import export_study
 from tests.hpo.cli.commands import refused
 from tests.studies import report_again, run_toy, toy_config
@@ -67,7 +68,7 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert [(trial.number, trial.score) for trial in before] == [(0, 0.5), (1, 0.6), (2, 0.7), (3, None)]
     assert read_record(study).trials() == before
     record.close()
-    assert caplog.text.count("in Optuna number 1, 4, 5)") == 1
+    assert caplog.text.count("in Optuna number 1, 4, 5)") == 2, "by who reads it, and by who wrote it"
     record = continue_record(study)
     assert record.trials() == before
     assert [record.queued(), record.queued()] == [[(3, {"layers": 3})], []]
@@ -78,6 +79,63 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert [trial.number for trial in there] == list(range(9))
     assert [trial.values for trial in there] == [[0.5], None, [0.6], None, [9.0], [0.5], [0.7], [0.8], None]
     assert (there[1].state, there[3].state) == (TrialState.RUNNING, TrialState.WAITING)
+
+
+@pytest.mark.parametrize("state", ["COMPLETE", "PRUNED", "FAIL"])
+def test_a_result_that_another_program_tells_of_our_running_trial_is_replaced_by_its_own(study, state, caplog):
+    record = create_record(study)
+    record.note("id", "its own")
+    opened(record, 1, 0.5)
+    running = [opened(record, layers) for layers in (2, 3)]
+    before = record.trials()
+    for trial in running:
+        value = {"values": 123.0} if state == "COMPLETE" else {}
+        in_optuna(study).tell(trial.number, state=TrialState[state], **value)
+    assert read_record(study).trials() == before
+    record.add_outcome(1, 0, Outcome({"score": 0.6}, []))
+    assert ("told a result of trial 1; its own has replaced it" in caplog.text) == (state == "COMPLETE")
+    record.close()
+    record = continue_record(study)
+    assert [(trial.state, trial.score) for trial in record.trials()] == [
+        ("complete", 0.5), ("complete", 0.6), ("running", None),
+    ]  # fmt: skip
+    record.add_outcome(2, 0, Outcome({"score": 0.7}, []))
+    record.close()
+    assert [(trial.state, trial.values) for trial in in_optuna(study).trials] == [
+        (TrialState.COMPLETE, [score]) for score in (0.5, 0.6, 0.7)
+    ]
+
+
+def test_trials_that_come_while_a_search_runs_are_told_at_its_end(study, caplog):
+    record = create_record(study)
+    record.note("id", "its own")
+    opened(record, 1, 0.5)
+    in_optuna(study).add_trial(create_trial(value=9.0))
+    assert not caplog.text
+    record.close()
+    assert caplog.text.count("which are left alone (in Optuna number 1)") == 1
+
+
+def test_a_record_that_cannot_be_read_is_not_backed_up(study, tmp_path, caplog):
+    record = create_record(study)
+    record.note("id", "its own")
+    opened(record, 1, 0.5)
+    record.close()
+    record = continue_record(study)
+    opened(record, 2, 0.6)
+    sound = backup_path(tmp_path / "study.db").read_bytes()
+    edited(tmp_path / "study.db", "UPDATE trial_user_attributes SET value_json = '\"x\"' WHERE key = 'fold_0'")
+    record.close()
+    assert "cannot be backed up" in caplog.text
+    assert backup_path(tmp_path / "study.db").read_bytes() == sound
+
+
+def test_a_study_that_is_deleted_under_the_search_is_named_in_one_line(study):
+    record = create_record(study)
+    opened(record, 1, 0.5)
+    optuna.delete_study(study_name=study.name, storage=study.url)
+    with pytest.raises(StudyError, match=r"another program has changed or deleted the study in .*study\.db"):
+        record.note("ended", {})
 
 
 def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there(tmp_path, caplog):

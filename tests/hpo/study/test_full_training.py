@@ -198,6 +198,7 @@ def test_without_its_state_a_training_begins_anew_and_has_its_own_curve(tmp_path
     for trial in result.verdict.further_trained:
         assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
         assert trial.score == trial.point["toy.layers"] * 5.0
+    assert prepared(tmp_path / "toy", tree(5)).done(result.verdict.history) == "5 of 5 configurations"
 
 
 def test_a_trial_that_was_trained_to_its_end_is_reproduced(tmp_path):
