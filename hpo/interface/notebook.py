@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
+from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.record.record import Record
@@ -118,7 +119,7 @@ class NotebookProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and show its line."""
         self._running.pop(trial.number, None)
-        self._num_done += self._study.num_counted([trial])
+        self._num_done += is_counted(trial, self._study.counts)
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.observer import Observer
@@ -116,7 +117,7 @@ class _Count(Observer):
         self.number = study.num_counted(record.history())
 
     def trial_finished(self, trial: Trial) -> None:
-        self.number += self._study.num_counted([trial])
+        self.number += is_counted(trial, self._study.counts)
 
 
 def _last_words(study: Study, num_done: int) -> str:
