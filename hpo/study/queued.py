@@ -36,7 +36,7 @@ def queued_points(study: Study, record: Record) -> list[Point]:
             _log.warning("%s is %s already, and is left alone", where, known.get(key) or imported[key])
             continue
         points[key] = point
-        _log.warning("%s is tried with the next new points, as far as the budget goes: %s", where, dict(point))
+        _log.warning("%s is tried next, as far as the budget goes: %s", where, dict(point))
     return list(points.values())
 
 

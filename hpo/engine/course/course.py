@@ -98,7 +98,7 @@ class Course:
         return "minutes" if is_cut else "space"
 
     def give(self, points: Sequence[Point]) -> None:
-        """Let points that a hand gave join the strategy's next new ones."""
+        """Let points that a hand gave come before the strategy's next new one."""
         if points:
             self._proposer.give(points)
 

@@ -1,15 +1,17 @@
 """Asks the strategy, with what is known, and opens its points as trials; those in the record are taken again first.
 
-What a hand gives joins the strategy's next new points. It is in the record, with its place, before it has an effect.
+What a hand gives comes before the strategy's next new point. It is in the record, with its place, before it has an
+effect.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from hpo.engine.course.by_hand import joined
 from hpo.engine.course.rules import Rules
 from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Point, point_key
-from hpo.engine.strategies.first import led_by
 from hpo.engine.strategies.strategy import Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
@@ -48,7 +50,10 @@ class Proposer:
         self._pending: dict[int, Trial] = {}
         self._ended: dict[int, Trial] = {}
         self._learned: list[int] = []
+        # What is left of the last proposal; it as a whole, with all that was given; and the number of its first trial.
         self._proposals: deque[Proposal] = deque()
+        self._whole: Callable[[], Sequence[Proposal]] = tuple
+        self._first = 0
         self._round = -1
         self.num_opened = 0
         self.is_spent = budget == 0
@@ -58,13 +63,13 @@ class Proposer:
         self._waits_with = -1
 
     def give(self, points: Sequence[Point]) -> None:
-        """Let points that a hand gave join the next proposal of new points."""
-        # What is left of a proposal was proposed without them.
-        after = max(len(self._recorded), self.num_opened + bool(self._proposals))
-        given = [Given(point, after) for point in points]
+        """Let points that a hand gave come before the next new one."""
+        given = [Given(point, max(len(self._recorded), self.num_opened)) for point in points]
         self._record.write_given(given)
         self._given += given
         self._waits_with = -1
+        if self._proposals:
+            self._proposals = deque(self._whole()[self.num_opened - self._first :])
 
     def end(self, trial: Trial) -> None:
         """Let the next proposal know a trial that has ended."""
@@ -117,8 +122,8 @@ class Proposer:
         self._round += bool(self._proposals)
         return bool(self._proposals)
 
-    def _proposed(self, known: History, pending: Sequence[Trial], number: int) -> list[Proposal]:
-        """Return the proposal whose first trial gets this number."""
+    def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
+        """Return the proposal whose first trial gets this number, with what hands gave."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -126,12 +131,9 @@ class Proposer:
                     f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
                     f"mend the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
                 )
-        tried = known.tried(pending) if self._given else ()
-        given = [g.point for g in self._given if g.after <= number and point_key(g.point) not in tried]
-        # With nothing proposed, the strategy waits, or has ended.
-        if not given or (pending and not proposals):
-            return proposals
-        return as_proposals(led_by(given, proposals))
+        self._first = first
+        self._whole = partial(joined, proposals, first, self._given, known.tried(pending), bool(pending))
+        return self._whole()
 
     @property
     def _open_trials(self) -> tuple[Trial, ...]:
@@ -189,9 +191,4 @@ def propose(strategy: Strategy, known: History, pending: Sequence[Trial] = ()) -
     proposals = strategy.propose(known, pending)
     if not isinstance(proposals, Sequence) or not all(isinstance(p, Proposal | Mapping) for p in proposals):
         raise StudyError(f"strategy: propose must return a list of points, each a dict, given {proposals!r}")
-    return as_proposals(proposals)
-
-
-def as_proposals(proposals: Sequence[Point | Proposal]) -> list[Proposal]:
-    """Return proposals; a bare point is one to train it to its end."""
     return [p if isinstance(p, Proposal) else Proposal(p) for p in proposals]

@@ -37,8 +37,8 @@ class Given:
     """A point that a hand gave to a search, and when: an event like any other, so that it repeats.
 
     Attributes:
-        point: one value for every active dimension. It joins the first proposal of new points after it was given.
-        after: the number of trials before that proposal, at least.
+        point: one value for every active dimension. It comes before the next new point of the strategy.
+        after: the number of trials that were opened before it came.
     """
 
     point: Point

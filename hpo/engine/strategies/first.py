@@ -1,4 +1,4 @@
-"""Puts given points before those of any strategy."""
+"""Adds first points to any strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,16 +38,9 @@ class FirstPoints:
         proposed = self.strategy.propose(known, pending)
         if pending or any(trial.round >= 0 for trial in known[-1:]):
             return proposed
-        return led_by([point for point in self.space.first if point_key(point) not in known.keys], proposed)
-
-
-def led_by(points: Sequence[Point], proposed: Sequence[Point | Proposal]) -> Sequence[Point | Proposal]:
-    """Return these untried points before those proposed; the proposed alone where they train earlier trials further."""
-    if any(isinstance(p, Proposal) and p.continues is not None for p in proposed):
-        return proposed
-    first = {point_key(point): point for point in points}
-    others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
-    # A strategy that trains by amounts starts these on its first rung too.
-    amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
-    given = [Proposal(point, amounts[0]) if amounts else point for point in first.values()]
-    return [*given, *others]
+        first = {point_key(point): point for point in self.space.first if point_key(point) not in known.keys}
+        others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
+        # A strategy that trains by amounts starts these on its first rung too.
+        amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
+        given = [Proposal(point, amounts[0]) if amounts else point for point in first.values()]
+        return [*given, *others]

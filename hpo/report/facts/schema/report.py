@@ -221,7 +221,7 @@ class FieldStatus(TypedDict):
 
 @with_config(EXACT)
 class GivenPoint(TypedDict):
-    """A point that a hand gave to the search: it joined the first new points from this number on."""
+    """A point that a hand gave to the search, and the number of trials that were opened before it came."""
 
     point: Point
     after: Count
