@@ -30,7 +30,8 @@ _BEGINNINGS = (
 # They carry tasks and keep outcomes; the chosen strategy is a piece of its own.
 _APART = ("dispatch", "record", "strategies")
 _SEARCH = "search"
-_HELD = f"{MODULE}, classes and wrappers"
+# Of a function that was given from Python, besides what earlier versions noted.
+_HELD, _COMPILED = f"{MODULE}, classes and wrappers", f"{MODULE}, functions without source"
 # The objectives of the toolkit.
 _OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
 
@@ -41,9 +42,9 @@ class Code:
 
     Attributes:
         pieces: a hash by name: each source file of a user's objective or strategy by its path, `strategy`, `search`,
-            and `objective` where that comes with the toolkit; two of a function that was given from Python. Docstrings
-            and comments do not count; of the toolkit's own code neither do imports and the order of definitions, so
-            that its files may move. None in a study of an earlier version.
+            and `objective` where that comes with the toolkit; three of a function that was given from Python.
+            Docstrings and comments do not count; of the toolkit's own code neither do imports and the order of
+            definitions, so that its files may move. None in a study of an earlier version.
         versions: of Python, `major.minor`, and of each installed library, by name.
     """
 
@@ -60,7 +61,7 @@ class Code:
         return {
             name: known[name] if is_same(known.get(name), piece) else piece
             for name, piece in pieces.items()
-            if name in known or not (is_early or name == _HELD)
+            if name in known or not (is_early or name in (_HELD, _COMPILED))
         }
 
     @property
@@ -97,8 +98,8 @@ def describe_code(objective: Objective, strategy: type) -> Code:
         pieces |= {f"{name} (strategy)": piece for name, piece in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
-        if objective.kept.held is not None:
-            pieces[_HELD] = objective.kept.held
+        more = {_HELD: objective.kept.held, _COMPILED: objective.kept.compiled}
+        pieces |= {name: piece for name, piece in more.items() if piece is not None}
         for module in objective.kept.modules:
             pieces |= digests_of(module)
         return Code(pieces, _versions())

@@ -1,10 +1,12 @@
 """What a function of a script is made of: a change of any of it is seen, and all of it reaches a worker."""
 
+import dataclasses
 import enum
 import functools
 import pickle
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import NamedTuple
 
@@ -203,9 +205,57 @@ def by_slots(value):
     return lambda config: scale.by()
 
 
+def by_lambda_on_a_line_of_its_own(value):
+    # Its line alone is no Python.
+    functions = {
+        1: lambda config: 1,
+        2: lambda config: 2,
+    }
+    return functions[value]
+
+
+def by_typing(value, name="__main__", then="score"):
+    """As at a prompt, by `python -c`, or by `exec`: without any source."""
+    variables = {"__name__": name} if name else {}
+    exec(f"def score(config, k={{{value}, 'a', 'b'}}):\n    return [{value} * x for x in k]\n{then}", variables)
+    return variables["score"]
+
+
+def by_typing_for_no_module(value):
+    return by_typing(value, name=None)
+
+
+def by_typing_for_a_module_that_is_none(value):
+    return by_typing(value, name="none")
+
+
+def by_typing_another_name(value):
+    return by_typing(1, then=f"def score(config): return config.{'count' if value == 1 else 'index'}")
+
+
+def by_typing_a_class(value):
+    return by_typing(1, None, f"class Scale:\n    factor = {value}\ndef score(config): return Scale.factor")
+
+
+def by_typing_a_method(value):
+    return by_typing(1, then=f"class Scale:\n    def by(self): return {value}\ndef score(config): return Scale().by()")
+
+
+def by_module_made_by_hand(value):
+    module = types.ModuleType("settings")
+    module.factor = value
+    return lambda config: module.factor
+
+
+def by_function_of_a_module_made_by_hand(value):
+    module = types.ModuleType("settings")
+    exec(f"def by(): return {value}", vars(module))
+    return lambda config: module.by()
+
+
 def key(function):
     kept = KeptFunction.of(function, "given")
-    return kept.digest, kept.held
+    return kept.digest, kept.held, kept.compiled
 
 
 MAKERS = [made for name, made in list(globals().items()) if name.startswith("by_")]
@@ -232,22 +282,34 @@ def test_a_kept_function_of_before_is_like_one_of_now():
     assert (before.is_like(now), now.is_like(now), other.is_like(now)) == (True, True, False)
 
 
+def test_a_function_without_source_that_was_kept_before_is_like_one_of_now():
+    now, other = (KeptFunction.of(by_typing(value), "given") for value in (1, 2))
+    before = dataclasses.replace(now, compiled=None)
+    assert (before.is_like(now), now.is_like(now), other.is_like(now)) == (True, True, False)
+
+
 def test_all_of_it_reaches_another_process_and_is_the_same_there():
     """Functions that call themselves under a cache, and classes, too; a hash does not depend on the process."""
     Path("script.py").write_text(
-        "import functools, sys\n"
+        "import dataclasses, functools, sys, types\n"
         "from hpo.engine.training.objective.kept_function import KeptFunction\n"
         "@functools.lru_cache(maxsize=7)\n"
         "def power(n):\n"
         "    return 1 if n == 0 else BASE * power(n - 1)\n"
+        "@dataclasses.dataclass\n"
         "class Scale:\n"
+        "    size: int = 3\n"
         "    names = {'a', 'b', 'c'}\n"
         "    @functools.cached_property\n"
         "    def by(self):\n"
         "        return power(3)\n"
         "BASE = 2\n"
-        "kept = KeptFunction.of(lambda config: (Scale().by, power.cache_parameters()['maxsize']), 'given')\n"
-        "print(kept.digest, kept.held)\n"
+        'exec(\'def among(x): return x in {"a", "b", "c", "d"}\')\n'
+        "settings = types.ModuleType('settings')\n"
+        "settings.names = {'a', 'b', 'c', 'd'}\n"
+        "kept = KeptFunction.of(lambda config: (Scale().by, power.cache_parameters()['maxsize'], among('a'),"
+        " 'b' in settings.names), 'given')\n"
+        "print(kept.digest, kept.held, kept.compiled)\n"
         "open('kept', 'wb').write(kept.data)\n"
     )
     scripts = [["script.py"], ["-c", "import pickle; print(pickle.load(open('kept', 'rb'))({}))"], ["script.py"]]
@@ -257,7 +319,7 @@ def test_all_of_it_reaches_another_process_and_is_the_same_there():
         said.append(
             subprocess.run([sys.executable, *script], env=own, capture_output=True, text=True, check=True).stdout
         )
-    assert said[1] == "(8, 7)\n"
+    assert said[1] == "(8, 7, True, True)\n"
     assert said[0] == said[2]
 
 

@@ -15,7 +15,7 @@ from hpo.cli.main import main
 from tests.hpo.interface.searched import found
 
 
-@pytest.mark.parametrize("kind", ["array", "path", "set", "method", "partial", "module", "module inside"])
+@pytest.mark.parametrize("kind", ["array", "path", "set", "method", "partial", "module", "module inside", "typed"])
 def test_what_a_function_uses_makes_it_another(kind):
     """A change of it is another study, or is refused; a function that uses the same is the same."""
 
@@ -42,6 +42,9 @@ def test_what_a_function_uses_makes_it_another(kind):
             "array": np.array([value]), "path": Path(str(value)), "set": {value, 0}, "method": Scale(),
             "partial": functools.partial(lambda factor, config: factor, value),
         }  # fmt: skip
+        if kind == "typed":
+            exec(f"def typed(config): return {value} * config['lr']", variables := {})
+            return variables["typed"]
         if kind == "module inside":
             return module_inside
         if kind == "module":

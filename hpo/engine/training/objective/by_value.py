@@ -3,6 +3,7 @@
 import functools
 import inspect
 import io
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,8 +12,10 @@ CACHED: Any = type(functools.lru_cache(len))
 
 
 def is_of_script(value: Any) -> bool:
-    """Return whether a function or class was defined in a script or notebook, or inside a function."""
-    return value.__module__ in (None, "__main__") or "<" in value.__qualname__
+    """Return whether a function or class was defined in a script or notebook, inside a function, or by `exec`."""
+    is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
+    # A class that `exec` has made without a module says so.
+    return not is_importable or "<" in value.__qualname__ or vars(value).get("__module__") == "builtins"
 
 
 def wrapped(value: Any) -> Any:

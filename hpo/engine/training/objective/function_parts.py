@@ -17,6 +17,7 @@ from typing import Any
 
 import hpo
 from hpo.engine.training.objective.by_value import dumps, is_of_script, wrapped
+from hpo.engine.training.objective.compiled_code import text_of_code
 
 _TOOLKIT = Path(hpo.__file__).parent
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
@@ -55,6 +56,20 @@ def digest_of(parts: Parts) -> str:
 def digest_with_names(parts: Parts) -> str:
     """Return a hash of the parts and their names, of which a class's source may say nothing."""
     return _hash(f"{name} {_text(value)}" for name, value in parts)
+
+
+def digest_of_compiled(parts: Parts) -> str:
+    """Return a hash of the functions without source, such as one typed at a prompt, or a lambda on a line of its own.
+
+    `digest_of` knows their bytecode alone, which names its constants by number.
+    """
+    codes = [
+        code
+        for _, value in parts
+        if isinstance(value, CodeType) or (inspect.isfunction(value) and _has_parts(value))
+        if (code := _code(value)) is not None and _tree(value) is None
+    ]
+    return _hash(map(text_of_code, codes))
 
 
 def _hash(texts: Iterable[str]) -> str:
@@ -124,6 +139,11 @@ def _others(name: str, value: Any) -> Parts:
     if isinstance(value, _HOLDERS):
         held = ((key, getattr(value, key, None)) for key in _HELD)
         return [(f"{name}.{key}", inner) for key, inner in held if inner is not None]
+    if inspect.ismodule(value):
+        if sys.modules.get(value.__name__) is value:
+            return []
+        # Made by hand: no worker can import it.
+        return [(f"{name}.{key}", inner) for key, inner in sorted(vars(value).items()) if _counts(key, inner)]
     others: Parts = []
     if (inner := wrapped(value)) is not None:
         others.append((f"{name}.__wrapped__", inner))
@@ -221,15 +241,26 @@ def _text(value: Any) -> str:
 
 def _source(value: Any) -> str:
     """Return the text of a definition without comments and docstrings; of a function without source its bytecode."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
-    except (OSError, TypeError, SyntaxError):
-        code = getattr(value, "__code__", value if isinstance(value, CodeType) else None)
+    tree = _tree(value)
+    if tree is None:
+        code = _code(value)
         return f"{getattr(value, '__qualname__', '')} {code.co_code.hex() if code else ''}"
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+def _tree(value: Any) -> ast.Module | None:
+    """Return the syntax tree of a definition; None where its source cannot be read."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+def _code(value: Any) -> CodeType | None:
+    return value if isinstance(value, CodeType) else getattr(value, "__code__", None)
 
 
 def _module_of(value: Any) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 from hpo.engine.training.objective.by_value import dumps
 from hpo.engine.training.objective.function_parts import (
     digest_of,
+    digest_of_compiled,
     digest_with_names,
     own_modules,
     parts_of,
@@ -33,6 +34,7 @@ class KeptFunction:
         data: written by cloudpickle; reading it runs code.
         held: a hash of what its classes hold and its wrappers wrap, which the digest leaves out; None in a study of an
             earlier version, which did not look there.
+        compiled: a hash of the code of functions without source, whose constants the digest leaves out; None as above.
     """
 
     name: str
@@ -41,12 +43,14 @@ class KeptFunction:
     modules: Sequence[str]
     data: bytes
     held: str | None = None
+    compiled: str | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str) -> "KeptFunction":
         """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
         parts, others = parts_of(function, name)
-        culprits = unsendable([*parts, *others])
+        both = [*parts, *others]
+        culprits = unsendable(both)
         why = f"it uses {culprits}; make that inside the function" if culprits else ""
         data = b""
         try:
@@ -55,12 +59,13 @@ class KeptFunction:
             why = why or text_of(error)
         if why:
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
-        modules = sorted(own_modules([*parts, *others]))
-        return cls(name, digest_of(parts), _python(), modules, data, digest_with_names(others))
+        modules, digest = sorted(own_modules(both)), digest_of(parts)
+        return cls(name, digest, _python(), modules, data, digest_with_names(others), digest_of_compiled(both))
 
     def is_like(self, other: "KeptFunction") -> bool:
         """Return whether both do the same, as far as is known."""
-        return self.digest == other.digest and (self.held == other.held or None in (self.held, other.held))
+        pairs = ((self.held, other.held), (self.compiled, other.compiled))
+        return self.digest == other.digest and all(one == two or None in (one, two) for one, two in pairs)
 
     @classmethod
     def read(cls, path: Path) -> "KeptFunction":
