@@ -5,7 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpo.session.mirroring import copy_opening
+from hpo.study.ledger import openings
 from hpo.study.made_here import remember
+from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
 from hpo.study.preparation import load_study
 from hpo.study.reading import known_study
@@ -59,7 +62,14 @@ def score_on_test(
         if elsewhere:
             freeze(study)
             remember(study.config, study.objective.kept)
-        result = open_test(study, record, again, with_default=with_default)
-        report = write_report(study, record, read_verdict(study, record))
-        record.close()
+        known = len(openings(study.folder.openings_path))
+        try:
+            result = open_test(study, record, again, with_default=with_default)
+            report = write_report(study, record, read_verdict(study, record))
+        finally:
+            study_id = Notes(record).study_id or ""
+            record.close()
+            # An opening counts also where its scoring failed.
+            if len(openings(study.folder.openings_path)) > known:
+                copy_opening(study.config, study.folder, study_id)
     return study, result, report

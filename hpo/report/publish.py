@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.errors import StudyError
-from hpo.study.folder import StudyFolder, refuse_link
+from hpo.study.folder import OPENINGS, StudyFolder, refuse_link
 from hpo.study.study import Study
 
 STUDIES = Path("studies")
@@ -13,7 +13,7 @@ STUDIES = Path("studies")
 # No database, no weights, no copy of the data: `hpo reproduce` and `hpo search --replay` need none of them.
 _FILES = (
     *("config.yaml", "trials.csv", "imports.csv", "report.md", "report.json", "environment.json"),
-    *("best.yaml", "test.json"),
+    *("best.yaml", "test.json", OPENINGS),
 )
 # Without the page, which holds the library that draws it; `hpo compare` writes it again from the others.
 _PUBLISHED = (

@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 # Of a search that is lost with its machine, at most so much has to be done again.
 _SECONDS_BETWEEN = 60.0
+_FAULTS = (HpoError, OSError, sqlite3.Error)
 
 
 class Mirroring(Observer):
@@ -50,7 +51,7 @@ class Mirroring(Observer):
     def _copy(self) -> None:
         try:
             self._mirror.copy()
-        except (HpoError, OSError, sqlite3.Error) as error:
+        except _FAULTS as error:
             if not self._has_warned:
                 then = "is copied nowhere" if isinstance(error, NotOursError) else "the next copy will bring all"
                 _log.warning("%s; the search goes on, and %s", error, then)
@@ -63,6 +64,17 @@ def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirror
     """Return what copies a study to `study.mirror`; None where there is none."""
     url = config.study.mirror
     return Mirroring(Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id)) if url else None
+
+
+def copy_opening(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
+    """Copy a study whose test part was opened to its mirror, where it has one; a warning where that cannot be done."""
+    url = config.study.mirror
+    if url is None:
+        return
+    try:
+        Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id).copy()
+    except _FAULTS as error:
+        _log.warning("%s; the test's result stands, but a study restored from there does not know of it", error)
 
 
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:

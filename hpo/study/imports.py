@@ -31,7 +31,7 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
         ConfigError: there is no such table, it was made for another metric, or no trial fits.
         StudyError: it lacks columns.
     """
-    path = _table_path(reference)
+    path = table_path(reference)
     _refuse_other_metric(path, metric, direction)
     # A table may lack a dimension with a condition.
     always = [dimension.key for dimension in space.dimensions if not dimension.when]
@@ -52,6 +52,14 @@ def read_imports(reference: str, space: Space, metric: str, direction: Direction
     return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials.values())]
 
 
+def table_path(reference: str) -> Path:
+    """Return the table of trials of another study, given by its name, its folder or that table; see `read_imports`."""
+    for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
+        if path.is_file():
+            return path
+    raise ConfigError(f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`")
+
+
 def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Return imported trials as the record keeps them."""
     return [
@@ -70,13 +78,6 @@ def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
     """Return the imported trials that a record keeps."""
     trials = [_made(note["point"], note["state"], note["score"], note["loss"]) for note in notes or ()]
     return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
-
-
-def _table_path(reference: str) -> Path:
-    for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
-        if path.is_file():
-            return path
-    raise ConfigError(f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`")
 
 
 def _refuse_other_metric(path: Path, metric: str, direction: Direction) -> None:

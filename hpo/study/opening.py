@@ -21,6 +21,7 @@ from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import describe_code
 from hpo.study.extension import copy_states
 from hpo.study.folder import StudyFolder, refuse_link, shown
+from hpo.study.ledger import begin_ledger, taken_along
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
 from hpo.study.own_strategy import strategy_type
@@ -123,11 +124,12 @@ def refuse_to_open(study: Study) -> tuple[int, str | None]:
 
 def _create(study: Study) -> Record:
     # What may fail comes before the record, and the record before the configuration, which marks an existing study.
-    basis, environment = _basis(study), describe_environment(study.config.secrets)
+    basis, environment, opened_before = _basis(study), describe_environment(study.config.secrets), taken_along(study)
     study.folder.make()
     study.folder.remove_unfinished()
     study.folder.keep_function(study.objective.kept)
     copy_states(study)
+    begin_ledger(study.folder, opened_before)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
     from hpo.engine.record.storage import LAST_NOTE, create_record
 

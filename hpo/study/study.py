@@ -42,6 +42,7 @@ class Study:
         allow_changes: whether an existing study continues although its basis has changed.
         script: what each trial learned in the search of free order that this study runs again.
         given: what hands gave to the search that this study runs again, for a new study.
+        replays: the folder of the study whose search this study runs again.
         code: what its results depend on, as its search began or went on; None where no search runs.
     """
 
@@ -58,6 +59,7 @@ class Study:
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()
     given: tuple[Given, ...] = ()
+    replays: StudyFolder | None = None
     code: Code | None = None
 
     @property

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 import hpo as toolkit
+from hpo.place import Place
 from hpo.study.basis.changes import Basis
 from hpo.study.folder import StudyFolder
+from hpo.study.mirror.manifest import Manifest
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 
@@ -135,6 +137,57 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     code, out, _ = hpo(capsys, "test", "far/copy", "--again")
     assert (code, "opened 3 time(s)" in out) == (0, True)
     assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
+
+
+@pytest.mark.parametrize("made", ["extend", "imports", "table", "replay", "publication"])
+def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp_path, monkeypatch, made):
+    assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0
+    if made == "publication":
+        assert hpo(capsys, "report", "toy", "--publish")[0] == 0
+    (tmp_path / "far").mkdir()
+    shutil.copytree("studies/toy" if made == "publication" else moved, tmp_path / "far/toy")
+    shutil.copy("there.csv", tmp_path / "far/lines.csv")
+    monkeypatch.chdir(tmp_path / "far")
+    Path("config.yaml").write_text(Path("toy/config.yaml").read_text().replace("name: toy", "name: new"))
+    here = ("data.path=lines.csv", "study.name=new")
+    command = {
+        "extend": ("extend", "toy", *here, "--best", "1", "toy.momentum=0.25"),
+        "imports": ("search", "--config", "config.yaml", *here, "study.imports=toy"),
+        "table": ("search", "--config", "config.yaml", *here, "study.imports=toy/trials.csv"),
+        "replay": ("search", "--replay", "toy", "--trust", *here, "dispatch=local", "track=none"),
+    }[made if made != "publication" else "replay"]
+    code, out, err = hpo(capsys, *command)
+    assert code == 0, out + err
+    assert "opened before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
+    for count in (2, 3):
+        code, out, err = hpo(capsys, "test", "new", "--again")
+        assert (code, f"opened {count} time(s)" in out) == (0, True), out + err
+
+
+def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, capsys):
+    (moved / "test_openings.jsonl").write_text("{}\n")
+    err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")
+    assert "runs/toy/test_openings.jsonl:1: is not an opening of a test part; restore the file" in err
+    assert not Path("runs/toy-extended").exists()
+
+
+def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
+    config = Path("config.yaml")
+    config.write_text((moved / "config.yaml").read_text().replace("mirror: null", f"mirror: file://{tmp_path}/mirror"))
+    mirrored = ("search", "--config", "config.yaml", "study.name=mirrored", "data.path=there.csv")
+    code, out, err = hpo(capsys, *mirrored)
+    assert code == 0, out + err
+    for again in ([], ["--again"]):
+        assert hpo(capsys, "test", "mirrored", *again)[0] == 0
+    files = Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files
+    ledger = tmp_path / "mirror/files" / files["test_openings.jsonl"]
+    assert len(ledger.read_text().splitlines()) == 2
+    assert "test.json" in files
+    shutil.rmtree(tmp_path / "mirror")
+    (tmp_path / "mirror").touch()
+    code, out, err = hpo(capsys, "test", "mirrored", "--again")
+    assert (code, "opened 3 time(s)" in out) == (0, True), out + err
+    assert (out + err).count("the test's result stands") == 1
 
 
 def test_data_of_which_nothing_is_on_record_may_not_move():

@@ -27,11 +27,11 @@ from hpo.interface.replay import replay_of
 from hpo.interface.trust import ask_for_trust
 from hpo.study.folder import StudyFolder
 from hpo.study.imports import read_imports
+from hpo.study.ledger import openings
 from hpo.study.preparation import prepare_study
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.report_alone import unpack_report
 from hpo.study.train_once import train_once
-from hpo.study.winner.scoring import openings
 from tests.fuzz.inputs import FILES, JSON, OVERRIDES, RULES, SPACE, YAML_TEXT, nearly
 from tests.studies import SPACES, STRATEGIES, toy_config
 
@@ -139,7 +139,7 @@ def read_folder(case: tuple[str, bytes]) -> None:
 
 def read_ledger(content: bytes) -> None:
     Path("ledger.jsonl").write_bytes(content)
-    openings(Path("ledger.jsonl"), "a")
+    openings(Path("ledger.jsonl"))
 
 
 def seal_and_open(tree: dict[str, Any]) -> None:

@@ -42,8 +42,8 @@ class Replay:
     given: tuple[Given, ...] = ()
 
     def study_of(self, prepared: Study) -> Study:
-        """Return a prepared study of the configuration with what else decides its trials."""
-        return replace(prepared, script=self.script, given=self.given)
+        """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
+        return replace(prepared, script=self.script, given=self.given, replays=self.folder)
 
     @property
     def tolerance(self) -> float:

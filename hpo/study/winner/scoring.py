@@ -1,21 +1,17 @@
 """Opens the test part, once, with the winner, and records the opening."""
 
 import datetime
-import json
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
-from hpo.config.documents import parse_json, read_json
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.record.record import Record
 from hpo.engine.training.splits import open_test_part
 from hpo.engine.training.worker import outcome_of
 from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError, StudyError
-from hpo.study.folder import OPENINGS, shown
+from hpo.study.ledger import all_openings, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.study.winner.default_model import DEFAULT, DefaultModel, default_model
@@ -41,7 +37,7 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
         )
     test = open_test_part(study.examples, study.config.split)
     fingerprint = study.examples.fingerprint(test)
-    earlier = _all_openings(study, fingerprint)
+    earlier = all_openings(study.folder, fingerprint)
     if earlier and not again:
         last = earlier[-1]
         raise StudyError(
@@ -57,10 +53,7 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
         "fingerprint": fingerprint,
     }
     with default_model(study) if with_default else nullcontext() as default:
-        # In the study's folder too: where that is copied, the other ledger is not.
-        for path in (study.folder.openings_path, ledger_path(study)):
-            with path.open("a", encoding="utf-8") as ledger:
-                ledger.write(json.dumps(opening) + "\n")
+        write_opening(study.folder, opening)
         kept = str(study.folder.inside(verdict.model.checkpoint_dir)) if verdict.model else None
         metrics = _score(study.as_of(Notes(record).allowed_changes, winner), winner, kept, list(test))
         of_default = None if default is None else _score_default(study, default, list(test))
@@ -73,44 +66,6 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
     }
     study.folder.write_json(study.folder.test_path, result)
     return result
-
-
-def ledger_path(study: Study) -> Path:
-    """Return the ledger's path: common to all studies, since those of the same data share the test part."""
-    return study.folder.path.parent / OPENINGS
-
-
-def openings(ledger: Path, fingerprint: str) -> list[Mapping[str, Any]]:
-    """Return every opening of this test part by any study, the earliest first."""
-    if not ledger.exists():
-        return []
-    texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
-    lines = [(number, parse_json(text, f"{shown(ledger)}:{number}")) for number, text in texts if text.strip()]
-    for number, line in lines:
-        if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
-            # An unreadable opening may be one of these data.
-            raise StudyError(f"{shown(ledger)}:{number}: is not an opening of a test part; restore the file")
-    return [line for _, line in lines if line["fingerprint"] == fingerprint]
-
-
-def _all_openings(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
-    """Return every known opening of this test part, the earliest first, whichever ledgers have it."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    lines: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    ledgers = [openings(path, fingerprint) for path in (ledger_path(study), study.folder.openings_path)]
-    for known in (*ledgers, _last_opening(study, fingerprint)):
-        keyed = [(tuple(str(line.get(name)) for name in ("time", "study", "trial")), line) for line in known]
-        lines |= dict(keyed)
-        # One study may open a part twice in a second.
-        counts |= Counter(key for key, _ in keyed)
-    return [lines[key] for key in sorted(counts.elements())]
-
-
-def _last_opening(study: Study, fingerprint: str) -> list[Mapping[str, Any]]:
-    """Return the study's last opening of this part, which is known even without a ledger."""
-    path = shown(study.folder.test_path)
-    known = read_json(path) if path.exists() else {}
-    return [known] if known.get("fingerprint") == fingerprint and {"study", "time"} <= known.keys() else []
 
 
 def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:

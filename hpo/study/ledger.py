@@ -1,0 +1,97 @@
+"""The ledger of openings of test parts: of a study in its folder, and of all studies beside them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpo.config.documents import parse_json, read_json
+from hpo.config.files import write_atomically
+from hpo.errors import StudyError
+from hpo.study.folder import OPENINGS, StudyFolder, find_study, shown
+from hpo.study.imports import table_path
+from hpo.study.study import Study
+
+Opening = Mapping[str, Any]
+_NAMES = ("time", "study", "study_id", "trial", "fingerprint")
+
+
+def openings(ledger: Path) -> list[Opening]:
+    """Return what a ledger holds; StudyError where a line is no opening."""
+    if not ledger.is_file():
+        return []
+    texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+    lines = [(number, parse_json(text, f"{shown(ledger)}:{number}")) for number, text in texts if text.strip()]
+    for number, line in lines:
+        if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
+            # An unreadable opening may be one of these data.
+            raise StudyError(f"{shown(ledger)}:{number}: is not an opening of a test part; restore the file")
+    return [line for _, line in lines]
+
+
+def all_openings(folder: StudyFolder, fingerprint: str) -> list[Opening]:
+    """Return every known opening of this test part by any study, the earliest first, whichever ledgers have it."""
+    known = _merged(openings(_common(folder)), *_own(folder))
+    return [line for line in known if line["fingerprint"] == fingerprint]
+
+
+def write_opening(folder: StudyFolder, opening: Opening) -> None:
+    """Add an opening by a study to both ledgers."""
+    # In the study's folder too: where that is copied, the other ledger is not.
+    for path in (folder.openings_path, _common(folder)):
+        with path.open("a", encoding="utf-8") as ledger:
+            ledger.write(_line(opening))
+
+
+def taken_along(study: Study) -> list[Opening]:
+    """Return the openings by those that a new study replays, extends or learns from: it may have their test part."""
+    return _merged(*(ledger for folder in _sources(study) for ledger in _own(folder)))
+
+
+def begin_ledger(folder: StudyFolder, taken: Iterable[Opening]) -> None:
+    """Write the openings that a new study takes along."""
+    if lines := "".join(map(_line, taken)):
+        write_atomically(folder.openings_path, lines)
+
+
+def _sources(study: Study) -> Iterator[StudyFolder]:
+    section = study.config.study
+    if study.replays is not None:
+        yield study.replays
+    if section.imports is not None:
+        yield StudyFolder(table_path(section.imports).parent)
+    if section.extends is not None:
+        try:
+            yield find_study(section.extends.study)
+        except StudyError:
+            return
+
+
+def _common(folder: StudyFolder) -> Path:
+    """Return the ledger of all studies beside this one, since those of the same data share the test part."""
+    return folder.path.parent / OPENINGS
+
+
+def _own(folder: StudyFolder) -> Iterator[list[Opening]]:
+    yield openings(folder.openings_path)
+    # Its last opening is known even without a ledger.
+    path = shown(folder.test_path)
+    known = read_json(path) if path.exists() else {}
+    if {"fingerprint", "study", "time"} <= known.keys():
+        yield [{name: known[name] for name in _NAMES if name in known}]
+
+
+def _merged(*ledgers: Iterable[Opening]) -> list[Opening]:
+    counts: Counter[tuple[str, ...]] = Counter()
+    lines: dict[tuple[str, ...], Opening] = {}
+    for ledger in ledgers:
+        keyed = [(tuple(str(line.get(name)) for name in ("time", "study", "trial")), line) for line in ledger]
+        lines |= dict(keyed)
+        # One study may open a part twice in a second.
+        counts |= Counter(key for key, _ in keyed)
+    return [lines[key] for key in sorted(counts.elements())]
+
+
+def _line(opening: Opening) -> str:
+    return json.dumps(opening) + "\n"
