@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 import psutil
@@ -23,6 +24,8 @@ from hpo.errors import ConfigError, nearest
 _TOLD = ("seed", "fold", "repeat", "trial", "threads", "epochs", "checkpoint_dir", "resume_dir")
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
 CODE_KEYS = ("command.line",)
+# Larger files are data, or models.
+_LARGEST_SCRIPT = 5 << 20  # bytes
 _SECONDS_TO_END = 10.0
 _LONGEST_LINE = 100_000  # characters
 _MILLISECONDS_BETWEEN_LOOKS = 100
@@ -32,6 +35,17 @@ _MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
 def check(config: Mapping[str, Any]) -> None:
     """Refuse a command that cannot be read: ConfigError, in one line."""
     _names(config)
+
+
+def code_files(config: Mapping[str, Any]) -> list[str]:
+    """Return the files that the command names, such as a script; no program outside of the working directory."""
+    words = [word for word in shlex.split(config["command"]["line"]) if not _names_in(word)]
+    # An option may have its value behind a sign: `--config=small.yaml`.
+    named = {part for word in words for part in (_fill(word, {}), _fill(word, {}).partition("=")[2]) if part}
+    program = shlex.split(config["command"]["line"])[0]
+    if Path(program).is_absolute() and not Path(program).is_relative_to(Path.cwd()):
+        named.discard(program)
+    return sorted(name for name in named if _is_script(Path(name)))
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,15 +95,26 @@ def _names(config: Mapping[str, Any]) -> list[str]:
     if not isinstance(line, str) or not line.strip():
         raise ConfigError(f'command.line: must be a command, such as "python train.py --lr {{lr}}", given {line!r}')
     try:
-        parts = [part for word in shlex.split(line) for part in string.Formatter().parse(word)]
+        names = [name for word in shlex.split(line) for name in _names_in(word)]
     except ValueError as error:
         raise ConfigError(f"command.line: cannot be read ({error}), given {line!r}") from error
-    names = [name for _, name, _, _ in parts if name is not None]
     for name in names:
         key = name.removeprefix("task.")
         if name.startswith("task.") and key not in _TOLD:
             raise ConfigError(f"command.line: a task has no '{key}'{nearest(key, _TOLD)}; it has {', '.join(_TOLD)}")
     return names
+
+
+def _names_in(word: str) -> list[str]:
+    return [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size <= _LARGEST_SCRIPT
+    except (OSError, ValueError):
+        # No file can have this name.
+        return False
 
 
 def _filled(task: Mapping[str, Any]) -> list[str]:

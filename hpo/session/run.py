@@ -1,6 +1,7 @@
 """Runs a checked study while somebody watches: workers, record, tracker, progress, signals."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
@@ -79,6 +80,8 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             stack.enter_context(study.folder.lock())
             record = open_study(study)
         stack.callback(record.close)
+        # What trainings have written since is none of the code that it began with.
+        study = replace(study, code=Notes(record).basis(config).code)
         Notes(record).write_gpu_share(dispatcher.gpus.share)
         stopping.take_signals()
         finished = _Count(study, record)

@@ -155,6 +155,8 @@ def _continue(study: Study) -> Record:
     before, now = Notes(record).basis(frozen), _basis(study)
     refuse_changes(before, now, study.reference, study.allow_changes)
     changes, versions = before.changes_to(now), before.other_versions(now)
+    if not changes and before.code is not None and now.code is not None:
+        now = replace(now, code=now.code.without_written(before.code))
     for version in versions:
         _log.warning("%s; scores may differ in their last digits, and the report says so", version)
     if changes:
@@ -177,7 +179,7 @@ def _continue(study: Study) -> Record:
 def with_code(study: Study) -> Study:
     """Return the study with the code that it depends on, as it is now; its tasks are trained with no other."""
     _, strategy = strategy_type(study.config.strategy["name"])
-    return replace(study, code=describe_code(study.objective, strategy))
+    return replace(study, code=describe_code(study.objective, strategy, study.config.objective_config))
 
 
 def _basis(study: Study) -> Basis:

@@ -6,14 +6,14 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import hpo
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_code import bodies, digest, digests_of, without_docstrings
+from hpo.engine.training.objective.own_code import RUN, bodies, digest, digests_of, digests_of_run, without_docstrings
 from hpo.engine.training.objective.own_files import sources, tree_of
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.study.basis.same_trials import SAME_TRIALS
@@ -54,6 +54,7 @@ class Code:
     def known_of(self, now: "Code") -> Mapping[str, str]:
         """Return the pieces of `now` that this one can be compared with: an earlier version did not note all.
 
+        A file that a command names and that is new is what its trainings write.
         A piece that was changed without any trial becoming another is returned as it is here.
         """
         known, pieces = self.pieces or {}, now.pieces or {}
@@ -61,13 +62,19 @@ class Code:
         return {
             name: known[name] if is_same(known.get(name), piece) else piece
             for name, piece in pieces.items()
-            if name in known or not (is_early or name in (_HELD, _COMPILED))
+            if name in known or not (is_early or name in (_HELD, _COMPILED) or name.endswith(RUN))
         }
+
+    def without_written(self, before: "Code") -> "Code":
+        """Return it without the files that a command names and that were not there before: its trainings write them."""
+        known, pieces = before.pieces or {}, self.pieces or {}
+        kept = {name: piece for name, piece in pieces.items() if name in known or not name.endswith(RUN)}
+        return replace(self, pieces=kept)
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The pieces that are source files of the user's objective, which workers import."""
-        return {name: piece for name, piece in (self.pieces or {}).items() if name.endswith(".py")}
+        """The pieces that are source files of the user's objective, which workers import or run."""
+        return {name: piece for name, piece in (self.pieces or {}).items() if name.endswith((".py", RUN))}
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> "Code":
@@ -83,7 +90,7 @@ def is_same(before: str | None, now: str) -> bool:
     return before == now or before in SAME_TRIALS.get(now, ())
 
 
-def describe_code(objective: Objective, strategy: type) -> Code:
+def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any] | None = None) -> Code:
     """Return the code that a study's results depend on.
 
     Args:
@@ -91,6 +98,7 @@ def describe_code(objective: Objective, strategy: type) -> Code:
             folder that it imports; of a function that was given from Python, what it uses of its script or notebook,
             and the modules there.
         strategy: the chosen strategy's class.
+        config: the objective's configuration, which may name files that are code.
     """
     file = _file_of(strategy.__module__)
     pieces = {"strategy": _hash(_followed(file, _TOOLKIT, (_STRATEGIES,))), _SEARCH: _of_the_search()}
@@ -107,6 +115,7 @@ def describe_code(objective: Objective, strategy: type) -> Code:
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
         pieces["objective"] = _hash(sources(ours))
+        pieces |= digests_of_run(objective.code_files(config or {}) if objective.code_files else (), Path.cwd())
     else:
         pieces |= digests_of(module)
     return Code(pieces, _versions())

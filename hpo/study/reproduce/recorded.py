@@ -135,7 +135,8 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names))
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
-    code = list(changed_code(report, describe_code(study.objective, strategy_type(config.strategy["name"])[1])))
+    now = describe_code(study.objective, strategy_type(config.strategy["name"])[1], config.objective_config)
+    code = list(changed_code(report, now))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     if report and not inner(report, "study", "code"):

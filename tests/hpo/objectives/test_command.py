@@ -11,7 +11,7 @@ import pytest
 from hpo.cli.main import main
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import outcome_of, run_task
-from hpo.objectives.command import check
+from hpo.objectives.command import check, code_files
 from tests.studies import rows
 
 LOCAL = ("dispatch=local", "track=none")
@@ -117,6 +117,56 @@ def test_a_command_that_cannot_be_run_is_the_trials_error():
 def test_a_command_that_cannot_be_read_is_refused(line, error):
     with pytest.raises(Exception, match=error):
         check({"command": {"line": line}})
+
+
+def test_the_files_that_it_names_are_code():
+    for name in ("train.py", "small.yaml", "out.csv", "run.sh"):
+        Path(name).touch()
+    Path("data").mkdir()
+    with Path("large.bin").open("w") as file:
+        file.truncate(6 << 20)
+    assert code_files({"command": {"line": "python train.py --config=small.yaml {lr} data large.bin none \0"}}) == [
+        "small.yaml",
+        "train.py",
+    ]
+    assert code_files({"command": {"line": f"./run.sh 'o{{{{ut.csv' {Path.cwd()}/train.py"}}) == [
+        "./run.sh",
+        f"{Path.cwd()}/train.py",
+    ]
+    assert code_files({"command": {"line": f"{sys.executable} -c 1"}}) == []
+
+
+TRAINS = """\
+import json, pathlib, sys
+pathlib.Path("log.txt").open("a").write("trained")
+if sys.argv[1] == "2.0" and pathlib.Path("edit").exists():
+    pathlib.Path("edit").unlink()
+    script = pathlib.Path("trains.py")
+    script.write_text(script.read_text().replace("1 * float", "1000 * float"))
+print(json.dumps({"loss": 1 * float(sys.argv[1])}))
+"""
+
+
+def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_ever_after(capsys):
+    line = python(TRAINS, "{lr}", "log.txt")
+    words = ["search", "objective=command", f"command.line={line}", "space.lr=[1.0, 2.0, 3.0]", "strategy=grid"]
+    words += ["study.metric=loss", "study.direction=minimize", *LOCAL]
+    Path("edit").touch()
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert "objective: trains.py has changed while the search runs" in said.out + said.err
+    assert main(["resume", "command"]) == 2
+    assert "code: trains.py (run) was " in capsys.readouterr().err
+    edited = Path("trains.py").read_text()
+    python(TRAINS)
+    # What trainings write is no code, although the command names it.
+    assert main(["resume", "command"]) == 0
+    found = [float(row["score"]) for row in rows(Path("runs/command/trials.csv"))]
+    assert sorted(found) == [1, 2, 3]
+    capsys.readouterr()
+    python(edited)
+    assert main(["reproduce", "command"]) == 1
+    assert "code: trains.py (run) was " in capsys.readouterr().out
 
 
 def test_a_study_of_commands(capsys):

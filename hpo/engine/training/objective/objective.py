@@ -55,6 +55,8 @@ class Objective:
         code_keys: keys of the configuration that are code (`CODE_KEYS` in the module), such as a command line: of a
             stranger's study they are shown before they are run. Only the toolkit's own objectives are asked for them;
             before any other of a stranger's the user is asked anyway.
+        code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
+            script, by their paths from the working directory; asked like `code_keys`.
         kept: the function by its value, where no module has it.
 
     A plain function, `f(config)` or `f(config, trial)`, is turned into such a `run_fold` (`plain_function.py`), and so
@@ -79,6 +81,7 @@ class Objective:
     continues: bool = False
     continues_with: Sequence[str] = ()
     code_keys: Sequence[str] = ()
+    code_files: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     kept: KeptFunction | None = None
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:

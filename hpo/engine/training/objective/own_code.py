@@ -4,7 +4,7 @@ import ast
 import functools
 import hashlib
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,8 @@ from hpo.engine.training.objective.own_files import files_with_imports, parsed
 from hpo.errors import MachineError
 
 _DIGITS = 16
+# Follows the name of a file that a training runs or reads, and does not import.
+RUN = " (run)"
 
 _T = TypeVar("_T")
 
@@ -19,6 +21,11 @@ _T = TypeVar("_T")
 def digests_of(module: str) -> dict[str, str]:
     """Return a hash of each source file of a user's module, by its path; docstrings and comments do not count."""
     return {name: _digest_of(path.read_bytes()) for name, path in sorted(files_with_imports(module).items())}
+
+
+def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
+    """Return a hash of each of these files, by its path from the folder and `RUN`."""
+    return {f"{name}{RUN}": _digest_of_run(folder / name) for name in names}
 
 
 def digest(text: str) -> str:
@@ -48,26 +55,38 @@ def _digest_of(source: bytes) -> str:
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 
 
+def _digest_of_run(path: Path) -> str:
+    source = path.read_bytes()
+    return _digest_of(source) if path.suffix == ".py" else digest(hashlib.sha256(source).hexdigest())
+
+
 class OwnCode:
     """Compares what this process imports with the code that a search began with.
 
     Args:
-        files: that code, as `digests_of` returns it.
+        files: that code, as `digests_of` and `digests_of_run` return it.
         folder: the working directory, which most of it is imported from.
     """
 
     def __init__(self, files: Mapping[str, str], folder: str) -> None:
         self._folder = folder
-        self._left = {_module_of(name): (name, digest) for name, digest in files.items()}
-        self._before = {path: _stamp(path) for path in (Path(folder, name) for name in files)}
+        self._run = {name.removesuffix(RUN): digest for name, digest in files.items() if name.endswith(RUN)}
+        imported = {name: digest for name, digest in files.items() if not name.endswith(RUN)}
+        self._left = {_module_of(name): (name, digest) for name, digest in imported.items()}
+        self._before = {path: _stamp(path) for path in (Path(folder, name) for name in imported)}
 
     def refuse_changed(self, has_failed: bool = False) -> None:
         """Raise MachineError where a file is another than it was, of those imported since the last call.
 
         A task imports the objective's modules first, and any others while it trains. After its failure, which an import
         may have been, files count that are not imported. At the first call a file counts as another that was written
-        since this object was made: what was imported is not known then.
+        since this object was made: what was imported is not known then. Files that are run are compared at each call.
         """
+        for name, digest in self._run.items():
+            script = Path(self._folder, name)
+            # What is missing makes the training fail.
+            if _digest_of_run(script) != digest if script.is_file() else has_failed:
+                raise _changed(name, "; if trainings write it, start the study anew without that file")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
             name, digest = self._left[module]
@@ -78,9 +97,7 @@ class OwnCode:
             if is_written or not path.is_file() or _digest_of(path.read_bytes()) != digest:
                 # In a process that lives on, such as a notebook's, it is imported anew once that is undone.
                 sys.modules.pop(module, None)
-                raise MachineError(
-                    f"objective: {name} has changed while the search runs: undo that, or resume with --allow-changes"
-                )
+                raise _changed(name)
             if module in sys.modules:
                 del self._left[module]
 
@@ -90,6 +107,12 @@ class OwnCode:
         if file is None:
             return here if here.is_file() else None
         return None if here.is_file() and here.resolve() != Path(file).resolve() else Path(file)
+
+
+def _changed(name: str, besides: str = "") -> MachineError:
+    return MachineError(
+        f"objective: {name} has changed while the search runs: undo that, or resume with --allow-changes{besides}"
+    )
 
 
 def own_code(files: Mapping[str, str] | None, folder: str) -> OwnCode:

@@ -78,6 +78,7 @@ def resolve(
     if given.form != "task":
         run_fold = as_run_fold(function, given.form == "config, trial")
         run_test = None if run_test is None else as_run_fold(run_test, takes_trial=True)
+    code_files = companion("code_files")
     continues, keys = bool(companion("CONTINUES", False)), tuple(companion("CONTINUES_WITH", ()))
     return Objective(
         path,
@@ -87,6 +88,7 @@ def resolve(
         continues=continues,
         continues_with=keys,
         code_keys=tuple(companion("CODE_KEYS", ())),
+        code_files=None if code_files is None else _guarded(code_files, f"{given.module}.code_files", values),
         kept=kept,
     )
 
