@@ -24,8 +24,8 @@ from hpo.errors import ConfigError, nearest
 _TOLD = ("seed", "fold", "repeat", "trial", "threads", "epochs", "checkpoint_dir", "resume_dir")
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
 CODE_KEYS = ("command.line",)
-# Larger files are data, or models.
-_LARGEST_SCRIPT = 5 << 20  # bytes
+# What a command reads and never writes; a file of another kind may be its result of last time.
+_OF_CODE = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m", ".yaml", ".yml", ".toml", ".ini", ".cfg")
 _SECONDS_TO_END = 10.0
 _LONGEST_LINE = 100_000  # characters
 _MILLISECONDS_BETWEEN_LOOKS = 100
@@ -38,7 +38,7 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
-    """Return the files that the command names, such as a script; no program outside of the working directory."""
+    """Return the scripts, programs and configurations that the command names; no program from elsewhere."""
     words = [word for word in shlex.split(config["command"]["line"]) if not _names_in(word)]
     # An option may have its value behind a sign: `--config=small.yaml`.
     named = {part for word in words for part in (_fill(word, {}), _fill(word, {}).partition("=")[2]) if part}
@@ -111,7 +111,7 @@ def _names_in(word: str) -> list[str]:
 
 def _is_script(path: Path) -> bool:
     try:
-        return path.is_file() and path.stat().st_size <= _LARGEST_SCRIPT
+        return path.is_file() and (path.suffix.lower() in _OF_CODE or os.access(path, os.X_OK))
     except (OSError, ValueError):
         # No file can have this name.
         return False

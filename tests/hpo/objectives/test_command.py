@@ -123,9 +123,8 @@ def test_the_files_that_it_names_are_code():
     for name in ("train.py", "small.yaml", "out.csv", "run.sh"):
         Path(name).touch()
     Path("data").mkdir()
-    with Path("large.bin").open("w") as file:
-        file.truncate(6 << 20)
-    assert code_files({"command": {"line": "python train.py --config=small.yaml {lr} data large.bin none \0"}}) == [
+    Path("results.json").write_text("of the last time")
+    assert code_files({"command": {"line": "python train.py --config=small.yaml {lr} data results.json none \0"}}) == [
         "small.yaml",
         "train.py",
     ]
