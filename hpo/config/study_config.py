@@ -31,7 +31,8 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 # study and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
-_TOO_LARGE = 10**300
+# Integers from here on are refused wherever they are read.
+TOO_LARGE = 10**300
 _SHOWN = 40  # characters of a value in a message
 
 # The keys of data files.
@@ -143,7 +144,7 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
             f"{key}: must be a finite number, given {tree}, which JSON cannot hold; give null, or a text that the "
             f"objective reads: {key}='\"{tree}\"'"
         )
-    elif isinstance(tree, int) and abs(tree) >= _TOO_LARGE:
+    elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:
         raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
     elif isinstance(tree, str) and not _is_writable(tree):
         raise ConfigError(f"{key}: holds half a character, given {tree[:_SHOWN]!a}; give a text of whole ones")

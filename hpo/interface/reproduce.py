@@ -114,7 +114,7 @@ def compare(
     repetitions = train_again(recorded, which, folds, tell)
     figures = figures_of(recorded, repetitions)
     allowed = recorded.tolerance if tolerance is None else tolerance
-    finding = Finding(repetitions, allowed, figures, unchecked(recorded.report, figures))
+    finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures))
     if recorded.own_folder is not None:
         _note(finding, recorded.own_folder, folds, recorded.changes)
     return finding
@@ -181,7 +181,7 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
     """
     from hpo.engine.training.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
-    from hpo.report.facts.reproduced import refuse_contradictions, refuse_other_winner
+    from hpo.report.facts.repeated import refuse_contradictions, refuse_other_study
     from hpo.study.made_here import is_made_here
     from hpo.study.reproduce.recorded import read_files, read_recorded
 
@@ -200,5 +200,5 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
     )
     ask_for_trust(files.config, files.changes, is_trusted, kept, earlier, elsewhere)
     recorded = read_recorded(files, elsewhere)
-    refuse_other_winner(recorded)
+    refuse_other_study(recorded)
     return replace(recorded, own_folder=folder) if is_own else recorded

@@ -9,6 +9,7 @@ from pathlib import Path
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.outcomes import outcomes
 from hpo.engine.training.payload import Task
+from hpo.engine.trials.reported import number
 from hpo.engine.trials.table import Row, point_of
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
@@ -92,8 +93,10 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequenc
 def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
     name = study.layout.name(task.index)
     try:
-        before = float(row[name])
-    except ValueError as error:
-        raise StudyError(f"trials.csv: trial {row['number']}: {name} must be a number, given {row[name]!r}") from error
+        before = number(float(row[name]))
+    except ValueError:
+        before = None
+    if before is None:
+        raise StudyError(f"trials.csv: trial {row['number']}: {name} must be a finite number, given {row[name]!r}")
     ((_, outcome),) = outcomes(dispatcher, [task])
     return Repetition(task.trial, name, before, outcome.metrics.get(study.config.study.metric), outcome.error)

@@ -63,6 +63,7 @@ class Recorded:
         winner: the winner's row, as the report names it, or else the best; None where no trial is complete.
         allowed: the changes with which the study was continued.
         report: what report.json holds; empty without one.
+        is_same_study: whether its data and code are known to be those that its report was written with.
         own_folder: the study's own folder, where it was made, in which a finding is noted; None = that of a copy.
     """
 
@@ -73,6 +74,7 @@ class Recorded:
     winner: Row | None = None
     allowed: Sequence[AllowedChange] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
+    is_same_study: bool = False
     own_folder: StudyFolder | None = None
 
     @property
@@ -144,7 +146,9 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     changes = [*missing, *data, *code, *files.changes]
     # Other libraries round in other ways; other code trains something else, and no difference is allowed for that.
     is_same = files.is_same_machine and not data and not any(change.startswith(_DECISIVE) for change in code)
-    return Recorded(study, rows, changes, is_same, winner, files.allowed, report)
+    has_other_code = not inner(report, "study", "code") or any(change.startswith("code") for change in code)
+    is_same_study = not (data or has_other_code or files.allowed)
+    return Recorded(study, rows, changes, is_same, winner, files.allowed, report, is_same_study)
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:

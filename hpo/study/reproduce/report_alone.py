@@ -25,7 +25,7 @@ def unpack_report(path: Path, into: Path) -> StudyFolder:
         raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")
     try:
         return _unpacked(report, winner, StudyFolder(into))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StudyError(
             f"{path}: is not a report of this toolkit ({type(error).__name__}: {error}); give another"
         ) from error

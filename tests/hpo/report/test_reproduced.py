@@ -4,11 +4,18 @@ import json
 import re
 import shutil
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import hpo as toolkit
+from hpo.errors import StudyError
+from hpo.report.facts.repeated import is_number, leaves, refuse_contradictions, refuse_other_study
+from hpo.report.facts.reproduced import figures_of, unchecked
+from hpo.study.folder import StudyFolder
+from hpo.study.reproduce.again import Repetition, reproduce
+from hpo.study.reproduce.recorded import read_files, read_recorded
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import prepared, run_toy, toy_config
 
@@ -33,13 +40,19 @@ def place(made, monkeypatch, tmp_path):
 def changed(folder, key, value):
     """Change one value of the report; return it as a file of its own, too."""
     report = json.loads((folder / "report.json").read_text())
-    inner = report
-    *before, last = (int(part) if part.isdigit() else part for part in key.split("."))
-    for part in before:
-        inner = inner[part]
-    inner[last] = value(deepcopy(inner.get(last))) if callable(value) else value
+    put(report, key, value)
     for path in (folder / "report.json", Path("mailed.json")):
         path.write_text(json.dumps(report))
+
+
+def put(tree, key, value):
+    """Write a value, or what a function makes of the one before, at a dotted key; names may have dots themselves."""
+    for name in tree if isinstance(tree, dict) else map(str, range(len(tree))):
+        place = name if isinstance(tree, dict) else int(name)
+        if key == name:
+            tree[place] = value(deepcopy(tree[place])) if callable(value) else value
+        elif key.startswith(f"{name}."):
+            put(tree[place], key.removeprefix(f"{name}."), value)
 
 
 @pytest.mark.parametrize("study", ["made", "mailed.json"])
@@ -98,6 +111,91 @@ def test_what_a_tolerance_allows_for_trainings_it_does_not_for_a_headline(capsys
 def test_what_contradicts_the_study_is_refused_by_name(capsys, place, study, key, value, says):
     changed(place, key, value)
     assert f"error: report.json: {says}" in refused(capsys, "reproduce", study)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("study.budget.trials", 400, "study.budget.trials is 400, and the configuration of the study gives 4"),
+        ("strategy.name", "tpe", "strategy.name is 'tpe', and the configuration of the study gives 'random'"),
+        ("fixed.toy.always", 9, "fixed.toy.always is 9, and the configuration"),
+        ("space_size", 7, "space_size is 7, and the study gives "),
+        ("data.split.folds.1.train", 7, "data.split.folds.1.train is 7, and the study gives "),
+        ("data.size", 7, "data.size is 7, and the study gives "),
+        ("winner.run.trial", 77, "winner.run.trial is 77"),
+        ("config.toy.always", 9, "config.toy.always is 9, and the configuration of the study gives "),
+        ("top.1.point", {}, "top.1.point is not the point of trial "),
+        ("winner.score", 10**301, "winner.score is 1000"),
+        ("counts.proposed", 10**301, "counts.proposed is 1000"),
+        ("cost.wall_seconds", float("inf"), "cost.wall_seconds is inf"),
+        ("winner.values.fold_0", "nan", "winner.values.fold_0 is 'nan', which is no score"),
+        ("winner.values.fold_0", 1e308, "winner.values.fold_0 is 1e+308, which is no score"),
+        ("winner.values.fold_0", None, "winner.values.fold_0 is None, which is no score"),
+        ("winner.score", True, "winner.score is True, which is no score"),
+        ("format", -(10**301), "format is -1000"),
+    ],
+)
+def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorded, key, value, says):
+    report = deepcopy(dict(recorded.report))
+    put(report, key, value)
+    with pytest.raises(StudyError, match=re.escape(f"report.json: {says}")):
+        refuse(recorded, report)
+
+
+def test_no_number_of_a_report_is_silently_false(recorded):
+    """Each is refused, differs from what was compared, or lies below a key that is named as not checked."""
+    numbers = [(key, value) for key, value in leaves(recorded.report) if is_number(value)]
+    assert len(numbers) > 100
+    silent = []
+    for key, value in numbers:
+        report = deepcopy(dict(recorded.report)) | {"of_a_later_version": [{"at": 1}]}
+        put(report, key, value + 1)
+        report["study"]["of_a_later_version"] = 3
+        try:
+            edited = refuse(recorded, report)
+        except StudyError:
+            continue
+        figures = figures_of(edited, as_recorded(edited))
+        named = unchecked(edited, figures)
+        assert {"of_a_later_version", "study.of_a_later_version"} <= {*named}
+        if all(figure.holds for figure in figures) and not any(f"{key}.".startswith(f"{name}.") for name in named):
+            silent.append(key)
+    assert silent == []
+    assert len(named) < 20
+
+
+@pytest.fixture(scope="module")
+def recorded(made):
+    """Read the study once."""
+    return replace(read_recorded(read_files(StudyFolder(made))), is_same_study=True)
+
+
+def refuse(recorded, report):
+    """Return the study with another report, where that contradicts nothing."""
+    refuse_contradictions(report, recorded.study.config)
+    edited = replace(recorded, report=report)
+    refuse_other_study(edited)
+    return edited
+
+
+def as_recorded(recorded):
+    """Return trainings of the winner with the recorded scores."""
+    layout, row = recorded.study.layout, recorded.winner
+    values = {layout.name(index): float(row[layout.name(index)]) for index in range(layout.size)}
+    return [Repetition(int(row["number"]), name, value, value, None) for name, value in values.items()]
+
+
+@pytest.mark.parametrize(("key", "value"), [("winner.values.fold_0", "nan"), ("winner.amount", 10**301)])
+def test_what_is_no_number_in_a_report_alone_is_refused_in_one_line(capsys, place, key, value):
+    changed(place, key, value)
+    assert f"error: report.json: {key} is " in refused(capsys, "reproduce", "mailed.json")
+
+
+@pytest.mark.parametrize("text", ["nan", "1e999", "1e308", ""])
+def test_what_is_no_score_in_trials_csv_is_refused(recorded, text):
+    row = {**recorded.winner, "fold_0": text}
+    with pytest.raises(StudyError, match=r"trials.csv: trial \d+: fold_0 must be a finite number, given "):
+        reproduce(replace(recorded, rows=[row], winner=row), "best", None, print)
 
 
 def test_a_winner_that_is_no_trial_of_the_study_is_refused(capsys, place):

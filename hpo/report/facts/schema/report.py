@@ -227,14 +227,19 @@ class GivenPoint(TypedDict):
     after: Count
 
 
-class SearchPart(TypedDict):
-    """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
+class SpacePart(TypedDict):
+    """Field 9: what was searched."""
 
-    num_parameters: Sizes | Missing
     space: Annotated[list[dict[str, Any]] | Missing, Field(description="field 9: every dimension")]
     space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
     space_rules: list[str] | Missing
     first: list[Point] | Missing
+
+
+class SearchPart(SpacePart):
+    """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
+
+    num_parameters: Sizes | Missing
     given: NotRequired[
         Annotated[
             list[GivenPoint] | Missing,

@@ -16,7 +16,7 @@ from hpo.engine.space.space import point_key
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
 from hpo.report.facts.schema.missing import Missing, is_missing, missing
-from hpo.report.facts.schema.report import Baselines, Counts, DefaultTrial, SearchPart, Sizes
+from hpo.report.facts.schema.report import Baselines, Counts, DefaultTrial, SearchPart, Sizes, SpacePart
 from hpo.study.folder import shown
 from hpo.study.study import Study
 
@@ -47,12 +47,13 @@ def describe_search(
         counts["budget_counts"] = study.counts
         counts["configurations"] = len({trial.key for trial in trials})
         counts["further_trained"] = [trial.number for trial in further_trained]
+    described = describe_space(study)
     part: SearchPart = {
         "num_parameters": _num_parameters(trials),
-        "space": [_dimension(d, flatten(config.objective_config)) for d in space.dimensions],
-        "space_size": space.size,
-        "space_rules": [constraint.text for constraint in space.constraints],
-        "first": [dict(point) for point in space.first],
+        "space": described["space"],
+        "space_size": described["space_size"],
+        "space_rules": described["space_rules"],
+        "first": described["first"],
         "fixed": {key: v for key, v in flatten(config.objective_config).items() if key not in space.keys},
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": counts,
@@ -62,6 +63,17 @@ def describe_search(
     if given:
         part["given"] = [{"point": dict(each.point), "after": each.after} for each in given]
     return part
+
+
+def describe_space(study: Study) -> SpacePart:
+    """Return every dimension, the number of points, the rules, and the points that are tried first."""
+    space = study.space
+    return {
+        "space": [_dimension(d, flatten(study.config.objective_config)) for d in space.dimensions],
+        "space_size": space.size,
+        "space_rules": [constraint.text for constraint in space.constraints],
+        "first": [dict(point) for point in space.first],
+    }
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:

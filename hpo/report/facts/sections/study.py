@@ -37,7 +37,7 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
         "ended": simulated or (not_trained if ended is None else _date(ended)),
         "seed": config.study.seed,
         "objective": config.objective,
-        "budget": _budget(config.study),
+        "budget": describe_budget(config.study),
         "intent": config.report.intent,
         "allowed_changes": [vars(change) for change in notes.allowed_changes],
         "rerun": rerun_command(study),
@@ -90,7 +90,8 @@ def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
     return {"study": section.extends.study, "changes": changes, "trials": described}
 
 
-def _budget(section: StudySection) -> Budget:
+def describe_budget(section: StudySection) -> Budget:
+    """Return what limits the search, as it was fixed before it."""
     hours = "not limited" if section.minutes is None else f"{section.minutes / 60:.3g}"
     budget: Budget = {"trials": section.trials, "repeats": section.repeats, "hours": hours}
     if section.trial_minutes is not None:
