@@ -77,7 +77,7 @@ class Place:
         """Raise StudyError instead of whatever a library of a remote file system raises."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise StudyError(f"{self._what}: {self.url} cannot be {done}: {first_line(error)}") from error
 
 
@@ -99,7 +99,7 @@ def _usable(url: str, what: str) -> Iterator[None]:
     """Raise ConfigError instead of whatever is raised: file systems are plug-ins, and raise what they like."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"{what}: {url!r} cannot be used: {first_line(error)}; s3:// needs `pip install 'hpo-transformer[s3]'`"
             ", gs:// [gs]"

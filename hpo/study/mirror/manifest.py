@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +16,8 @@ from hpo.place import Place
 _FILE = "manifest.json"
 _FORMAT = 1
 _DIGEST = re.compile("[0-9a-f]{64}")
+# In bytes. Linux allows 4,096 for a whole path, to which the folder's own belongs, and 255 for each name in it.
+_LONGEST, _LONGEST_NAME = 3000, 255
 
 
 class NotOursError(StudyError):
@@ -100,19 +102,30 @@ def _is_sound(found: Mapping[str, Any]) -> bool:
         and isinstance(found.get("generation", 0), int)
         and all(_is_name(name) for name in (*files, *links, *folders))
         and all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in files.values())
+        and "config.yaml" in files
+        and not {*files, *links} & _folders((*files, *links), folders)
         and all(isinstance(target, str) and target for target in links.values())
         and all(_is_inside(str(PurePosixPath(name).parent / target)) for name, target in links.items())
     )
 
 
 def _is_name(name: Any) -> bool:
-    return isinstance(name, str) and _is_inside(name) and os.path.normpath(name) != "."
+    """Return whether it is the one name of a place in the folder: `a/./b` would be `a/b` too."""
+    return isinstance(name, str) and _is_inside(name) and os.path.normpath(name) == name != "."
+
+
+def _folders(names: Iterable[str], folders: Iterable[str]) -> set[str]:
+    """Return the folders that are named, and those in which something lies."""
+    inside = (str(parent) for name in (*names, *folders) for parent in PurePosixPath(name).parents)
+    return {*folders, *inside} - {"."}
 
 
 def _is_inside(place: str) -> bool:
     """Return whether a place, relative to the folder, is in it by its text, and can be one."""
     try:
-        os.fsencode(place)
+        encoded = os.fsencode(place)
     except UnicodeEncodeError:
         return False
-    return "\0" not in place and os.path.normpath(place).partition("/")[0] not in ("", "..")
+    if b"\0" in encoded or len(encoded) > _LONGEST or any(len(part) > _LONGEST_NAME for part in encoded.split(b"/")):
+        return False
+    return os.path.normpath(place).partition("/")[0] not in ("", "..")

@@ -1,5 +1,6 @@
 """A study's copy at a URL: whole whenever it is cut off, of one study only, and enough to go on anywhere."""
 
+import hashlib
 import json
 import logging
 import shutil
@@ -112,8 +113,11 @@ def test_a_mirror_of_before_links_is_read(tmp_path):
     ],
 )
 def test_links_of_a_mirror_that_lead_out_of_the_folder_are_refused_and_nothing_is_written(tmp_path, links):
-    manifest = {"format": 1, "name": "toy", "study_id": "one", "files": {}, "folders": ["a/b"], "links": links}
-    Place(f"file://{tmp_path}/mirror", "mirror").write("manifest.json", [json.dumps(manifest).encode()])
+    digest = hashlib.sha256(b"").hexdigest()
+    manifest = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": digest}, "folders": ["a/b"]}
+    place = Place(f"file://{tmp_path}/mirror", "mirror")
+    place.write("manifest.json", [json.dumps(manifest | {"links": links}).encode()])
+    place.write(f"files/{digest}", [b""])
     with pytest.raises(StudyError, match=r"this version can read|link that leads out|outside of the folder"):
         restore(f"file://{tmp_path}/mirror")
     assert not list(Path("runs").glob("*"))
@@ -256,14 +260,22 @@ DIGEST = "0" * 64
     [
         *("[]", '{"format": 1}', "{", '{"format": 1, "name": "../x", "study_id": "", "files": {}}'),
         *(
-            json.dumps({"format": 1, "name": "toy", "study_id": "one", "files": {}} | fields)
+            json.dumps(
+                {"format": 1, "name": "toy", "study_id": "one"}
+                | {**fields, "files": {"config.yaml": DIGEST, **fields.get("files", {})}}
+            )
             for fields in (
                 *({"files": {"f": digest}} for digest in ("", DIGEST[1:], DIGEST.replace("0", "g"), "../f", None, 1)),
                 *({"files": {name: DIGEST}} for name in ("", ".", "/f", "../f", "a/../../f", "f\0", "\ud800")),
                 *({"folders": folders} for folders in ("f", ["../f"], ["/f"], ["f\0"], [1])),
                 *({"id": 1}, {"writer": "\x1b[2J"}, {"written": []}, {"generation": "1"}),
+                *({"files": {"f": DIGEST, "f/x": DIGEST}}, {"files": {"f/x": DIGEST}, "links": {"f": "x"}}),
+                *({"files": {"f": DIGEST}, "folders": ["f"]}, {"files": {"f": DIGEST}, "folders": ["f/x"]}),
+                *({"files": {"f": DIGEST, "./f": DIGEST}}, {"files": {"f" * 256: DIGEST}}, {"folders": ["f/" * 3000]}),
+                *({"links": {"f": "x/" * 2500 + "x"}}, {"links": {"f": "x" * 5000}}),
             )
         ),
+        json.dumps({"format": 1, "name": "toy", "study_id": "one", "files": {"study.db": DIGEST}}),
     ],
 )
 def test_what_is_no_mirror_is_refused_nothing_is_written_and_no_search_copies_onto_it(tmp_path, manifest):
@@ -302,7 +314,7 @@ def test_what_is_no_url_is_refused(url, words):
         Place(url, "study.mirror")
 
 
-@pytest.mark.parametrize("error", [TypeError("two\nlines"), RuntimeError(), OSError("no"), AttributeError("x")])
+@pytest.mark.parametrize("error", [TypeError("two\nlines"), RuntimeError(), OSError("no"), SystemExit(3)])
 def test_whatever_a_file_system_raises_as_it_is_made_is_told_in_one_line(monkeypatch, error):
     def broken(*_, **__):
         raise error
