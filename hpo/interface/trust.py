@@ -32,6 +32,7 @@ def ask_for_trust(
     earlier: Sequence[Mapping[str, Any]] = (),
     own_keys: Collection[str] = (),
     places: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> None:
     """Return for a study that was made here or that runs only the toolkit's code; ask before any other.
 
@@ -45,19 +46,20 @@ def ask_for_trust(
         earlier: other configurations of the objective, with which some of its trials were trained.
         own_keys: keys whose values are this user's own, and not the study's.
         places: where it sends what it finds, by its configuration: `key=address`.
+        packages: what it installs or sets on the machines of a cluster, by its configuration: `key=value`.
 
     Raises:
         ConfigError: there is no terminal to ask at, or the answer is no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # Whoever has run the same objective may be a stranger to these addresses.
-    if not places and all(is_made_here(each, kept) for each in configs):
+    if not (places or packages) and all(is_made_here(each, kept) for each in configs):
         return
     origin = origin_of(config.objective, str(Path.cwd()))
     trees = [each.objective_config for each in configs]
     keys = list(dict.fromkeys(key for tree in trees for key in sealed_keys(tree)))
     code, files = _code_and_files([*trees, config.space], config, own_keys) if origin == "toolkit" else ([], [])
-    if origin == "toolkit" and not (keys or code or files or places or config.has_own_strategy):
+    if origin == "toolkit" and not (keys or code or files or places or packages or config.has_own_strategy):
         return
     what = f"it runs {config.objective} ({_file(config.objective, origin)}, {_WHOSE[origin]})"
     if config.has_own_strategy:
@@ -68,6 +70,8 @@ def ask_for_trust(
         what += f", and reads outside of the working directory: {', '.join(files)}"
     if places:
         what += f", and goes to {', '.join(places)}"
+    if packages:
+        what += f", and its workers have {', '.join(packages)}"
     if keys:
         names = dict.fromkeys(name for tree in trees for name in sealed_names(tree))
         what += f" with {', '.join(names)} of your environment ({', '.join(keys)})"

@@ -87,19 +87,34 @@ def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, monkeypatch):
 def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, monkeypatch):
     shutil.copy(TABLE, "table.csv")
     url = mirrored(capsys, monkeypatch, *TABLE_DATA)
-    manifest = json.loads(Path("mirror/manifest.json").read_text())
-    config = yaml.safe_load(Path("mirror/files", manifest["files"]["config.yaml"]).read_text())
-    config["track"] |= {"name": "mlflow", "uri": "http://127.0.0.1:9/x"}
-    text = yaml.safe_dump(config, sort_keys=False)
-    manifest["files"]["config.yaml"] = digest = hashlib.sha256(text.encode()).hexdigest()
-    Path("mirror/files", digest).write_text(text)
-    Path("mirror/manifest.json").write_text(json.dumps(manifest))
+    put_in_mirror("track", name="mlflow", uri="http://127.0.0.1:9/x")
     assert "and goes to track.uri=http://127.0.0.1:9/x" in refused(capsys, "resume", url)
     shutil.rmtree("runs")
     # What is given here is nobody else's.
     code, out, err = hpo(capsys, "resume", url, "study.trials=2", "track=none")
     assert code == 0, out + err
     assert "--trust has no effect without a URL" in refused(capsys, "resume", "toy", "--trust")
+
+
+def test_a_strangers_mirror_says_what_it_would_install_and_set_on_a_cluster_of_yours(capsys, monkeypatch):
+    shutil.copy(TABLE, "table.csv")
+    url = mirrored(capsys, monkeypatch, *TABLE_DATA)
+    environment = {"pip": ["theirs==1"], "env_vars": {"LD_PRELOAD": "theirs.so"}}
+    put_in_mirror("dispatch", name="ray", address="ray://127.0.0.1:9", environment=environment)
+    err = refused(capsys, "resume", url, "dispatch.address=ray://127.0.0.1:8")
+    packages = "dispatch.environment.pip=['theirs==1'], dispatch.environment.env_vars.LD_PRELOAD='theirs.so'"
+    assert f"and its workers have {packages}" in err
+
+
+def put_in_mirror(section, **values):
+    """Change a section of the configuration in the mirror, as its owner can."""
+    manifest = json.loads(Path("mirror/manifest.json").read_text())
+    config = yaml.safe_load(Path("mirror/files", manifest["files"]["config.yaml"]).read_text())
+    config[section] |= values
+    text = yaml.safe_dump(config, sort_keys=False)
+    manifest["files"]["config.yaml"] = digest = hashlib.sha256(text.encode()).hexdigest()
+    Path("mirror/files", digest).write_text(text)
+    Path("mirror/manifest.json").write_text(json.dumps(manifest))
 
 
 @pytest.mark.parametrize("way", ["absolute", "above", "link"])

@@ -69,6 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _ask(folder: "StudyFolder", changed: "StudyConfig", url: str, is_trusted: bool) -> None:
     """Ask before anything of a study that came from a URL, and was not made here, is imported or run."""
+    from hpo.config.keys import flatten
     from hpo.interface.trust import ask_for_trust
     from hpo.study.folder import shown
 
@@ -76,8 +77,14 @@ def _ask(folder: "StudyFolder", changed: "StudyConfig", url: str, is_trusted: bo
     theirs, now = _addresses(config), _addresses(changed)
     # Those that the user has given on the command line are his own.
     places = [f"{key}={address}" for key, address in theirs.items() if address == now[key] not in (None, url)]
+    own = flatten(changed.dispatch.environment)
+    packages = [
+        f"dispatch.environment.{key}={value!r}"
+        for key, value in flatten(config.dispatch.environment).items()
+        if key in own and own[key] == value
+    ]
     try:
-        ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places)
+        ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places, packages=packages)
     except ConfigError as error:
         name = folder.path.name
         text = f"{error}; it was only copied: read {shown(folder.config_path)}, and `hpo resume {name}` goes on with it"
