@@ -111,6 +111,11 @@ class StudyConfig(Section):
         return replaced(self.objective_config, point)
 
 
+def is_free(key: str) -> bool:
+    """Return whether a key may change when a study is resumed: one of `FREE_KEYS`, or below it."""
+    return any(key == free or key.startswith(f"{free}.") for free in FREE_KEYS)
+
+
 def later_keys() -> dict[str, Any]:
     """Return the keys of the section `study` that configurations of earlier versions lack, with their defaults."""
     return {name: field.default for name, field in StudySection.model_fields.items() if not field.is_required()}

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpo.config.keys import differences, flatten
 from hpo.config.sections import ExtendedTrial, Extension
-from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig, study_name
+from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, study_name
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
@@ -124,7 +124,7 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
         if key in searched:
             raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
-        if key in DATA_SOURCES or not (_is_own(key) or key in (*FREE_KEYS, *_ALLOWED)):
+        if key in DATA_SOURCES or not (_is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )

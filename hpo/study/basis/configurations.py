@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.config.keys import differences, flatten
-from hpo.config.study_config import DATA_SOURCES, FREE_KEYS, SEARCH_SECTIONS, StudyConfig
+from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free
 from hpo.errors import StudyError
 
 # The largest number of changes in a line.
@@ -45,7 +45,7 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in _differing(before, now).items()
-        if key not in FREE_KEYS and key not in moved and (key, old, new) != is_unsaid
+        if not is_free(key) and key not in moved and (key, old, new) != is_unsaid
     }
     is_said = any(key.partition(".")[0] == "space" for key in changed)
     if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):

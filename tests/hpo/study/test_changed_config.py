@@ -43,6 +43,15 @@ def test_what_follows_from_another_strategy_or_objective_is_not_said_and_the_spa
     assert said(before, now).startswith("space.toy.layers was [1, 2, 3] and is now [1, 2]; toy.layers was 2 and is no")
 
 
+def test_where_a_study_runs_may_change_as_a_whole():
+    before = toy_config(space=SPACE)
+    environment = {"pip": ["wheel"], "env_vars": {"A": "1"}}
+    cluster = {"name": "ray", "address": "10.0.0.1:6379", "environment": environment}
+    now = before | {"dispatch": before["dispatch"] | cluster}
+    refuse_other_config(config_from_dict(now), config_from_dict(before), "toy")
+    refuse_other_config(config_from_dict(before), config_from_dict(now), "toy")
+
+
 def test_a_key_of_the_objective_that_becomes_null_is_said_where_nothing_else_changed():
     before = toy_config(space=SPACE)
     assert said(before | {"x": 1}, before | {"x": None}) == "x was 1 and is now None"
