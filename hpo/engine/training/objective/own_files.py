@@ -1,8 +1,9 @@
 """The source files of a user's objective, found without importing anything."""
 
 import ast
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hpo.engine.training.objective.modules import ROOT
@@ -18,7 +19,7 @@ def files_of(module: str) -> dict[str, Path]:
         return _named(set(sources(top.parent)), top.parent.parent)
     # A single module, or one in a package without an __init__.py, which imports from the same root.
     root = file.parents[module.count(".")]
-    return _named(set(_with_imports(file, root, set())), root)
+    return _named(_with_imports([file], root), root)
 
 
 def files_with_imports(module: str) -> dict[str, Path]:
@@ -30,14 +31,10 @@ def files_with_imports(module: str) -> dict[str, Path]:
     if not files:
         return files
     place, path = next(iter(files.items()))
-    root, seen = path.parents[place.count("/")], set[Path]()
+    root = path.parents[place.count("/")]
     if "site-packages" in root.parts:
         return files
-    for file in files.values():
-        for _ in _with_imports(file, root, seen):
-            pass
-    ours = (ROOT / "hpo", ROOT / "model")
-    return _named({file for file in seen if not any(file.is_relative_to(folder) for folder in ours)}, root)
+    return _named(_with_imports(files.values(), root, apart=(ROOT / "hpo", ROOT / "model")), root)
 
 
 def _place_of(module: str) -> Path:
@@ -59,30 +56,43 @@ def sources(place: Path) -> Iterator[Path]:
     return (path for path in place.rglob("*.py") if path.is_file())
 
 
-def _with_imports(path: Path, root: Path, seen: set[Path]) -> Iterator[Path]:
-    """Yield a module's file, and those that it imports from the folder `root`, recursively."""
-    if path in seen or not path.is_file():
-        return
-    seen.add(path)
-    yield path
-    for place in _imported(path, root):
-        yield from _with_imports(place.with_name(f"{place.name}.py"), root, seen)
+def _with_imports(files: Iterable[Path], root: Path, apart: Sequence[Path] = ()) -> set[Path]:
+    """Return files, and those that they import from the folder `root`, recursively; none below the folders `apart`."""
+    left, seen, places = list(files), set[Path](), set[Path]()
+    while left:
+        path = left.pop()
+        if path in seen or not path.is_file() or any(path.is_relative_to(folder) for folder in apart):
+            continue
+        seen.add(path)
+        new = _imported(path, root) - places - {*apart}
+        places |= new
+        left += [place.with_name(f"{place.name}.py") for place in new]
         if "site-packages" not in root.parts:
-            for inner in sources(place) if place.is_dir() else ():
-                yield from _with_imports(inner, root, seen)
+            left += [inner for place in new if place.is_dir() for inner in sources(place)]
+    return seen
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
     """Return the paths of a file's imports below `root`; none where it cannot be parsed."""
     places: set[Path] = set()
-    for node in ast.walk(tree_of(path) or ast.Module([], [])):
-        if isinstance(node, ast.Import):
-            places |= {root / alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = path.parents[node.level - 1] if 0 < node.level <= len(path.parents) else root
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            places |= {base / name.partition(".")[0] for name in names}
+    for level, name in _imports(path.read_bytes()):
+        base = path.parents[level - 1] if 0 < level <= len(path.parents) else root
+        places.add(base / name.partition(".")[0])
     return {place for place in places if place.is_relative_to(root)}
+
+
+# A process opens several studies, and to parse a file takes milliseconds.
+@functools.lru_cache(maxsize=1024)
+def _imports(source: bytes) -> Sequence[tuple[int, str]]:
+    """Return the names that a source imports, each with its level: 0, or how many folders up, counted from 1."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(parsed(source) or ast.Module([], [])):
+        if isinstance(node, ast.Import):
+            found += [(0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found += [(node.level, name) for name in names]
+    return found
 
 
 def tree_of(path: Path) -> ast.Module | None:
