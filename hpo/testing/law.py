@@ -91,7 +91,7 @@ def check_given(
         first = run(world, course, _TRIALS, *settings, given=lambda: next(hand, ()))
     assert first is not None
     expected = told(first)
-    assert len({row[3:6] for row in expected}) == len(expected), "a point was tried twice"
+    assert len({row[3:6] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
     again = empty_record(world)
     again.write_given(first.given)
     run(world, course, disturbed.budget, slots + 1, disturbed.orders[1], again)

@@ -167,7 +167,7 @@ def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, strange
 )
 def test_what_nobody_meant_as_an_objective_is_not_even_imported(capsys, stranger, objective):
     report = json.loads((stranger / "report.json").read_text())
-    report["config"]["objective"] = objective
+    report["config"]["objective"] = report["study"]["objective"] = objective
     Path("mailed.json").write_text(json.dumps(report))
     for trust in ([], ["--trust"]):
         assert "objective: " in refused(capsys, "reproduce", "mailed.json", *trust)
