@@ -2,6 +2,7 @@
 
 import decimal
 import errno
+import gc
 import importlib
 import json
 import math
@@ -132,6 +133,10 @@ def changes_its_process(task):
     decimal.getcontext().prec = 5
     socket.setdefaulttimeout(3)
     sys.setrecursionlimit(5000)
+    np.set_printoptions(precision=1)
+    gc.disable()
+    os.environ["TZ"] = "Asia/Tokyo"
+    time.tzset()
     yield {"umask": 0}
     signal.raise_signal(signal.SIGINT)
     yield {"umask": os.umask(0o007), "own": signal.getsignal(signal.SIGTERM) is changes_its_process}
@@ -242,7 +247,8 @@ def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_e
     def look_at_the_rest():
         of_torch = torch.get_default_dtype(), torch.is_grad_enabled()
         of_python = np.geterr(), decimal.getcontext().prec, socket.getdefaulttimeout(), sys.getrecursionlimit()
-        return dict(os.environ), warnings.filters[:], of_torch, of_python
+        others = np.get_printoptions(), gc.isenabled(), time.localtime(0).tm_gmtoff
+        return dict(os.environ), warnings.filters[:], of_torch, of_python, others
 
     before = [(number, signal.signal(number, ours)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:

@@ -1,10 +1,12 @@
 """State of the whole process that a task may change: random numbers begin from its seed, the rest is put back."""
 
 import decimal
+import gc
 import os
 import random
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ _OF_TORCH = {
 # Of Python and NumPy: what reads each, and what sets it.
 _OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
     (np.geterr, lambda before: np.seterr(**before)),
+    (np.get_printoptions, lambda before: np.set_printoptions(**before)),
+    (gc.isenabled, lambda before: gc.enable() if before else gc.disable()),
     (lambda: decimal.getcontext().copy(), decimal.setcontext),
     (socket.getdefaulttimeout, socket.setdefaulttimeout),
     (sys.getrecursionlimit, sys.setrecursionlimit),
@@ -41,7 +45,7 @@ def own_state(seed: int) -> Iterator[None]:
     """
     torch = sys.modules.get("torch")
     variables, filters, takers, settings = dict(os.environ), warnings.filters[:], handlers(), _settings(torch)
-    own = [(put_back, read()) for read, put_back in _OF_PYTHON]
+    own, zone = [(put_back, read()) for read, put_back in _OF_PYTHON], time.tzname
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if torch is not None:
@@ -50,6 +54,8 @@ def own_state(seed: int) -> Iterator[None]:
         yield
     finally:
         _set_variables(variables)
+        if time.tzname != zone:
+            time.tzset()
         if warnings.filters != filters:
             warnings.filters = filters
         for put_back, before in own:
