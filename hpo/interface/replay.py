@@ -71,7 +71,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.study.folder import find_study, shown
     from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
-    from hpo.study.reproduce.replay import Replay, given_of, script_of
+    from hpo.study.reproduce.replay import Replay, script_of
 
     refuse_past_search(find_study(name))
     files = read_files(find_study(name))
@@ -106,7 +106,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     taken = {name: value for name, value in tree["study"].items() if name in TAKEN}
     tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
     script = script_of(files.config, rows[:trials])
-    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script, given_of(files.report))
+    return Replay(folder, tree, trials, files.changes, files.is_same_machine, script, files.report.get("given", ()))
 
 
 def _is_own(override: str) -> bool:

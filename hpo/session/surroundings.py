@@ -1,13 +1,10 @@
 """What a search needs outside of its study: addresses and GPUs, as far as its configuration tells without asking."""
 
-from pathlib import Path
-
-from hpo.config.sealing import Secrets, hidden, opened, values_of
+from hpo.config.sealing import Secrets, opened, values_of
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.ray.address import refuse_unclear_address
 from hpo.engine.dispatch.ray.shares import refuse_too_many
-from hpo.errors import StudyError, first_line
 from hpo.place import refuse_unknown
 from hpo.track import refuse_bad_uri
 
@@ -22,34 +19,13 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
         if url is not None:
             refuse_unknown(url, key)
     if config.study.storage is not None:
-        _refuse_bad_storage(config.study.storage, config.secrets)
+        # Here, since most studies have no such address and loading takes a third of a second.
+        from hpo.engine.record.address import refuse_unusable
+
+        values = values_of(config.study.storage, config.secrets, "study.storage")
+        refuse_unusable(opened(config.study.storage, values), values)
     if config.dispatch.name == "ray":
         _refuse_bad_cluster(config.dispatch, config.secrets)
-
-
-def _refuse_bad_storage(address: str, secrets: Secrets) -> None:
-    """Raise StudyError for an address that SQLAlchemy cannot use, and for a file where none can be."""
-    # Here, since most studies have no such address and loading takes a third of a second.
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    values = values_of(address, secrets, "study.storage")
-    url = opened(address, values)
-    told = hidden(url, values)
-    try:
-        parsed = make_url(url)
-        parsed.get_dialect().import_dbapi()
-    except (ArgumentError, ImportError, ValueError) as error:
-        raise StudyError(
-            f"study.storage: {told} cannot be used: {hidden(first_line(error), values)}; it must be null, or an Optuna "
-            f"storage such as sqlite:///file.db"
-        ) from error
-    if not parsed.drivername.startswith("sqlite"):
-        return
-    if not parsed.database or parsed.database.startswith((":memory:", "file:")):
-        raise StudyError(f"study.storage: '{told}' does not name a file; give one, such as sqlite:///file.db, or null")
-    if not (folder := Path(parsed.database).parent).is_dir():
-        raise StudyError(f"study.storage: there is no folder {folder} for '{told}'; make it, or give another file")
 
 
 def _refuse_bad_cluster(settings: DispatchSection, secrets: Secrets) -> None:

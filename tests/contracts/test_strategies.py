@@ -58,18 +58,24 @@ WORLDS = st.builds(
 )
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
-@settings(max_examples=6)
-@given(
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES]
+)
+SEARCHES = given(
     world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(1, 6), orders=st.tuples(st.integers(), st.integers()),
     budget=st.integers(1, 16), dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
 )  # fmt: skip
+
+
+@EACH
+@settings(max_examples=6)
+@SEARCHES
 def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     """The same trials for any number of workers, in any order, after a crash, and under a budget that is raised."""
     check_law(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after, budget), lanes, stop_rule)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
+@EACH
 @settings(max_examples=4)
 @given(
     world=WORLDS, slots=st.integers(2, 6), orders=st.tuples(st.integers(), st.integers()),
@@ -80,12 +86,9 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
     check_free_order(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after), stop_rule)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
+@EACH
 @settings(max_examples=6)
-@given(
-    world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(1, 6), orders=st.tuples(st.integers(), st.integers()),
-    budget=st.integers(1, 16), dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
-)  # fmt: skip
+@SEARCHES
 def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
     disturbed = Disturbance(slots, orders, dies_after, budget)
     check_given(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)

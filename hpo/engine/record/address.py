@@ -1,6 +1,7 @@
 """Opens an Optuna storage by its address; a SQLite file of unknown origin cannot run anything without end."""
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,28 @@ def sqlite_path(url: str) -> Path | None:
 def sqlite_url(path: Path) -> str:
     """Return the address of a SQLite file as a storage; % and ? have a meaning in addresses."""
     return f"sqlite:///{str(path.absolute()).replace('%', '%25').replace('?', '%3F')}"
+
+
+def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
+    """Raise StudyError for a `study.storage` that SQLAlchemy cannot use, or with no file where one can be.
+
+    Nothing is opened and nobody is asked. `values` are those of secrets in it, which the message hides.
+    """
+    told = hidden(url, values)
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect().import_dbapi()
+    except (ArgumentError, ImportError, ValueError) as error:
+        raise StudyError(
+            f"study.storage: {told} cannot be used: {hidden(first_line(error), values)}; it must be null, or an Optuna "
+            f"storage such as sqlite:///file.db"
+        ) from error
+    if not parsed.drivername.startswith("sqlite"):
+        return
+    if not parsed.database or parsed.database.startswith((":memory:", "file:")):
+        raise StudyError(f"study.storage: '{told}' does not name a file; give one, such as sqlite:///file.db, or null")
+    if not (folder := Path(parsed.database).parent).is_dir():
+        raise StudyError(f"study.storage: there is no folder {folder} for '{told}'; make it, or give another file")
 
 
 class BoundConnection(sqlite3.Connection):

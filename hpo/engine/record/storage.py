@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from sqlalchemy import event
 
 from hpo.config.sealing import hidden
-from hpo.engine.record.address import open_storage, sqlite_path, sqlite_url
+from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path, sqlite_url
 from hpo.engine.record.guard import (
     DamagedRecordError,
     Guard,
@@ -170,11 +170,8 @@ def _is_half_made(storage: RDBStorage, name: str) -> bool:
 
 
 def _open_with_write_ahead(url: str) -> RDBStorage:
+    refuse_unusable(url)
     path = sqlite_path(url)
-    if url.startswith("sqlite") and (path is None or str(path).startswith((":memory:", "file:"))):
-        raise StudyError(f"study.storage: '{url}' does not name a file; give one, such as sqlite:///file.db, or null")
-    if path is not None and not path.parent.is_dir():
-        raise StudyError(f"study.storage: there is no folder {path.parent} for '{url}'; make it, or give another file")
     storage = open_storage(
         url, "record", "; study.storage must be null, or an Optuna storage such as sqlite:///file.db"
     )

@@ -9,7 +9,10 @@ from typing import Any
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.record.record import Given
+from hpo.engine.space.first_points import read_point
+from hpo.engine.space.space import Space
 from hpo.engine.trials.table import TIMES, Row, read_rows
+from hpo.errors import StudyError
 from hpo.study.basis.since_report import inner
 from hpo.study.folder import StudyFolder, shown
 from hpo.study.reproduce.recorded import TOLERANCE
@@ -30,7 +33,7 @@ class Replay:
         changes: what differs from the study's start.
         is_same_machine: whether scores must be bit-identical.
         script: what each trial of a search of free order learned, which decides what is proposed; else empty.
-        given: the points that hands gave to it.
+        given: the points that hands gave to it, as its report holds them.
     """
 
     folder: StudyFolder
@@ -39,11 +42,16 @@ class Replay:
     changes: Sequence[str]
     is_same_machine: bool
     script: tuple[tuple[int, ...], ...] = ()
-    given: tuple[Given, ...] = ()
+    given: Any = ()
 
     def study_of(self, prepared: Study) -> Study:
-        """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
-        return replace(prepared, script=self.script, given=self.given, replays=self.folder)
+        """Return a prepared study of the configuration with what else decides its trials, and where it comes from.
+
+        Raises:
+            HpoError: a point that was given is none of the space.
+        """
+        given = read_given(self.given, prepared.space)
+        return replace(prepared, script=self.script, given=given, replays=self.folder)
 
     @property
     def tolerance(self) -> float:
@@ -58,9 +66,16 @@ def script_of(config: StudyConfig, rows: Sequence[Row]) -> tuple[tuple[int, ...]
     return tuple(tuple(int(number) for number in (row.get("learned") or "").split()) for row in rows)
 
 
-def given_of(report: Mapping[str, Any]) -> tuple[Given, ...]:
-    """Return the points that hands gave to the search of a report."""
-    return tuple(Given(each["point"], each["after"]) for each in report.get("given") or ())
+def read_given(told: Any, space: Space) -> tuple[Given, ...]:
+    """Return the points that hands gave to a search from what its report, of whomever, tells of them."""
+    where = "report.json: given"
+    if isinstance(told, Mapping):
+        # A report that could not be filled says why.
+        return ()
+    try:
+        return tuple(Given(read_point(where, each["point"], space, {}), int(each["after"])) for each in told)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StudyError(f"{where}: holds what is no point with its place, given {told!r:.80}; restore it") from error
 
 
 def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]:

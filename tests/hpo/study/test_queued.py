@@ -10,10 +10,12 @@ import pytest
 from hpo.engine import loop
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.record import Given
 from hpo.engine.space.space import point_key
+from hpo.errors import HpoError
 from hpo.run import run_study
 from hpo.study.opening import open_study
-from hpo.study.reproduce.replay import given_of
+from hpo.study.reproduce.replay import read_given
 from tests.studies import ORDERED, REPOSITORY, prepared, report_again, rows, run_toy, toy_config
 from tests.toy import score
 
@@ -38,7 +40,8 @@ def the_score_and_queue(task):
 
 def run_again(folder, config, report):
     """Run the search of a report again, as a replay does; return its rows."""
-    study = replace(prepared(folder, config), given=given_of(report))
+    study = prepared(folder, config)
+    study = replace(study, given=read_given(report["given"], study.space))
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
     record.close()
@@ -91,6 +94,19 @@ def test_what_is_no_new_point_of_the_space_is_named_and_left_alone(tmp_path, que
     after = run_toy(folder, config)
     assert line in caplog.text
     assert after == run_toy(tmp_path / "undisturbed", config)
+
+
+@pytest.mark.parametrize(("told", "line"), [
+    ([{"point": ABSENT | {"toy.lr": 9.0}, "after": 0}], "toy.lr=9.0 is not in its range"),
+    ([{"after": 0}], "holds what is no point"),
+    ([{"point": ABSENT, "after": "x"}], "holds what is no point"),
+    (7, "holds what is no point"),
+])  # fmt: skip
+def test_what_a_strangers_report_tells_of_given_points_is_read_or_refused_in_one_line(told, line, tmp_path):
+    space = prepared(tmp_path, toy_config()).space
+    assert read_given([{"point": ABSENT, "after": 3}], space) == (Given(ABSENT, 3),)
+    with pytest.raises(HpoError, match=rf"^report\.json: given: .*{line}"):
+        read_given(told, space)
 
 
 def test_after_the_end_of_a_strategy_it_is_tried_alone(tmp_path):

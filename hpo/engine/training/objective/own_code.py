@@ -56,6 +56,12 @@ def _digest_of(source: bytes) -> str:
 
 
 def _digest_of_run(path: Path) -> str:
+    return _digest_at(path, _stamp(path))
+
+
+# A program may be large, and is looked at before and after each training.
+@functools.lru_cache(maxsize=64)
+def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
     source = path.read_bytes()
     return _digest_of(source) if path.suffix == ".py" else digest(hashlib.sha256(source).hexdigest())
 
