@@ -30,6 +30,10 @@ from hpo.tree import links_out
 
 Message = dict[str, Any]
 
+# Between two looks at the links of a state, which may have many files and be written at every report; a look takes at
+# most a fiftieth of the time.
+_SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK = 1.0, 50.0
+
 
 @dataclass
 class Progress:
@@ -84,6 +88,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         text}`. All texts of the objective have their secrets hidden; names of metrics stay as they are.
     """
     started, clock = time.time(), time.perf_counter()
+    next_look = clock + _SECONDS_BETWEEN_LOOKS
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
     seconds: float | None = None
@@ -108,7 +113,12 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
-            _refuse_links_out(payload)
+            now = time.perf_counter()
+            if step is None or now >= next_look:
+                _refuse_links_out(payload)
+                next_look = time.perf_counter() + max(
+                    _SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK * (time.perf_counter() - now)
+                )
         except BaseException as caught:
             if is_interruption(caught):
                 raise
@@ -149,6 +159,10 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             # It failed in the unit that follows the last report.
             progress.units += kind != "result"
             break
+    if error is not None:
+        # Also of a training that failed otherwise.
+        with contextlib.suppress(ValueError):
+            _refuse_links_out(payload)
     # An objective that only looks up its score reports the duration of the original training.
     took = reported.seconds(seconds)
     taken = time.perf_counter() - clock if took is None else took

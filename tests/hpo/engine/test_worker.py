@@ -328,6 +328,7 @@ def linking(task):
     return {"score": 1.0}
 
 
+@pytest.mark.parametrize("looks", ["at each step", "at the end"])
 @pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
 @pytest.mark.parametrize(("links", "limits", "error"), [
     ({}, None, None), ({"link": "step_1"}, None, None), ({"link": "gone"}, None, None),
@@ -335,7 +336,12 @@ def linking(task):
     ({"link": "../../x"}, None, "step_2: is a link that leads out of the folder, to ../../x; allowed are"),
     ({"last": "/etc"}, None, "step_3: is a link"), ({"last": "/etc"}, [None, 0.9], "step_3: is a link"),
 ])  # fmt: skip
-def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(tmp_path, kind, links, limits, error):
+def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
+    tmp_path, monkeypatch, kind, links, limits, error, looks
+):
+    seconds = 0.0 if looks == "at each step" else math.inf
+    for name in ("_SECONDS_BETWEEN_LOOKS", "_TIMES_A_LOOK"):
+        monkeypatch.setattr("hpo.engine.training.worker." + name, seconds)
     folder = tmp_path / "there"
     *points, last = run_task(
         Payload(
@@ -351,5 +357,17 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(tmp_pat
     if error is not None:
         assert f"{kind}/{error}" in outcome["error"]
         assert outcome["stopped"] is None
-        assert len(points) == 1 + ("last" in links)
+        assert len(points) == 1 + ("last" in links or looks == "at the end")
     assert all(link.resolve().is_relative_to(folder) for link in folder.iterdir())
+
+
+def links_and_fails(task):
+    Path(task["resume_dir"]).mkdir()
+    (Path(task["resume_dir"]) / "latest").symlink_to("/etc")
+    raise RuntimeError("no memory")
+
+
+def test_a_training_that_fails_leaves_no_link_out_of_its_state(tmp_path):
+    *_, last = run_task(Payload(f"{__name__}:links_and_fails", {}, "score", resume_dir=str(tmp_path / "state")))
+    assert "no memory" in last["outcome"]["error"]
+    assert not list((tmp_path / "state").iterdir())
