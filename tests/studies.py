@@ -43,6 +43,13 @@ SPACES = {
             "width": {"values": [8, 16, 32], "when": {"toy.layers": [3, 4]}},
         }
     },
+    "structured": {
+        "toy": {
+            "layers": {"choices": [[64, 32], [128]]},
+            "nonlinearity": {"choices": [{"name": "relu"}, "tanh", None]},
+            "width": {"values": [8, 16, 32], "when": {"toy.nonlinearity": [{"name": "relu"}]}},
+        }
+    },
     "one point": {"toy": {"layers": [3]}},
 }
 

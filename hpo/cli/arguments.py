@@ -84,7 +84,10 @@ def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
     """
     # Here, so that `--help` does not wait for Hydra.
     from hpo.config.composing.compose import compose_config
+    from hpo.interface.given.composed import composed
 
+    if primary == "search":
+        return composed(given.overrides, given.config_dir, given.config)
     return compose_config(primary, given.overrides, given.config_dir, given.config)
 
 

@@ -19,15 +19,30 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the tree with the values at these dotted keys replaced or added."""
+    """Return a copy of the tree with the values at these dotted keys replaced or added, as wholes."""
     copy = {name: replaced(branch, {}) if isinstance(branch, Mapping) else branch for name, branch in tree.items()}
     for key, value in changes.items():
         *path, last = key.split(".")
         node = copy
         for name in path:
             node = node.setdefault(name, {})
-        node[last] = value
+        node[last] = copied(value)
     return copy
+
+
+def copied(value: Any) -> Any:
+    """Return a list or mapping as a plain one, which whoever gets the tree may change."""
+    if isinstance(value, Mapping):
+        return {name: copied(inner) for name, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
+
+
+def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """Return the value at a dotted key of what `flatten` has made: a leaf, or the mapping that was there."""
+    if key in flat:
+        return flat[key]
+    inner = {name.removeprefix(f"{key}."): value for name, value in flat.items() if name.startswith(f"{key}.")}
+    return replaced({}, inner) if inner else default
 
 
 def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from hpo.config.shipped import strategy_settings
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
 from hpo.study.own_strategy import make_strategy
 
@@ -24,4 +25,4 @@ def default_strategy(
     Raises:
         HpoError: naming the setting or the dimension at fault.
     """
-    return make_strategy(strategy_settings({**(settings or {}), "name": name}), space_from_dict(space), seed)
+    return make_strategy(strategy_settings({**(settings or {}), "name": name}), space_from_dict(as_meant(space)), seed)

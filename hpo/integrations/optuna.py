@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.space.dimensions import Dimension, Range, Value
+from hpo.engine.space.dimensions import Dimension, Range, Value, stored
 from hpo.engine.space.distributions import distribution as own_distribution
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
@@ -91,7 +91,7 @@ class StrategySampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return one value of the trial's point; SpaceError for another hyperparameter or range than the space's."""
+        """Return one value of the trial's point, of lists and mappings JSON; SpaceError for another range."""
         keys = self._space.keys
         if param_name not in keys:
             raise SpaceError(
@@ -109,7 +109,7 @@ class StrategySampler(BaseSampler):
                 f"space.{param_name}: the objective suggests it where it does not exist; suggest it only when "
                 f"{dict(dimension.when)}"
             )
-        return point[param_name]
+        return stored(point[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """Refuse an objective that did not suggest everything, and stop `optimize` when the strategy is over."""
@@ -181,7 +181,7 @@ def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) ->
     if isinstance(dimension, Range):
         same = distribution == own_distribution(dimension)
     else:
-        same = _kinds(dimension.values) == _kinds(_listed(distribution))
+        same = _kinds(list(map(stored, dimension.values))) == _kinds(_listed(distribution))
     if not same:
         raise SpaceError(
             f"space.{dimension.key}: the objective suggests {distribution}, the space has {_text(dimension)}; make "
@@ -208,6 +208,6 @@ def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
 
 def _text(dimension: Dimension) -> str:
     if not isinstance(dimension, Range):
-        return f"the values {list(dimension.values)}"
+        return f"the values {list(map(stored, dimension.values))}"
     kind = "whole numbers" if dimension.integer else "numbers"
     return f"{kind} from {dimension.low} to {dimension.high}{' on a log scale' if dimension.log else ''}"

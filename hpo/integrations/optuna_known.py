@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from hpo.engine.space.dimensions import restored
 from hpo.engine.space.space import Point, Space
+from hpo.engine.space.structured import as_values
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Direction, Trial
 from hpo.integrations.points import closed
@@ -60,7 +62,7 @@ class Known:
                 first = key.removeprefix(_ROUND)
                 if first != key and int(first) not in self._rounds:
                     substitute = stored.get("substitute", False)
-                    self._add(Round(stored["number"], int(first), stored["points"], substitute))
+                    self._add(Round(stored["number"], int(first), list(map(as_values, stored["points"])), substitute))
         return self._round_of.get(number)
 
     def write(self, study: Study, first: int, points: Sequence[Point], is_substitute: bool) -> None:
@@ -107,7 +109,7 @@ class Known:
         """Return a trial with the point that the objective got, or would have got if it failed early."""
         opened = self.opened(frozen.number)
         handed = {} if opened is None else opened.point
-        given = {key: frozen.params[key] for key in space.keys if key in frozen.params}
+        given = {d.key: restored(d, frozen.params[d.key]) for d in space.dimensions if d.key in frozen.params}
         candidates = (given, {**handed, **given}, handed)
         point = next((point for point in candidates if point and space.contains(point)), None)
         return None if point is None else Trial(frozen.number, -1 if opened is None else opened.round, point)

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags
 
+from hpo.config.keys import copied
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
@@ -91,7 +92,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             points = next_points(strategy, known, ())[: self.trials - len(known)]
             if not points:
                 return
-            results = evaluate_candidates([dict(point) for point in points])
+            results = evaluate_candidates([copied(point) for point in points])
             scores = results[self._searched_by(results)][len(known) :]
             number = known[-1].round + 1 if known else 0
             opened = [Trial(len(known) + place, number, point) for place, point in enumerate(points)]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, StudyError
+from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.study import Study, run
@@ -96,9 +97,7 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
         overrides: as on the command line: `key=value`, `group=name`.
         config_dir: a folder with configuration groups of your own.
     """
-    from hpo.config.composing.compose import compose_config
-
-    return compose_config("search", list(overrides), config_dir)
+    return composed(overrides, config_dir)
 
 
 def train(

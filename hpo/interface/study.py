@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpo.config.keys import copied
 from hpo.config.study_config import config_from_dict
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
@@ -79,7 +80,7 @@ class Study:
                 why = f"; the first failed with: {errors[0]}" if errors else ""
                 raise StudyError(f"study '{self.name}': no trial is complete{why}")
             config = study.config.trial_config(winner.point)
-            return Best(winner.number, winner.score, dict(winner.point), config, winner.amount)
+            return Best(winner.number, winner.score, copied(winner.point), config, winner.amount)
 
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None

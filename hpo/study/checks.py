@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.config.keys import flatten
+from hpo.config.keys import at, flatten
 from hpo.config.study_config import StudyConfig, keys_at_fault
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space
@@ -16,9 +16,10 @@ from hpo.errors import ConfigError, SpaceError, nearest
 
 def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: OwnSearch) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
-    keys = {*flatten(config.objective_config), *own.space, *own.keys}
+    flat = flatten(config.objective_config)
+    keys = {*flat, *own.space, *own.keys}
     for dimension in space.dimensions:
-        if dimension.key not in keys:
+        if dimension.key not in keys and at(flat, dimension.key) is None:
             hint = nearest(dimension.key, keys)
             raise SpaceError(f"space.{dimension.key}: the configuration has no key '{dimension.key}'{hint}")
     for dimension in space.dimensions:
@@ -28,9 +29,10 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
 
 def refuse_missing_keys(space: Space, config: StudyConfig, own: OwnSearch) -> None:
     """Refuse a study in which a key that the objective needs has no value."""
-    given = {*flatten(config.objective_config), *space.keys}
+    flat = flatten(config.objective_config)
+    given = {*flat, *space.keys}
     for key in own.needs:
-        if key not in given:
+        if key not in given and at(flat, key) is None:
             raise ConfigError(
                 f"objective: it needs '{key}', which is neither searched nor in the configuration"
                 f"{nearest(key, given)}; search it with space.{key}=..., or give it with +{key}=VALUE"

@@ -9,6 +9,7 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml
 from hpo.config.files import write_atomically
 from hpo.engine.space.space import Point, Space, point_key
+from hpo.engine.space.structured import as_values
 from hpo.engine.trials.table import csv_text, own_columns, point_of, read_rows
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.errors import ConfigError
@@ -76,7 +77,7 @@ def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str]) -> N
 
 def from_notes(notes: list[Mapping[str, Any]] | None) -> list[Trial]:
     """Return the imported trials that a record keeps."""
-    trials = [_made(note["point"], note["state"], note["score"], note["loss"]) for note in notes or ()]
+    trials = [_made(as_values(note["point"]), note["state"], note["score"], note["loss"]) for note in notes or ()]
     return [replace(trial, number=place - len(trials)) for place, trial in enumerate(trials)]
 
 

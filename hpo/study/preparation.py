@@ -1,15 +1,18 @@
 """Makes a study from a configuration: checks everything that can be checked, and creates nothing."""
 
+import functools
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hpo.config.documents import read_json
-from hpo.config.keys import flatten, replaced
+from hpo.config.keys import flatten, replaced, without
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
+from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
 from hpo.engine.training.objective.kept_function import KeptFunction
@@ -35,6 +38,8 @@ from hpo.study.imports import read_imports
 from hpo.study.made_here import is_made_here
 from hpo.study.own_strategy import make_strategy
 from hpo.study.study import Study
+
+_log = logging.getLogger(__name__)
 
 
 def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Study:
@@ -80,7 +85,8 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     objective.refuse_bad_config(config.objective_config)
     own = objective.own_search(config.objective_config)
-    config = config.model_copy(update={"space": overridden(replaced({}, own.space), config.space)})
+    config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
+    config = _as_begun(config)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     refuse_bad_space(space, config, objective, own)
     refuse_missing_keys(space, config, own)
@@ -88,6 +94,23 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     refuse_amounts_without_states(config, objective, own.amounts_need)
     method = objective.method(config.objective_config)
     return _Checked(config, objective, own, method, space, strategy)
+
+
+def _as_begun(config: StudyConfig) -> StudyConfig:
+    """Return the configuration with the ranges of fractions of a study of before whole ends meant whole numbers.
+
+    There they have no `integer`, and whoever writes them again gets it by the rule of today (see `as_meant`).
+    """
+    folder = StudyFolder(RUNS / config.study.name)
+    if not folder.exists:
+        return config
+    before, now = (flatten(tree) for tree in (folder.config().space, config.space))
+    ranges = [key.removesuffix(".integer") for key in now if key.endswith(".integer") and key not in before]
+    unsaid = [key for key in ranges if f"{key}.low" in before and not {f"{key}.points", f"{key}.step"} & now.keys()]
+    for key in unsaid:
+        _log.warning("space.%s: goes on with fractions, as in the study's first trials", key)
+    space = functools.reduce(without, (f"{key}.integer" for key in unsaid), config.space)
+    return config.model_copy(update={"space": space})
 
 
 def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> None:

@@ -29,6 +29,11 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
         "layers": {"values": [1, 2, 3, 4], "when": {"act": ["relu"]}},
         "width": {"values": [8, 16, 32], "when": {"layers": [3, 4]}},
     },
+    "structured": {
+        "layers": {"choices": [[64, 32], [128]]},
+        "optimizer": {"choices": [{"name": "adam"}, "sgd", None]},
+        "width": {"values": [8, 16, 32], "when": {"optimizer": [{"name": "adam"}]}},
+    },
     "one point": {"layers": [3]},
 }
 """Spaces of every kind, by name."""

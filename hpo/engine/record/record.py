@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.space.space import Point
+from hpo.engine.space.structured import as_values
 from hpo.engine.trials.history import History
 from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
@@ -168,7 +169,7 @@ class Record:
     @property
     def given(self) -> list[Given]:
         """The points that hands gave to the search, in the order in which they did."""
-        return [Given(**each) for each in self.noted(_GIVEN) or []]
+        return [Given(as_values(each["point"]), each["after"]) for each in self.noted(_GIVEN) or []]
 
     def write_given(self, given: Iterable[Given]) -> None:
         """Add points that a hand gave, before they have an effect."""

@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError, NoResultFound
 from hpo.engine.record.guard import DamagedRecordError, Guard, Mark
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.record import ROUND, Rows
+from hpo.engine.space.dimensions import restored, stored
 from hpo.engine.space.distributions import distribution
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
@@ -55,7 +56,7 @@ class OptunaRows(Rows):
     def __init__(self, storage: RDBStorage, study_id: int, space: Space) -> None:
         self._storage = storage
         self._study_id = study_id
-        self._keys = space.keys
+        self._dimensions = space.dimensions
         self._distributions = {d.key: distribution(d) for d in space.dimensions}
         self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
@@ -74,7 +75,7 @@ class OptunaRows(Rows):
         """Write a RUNNING trial with its parameters and user attributes."""
         attributes = {_NUMBER: number, **attributes}
         with self._writing(1 + len(attributes)):
-            self._ids[number] = self._calls.open(point, attributes)
+            self._ids[number] = self._calls.open({key: stored(value) for key, value in point.items()}, attributes)
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write further user attributes of a trial."""
@@ -159,7 +160,7 @@ class OptunaRows(Rows):
         self._storage.engine.dispose()
 
     def _point(self, trial: FrozenTrial) -> Point:
-        return {key: trial.params[key] for key in self._keys if key in trial.params}
+        return {d.key: restored(d, trial.params[d.key]) for d in self._dimensions if d.key in trial.params}
 
     def _notes(self) -> dict[str, Any]:
         with self._changes_named():

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-Value = int | float | str | bool | None
+from hpo.engine.space.structured import DictValue, ListValue, as_value
+
+Value = int | float | str | bool | ListValue | DictValue | None
 Condition = Mapping[str, tuple[Value, ...]]
 
 
@@ -36,7 +38,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Choices(Values):
-    """A finite dimension without an order: optimizer, nonlinearity."""
+    """A finite dimension without an order: optimizer, nonlinearity; also of lists and mappings."""
 
     ordered = False
 
@@ -94,9 +96,9 @@ def allows(dimension: Dimension, value: Value) -> bool:
     """Return whether the value is one of the dimension's; true and 1 are different values."""
     if not isinstance(dimension, Range):
         return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in dimension.values)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    in_range = is_number and dimension.low <= float(value or 0) <= dimension.high
-    return in_range and (not dimension.integer or value == int(value or 0))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return dimension.low <= float(value) <= dimension.high and (not dimension.integer or value == int(value))
 
 
 def canonical(dimension: Dimension, value: Any) -> Value:
@@ -104,6 +106,21 @@ def canonical(dimension: Dimension, value: Any) -> Value:
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)
     return next(v for v in dimension.values if v == value and isinstance(v, bool) == isinstance(value, bool))
+
+
+def stored(value: Value) -> int | float | str | bool | None:
+    """Return a value as Optuna's storages keep it: lists and mappings as canonical JSON."""
+    return str(value) if isinstance(value, ListValue | DictValue) else value
+
+
+def restored(dimension: Dimension, value: Any) -> Any:
+    """Return the dimension's list or mapping of which `stored` made this text; all else as it is.
+
+    No choice that is a text looks like another of the same dimension: the reader refuses it.
+    """
+    if isinstance(dimension, Range) or not isinstance(value, str):
+        return as_value(value)
+    return next((v for v in dimension.values if isinstance(v, ListValue | DictValue) and str(v) == value), value)
 
 
 def describe(dimension: Dimension) -> dict[str, Any]:

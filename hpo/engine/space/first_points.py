@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.config.keys import flatten
-from hpo.engine.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical
+from hpo.config.keys import at, flatten
+from hpo.engine.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical, restored
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.errors import SpaceError, nearest
 
 _SHOWN = 200
+_MISSING = object()
 
 
 def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
@@ -51,9 +52,11 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     """Return one point; arguments and errors as of `first_points`, `where` begins the message."""
     if not isinstance(entry, Mapping):
         raise SpaceError(f"{where}: must be a point such as {{training.lr: 0.001}}, or 'default', given {entry!r}")
-    values = flatten(entry)
-    for key in values:
-        if key not in space.keys:
+    flat = flatten(entry)
+    values = {key: at(flat, key, _MISSING) for key in space.keys}
+    values = {key: value for key, value in values.items() if value is not _MISSING}
+    for key in flat:
+        if not any(key == whole or key.startswith(f"{whole}.") for whole in values):
             raise SpaceError(
                 f"{where}: '{key}' is not searched; allowed: {', '.join(space.keys)}{nearest(key, space.keys)}"
             )
@@ -61,8 +64,8 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
     for dimension in space.dimensions:
         if not space.active(dimension, point):
             continue
-        default = fixed.get(dimension.key) if dimension.default is NoDefault else dimension.default
-        value: Any = values.get(dimension.key, default)
+        default = at(fixed, dimension.key) if dimension.default is NoDefault else dimension.default
+        value: Any = restored(dimension, values.get(dimension.key, default))
         if value is None and dimension.key not in values:
             raise SpaceError(f"{where}: {dimension.key} is missing, and has no default; give it")
         if not allows(dimension, value):

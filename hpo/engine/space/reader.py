@@ -1,6 +1,5 @@
 """Reads a space from the configuration, with errors that name the faulty key."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +12,14 @@ from hpo.engine.space.constraints import read_constraint
 from hpo.engine.space.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows, canonical
 from hpo.engine.space.first_points import first_points
 from hpo.engine.space.space import Point, Space
+from hpo.engine.space.structured import as_value, canonical_text
 from hpo.errors import SpaceError, nearest
 
 # Names at the top of a space that are not dimensions.
 _RESERVED = ("require", "first")
 _MOST_POINTS = 100_000
 _LARGEST_WHOLE = 2**63 - 1
-_FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "when", "default")
+_FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "step", "when", "default")
 
 
 def space_from_dict(
@@ -27,7 +27,7 @@ def space_from_dict(
 ) -> Space:
     """Read a space that mirrors the trial's config tree.
 
-    A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`), and
+    A leaf is a dict with `values`, `choices`, or `low` and `high` (with `log`, `integer`, `points`, `step`), and
     optionally `when` and `default`; a bare list is short for `values`. At the top, `require` holds rules between
     dimensions (see `constraints.py`), and `first` the points to try first (see `first_points.py`).
 
@@ -127,7 +127,7 @@ def _without_default(key: str, kind: str, fields: Mapping[str, Any]) -> Dimensio
     when = _condition(where, fields.get("when") or {})
     if kind == "low":
         return _range(key, fields, when)
-    for name in ("high", "log", "integer", "points"):
+    for name in ("high", "log", "integer", "points", "step"):
         if fields.get(name):
             raise SpaceError(f"{where}: '{name}' has no effect with '{kind}'; remove it")
     values = _finite(where, kind, fields[kind])
@@ -144,20 +144,43 @@ def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
             f"{where}.{kind}: must hold at most {_MOST_POINTS:,} values, given {len(given):,}; give a range"
         )
     for value in given:
-        if not isinstance(value, int | float | str | bool | None):
-            raise SpaceError(f"{where}.{kind}: must hold numbers, texts or true/false, given {value!r}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise SpaceError(f"{where}.{kind}: must hold finite numbers, given {value!r}")
+        _refuse_no_value(f"{where}.{kind}", value)
+        if kind == "values" and isinstance(value, list | tuple | Mapping):
+            raise SpaceError(
+                f"{where}.values: have an order, and hold no lists or mappings, given {value!r}; use 'choices'"
+            )
     seen: set[str] = set()
     for value in given:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        identity = json.dumps(float(value) if is_number else value)
-        if identity in seen:
+        if identity(value) in seen:
             raise SpaceError(f"{where}.{kind}: {value!r} is listed twice; give every value once")
-        seen.add(identity)
+        seen.add(identity(value))
+    texts = {canonical_text(value) for value in given if isinstance(value, list | tuple | Mapping)}
+    if both := texts.intersection(value for value in given if isinstance(value, str)):
+        raise SpaceError(
+            f"{where}.{kind}: the text {both.pop()!r} is JSON of another choice, and records do not tell them apart; "
+            f"change the text"
+        )
     if kind == "values" and not _is_monotonic(given):
         raise SpaceError(f"{where}.values: are not in order, given {list(given)}; sort them, or use 'choices'")
-    return tuple(given)
+    return tuple(map(as_value, given))
+
+
+def identity(value: Any) -> str:
+    """Return the text in which equal values are equal, 1 and 1.0 too."""
+    return canonical_text(float(value) if isinstance(value, int) and not isinstance(value, bool) else value)
+
+
+def _refuse_no_value(where: str, value: Any) -> None:
+    """Refuse what is no JSON value: infinite numbers, keys that are no texts, objects."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SpaceError(f"{where}: must hold finite numbers, given {value!r}")
+    if isinstance(value, Mapping) and not all(isinstance(name, str) for name in value):
+        raise SpaceError(f"{where}: the keys of a mapping must be texts, given {value!r}")
+    if not isinstance(value, int | float | str | bool | list | tuple | Mapping | None):
+        raise SpaceError(f"{where}: must hold numbers, texts, true/false, lists or mappings, given {value!r}")
+    if isinstance(value, list | tuple | Mapping):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            _refuse_no_value(where, inner)
 
 
 def _is_monotonic(given: Sequence[Value]) -> bool:
@@ -185,6 +208,11 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     if log and low <= 0:
         raise SpaceError(f"{where}: low must be above 0 with log: true, given {low!r}")
     points = fields.get("points")
+    if (step := fields.get("step")) is not None:
+        if log or points is not None:
+            other = "log" if log else "points"
+            raise SpaceError(f"{where}.step: is the distance of even values, and cannot be with '{other}'; remove one")
+        return Values(key, _stepped(where, low, high, integer, step), when)
     if points is None:
         return Range(key, low, high, bool(log), bool(integer), when)
     return Values(key, _spaced(where, low, high, bool(log), bool(integer), points), when)
@@ -214,6 +242,24 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
             f"{where}.points: only {len(set(values))} whole numbers fit, given {points}; give fewer points"
         )
     return tuple(values)
+
+
+def _stepped(where: str, low: float, high: float, integer: bool | None, step: Any) -> tuple[Value, ...]:
+    """Return low, low + step and so on up to high; whole numbers where low and step are, unless `integer` is false."""
+    if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
+        raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")
+    if integer and step != int(step):
+        raise SpaceError(f"{where}.step: must be a whole number with integer: true, given {step!r}")
+    # The sum of many steps is inexact: 3 x 0.1 exceeds 0.3.
+    count = 1 + math.floor((high - low) / step + 1e-9)
+    if count > _MOST_POINTS:
+        raise SpaceError(f"{where}.step: gives {count:,} values, at most {_MOST_POINTS:,}; give a larger one, or none")
+    if integer or (integer is None and isinstance(low, int) and isinstance(step, int)):
+        return tuple(int(low) + int(step) * place for place in range(count))
+    values = tuple(float(f"{low + step * place:.10g}") for place in range(count))
+    if len(set(values)) < count:
+        raise SpaceError(f"{where}.step: {step!r} is too small beside {low!r} and {high!r}; give a larger one")
+    return values
 
 
 def _condition(where: str, given: Any) -> Condition:

@@ -1,7 +1,6 @@
 """The search space: its dimensions, the points in it, and the identity of a point."""
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +11,14 @@ import numpy as np
 
 from hpo.engine.space.constraints import Constraint
 from hpo.engine.space.dimensions import Dimension, Value, allows, describe
+from hpo.engine.space.structured import canonical_text
 
 Point = Mapping[str, Value]
-
-# Created once: `json.dumps` would create an encoder for every point.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def point_key(point: Point) -> str:
     """Return the identity of a point: its canonical JSON (sorted names, no blanks)."""
-    return _CANONICAL.encode(dict(point))
+    return canonical_text(dict(point))
 
 
 def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpo.config.keys import flatten, refuse_unknown, replaced
+from hpo.config.keys import at, flatten, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.shorthand import written_out
+from hpo.engine.space.written import as_meant
 from hpo.errors import ConfigError, nearest
 
 # Names at the top of a space that are no dimensions.
 _RULES = ("require", "first")
+_MISSING = object()
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 
 
@@ -25,7 +27,8 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict
     Raises:
         ConfigError: a name is that of a section of the search.
     """
-    searched = {key: None for key in _keys(space) if key not in flatten(config or {})}
+    flat = flatten(config or {})
+    searched = {key: None for key in _keys(space) if at(flat, key, _MISSING) is _MISSING}
     tree = replaced(config or {}, searched)
     for name in tree:
         if name in SEARCH_SECTIONS:
@@ -43,8 +46,9 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
     for argument, value in (("space", space), ("config", config or {})):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{argument}: must be a dict, given a {type(value).__name__}")
-    plain = {name: branch if name in _RULES else written_out(branch) for name, branch in space.items()}
-    if "first" not in plain and _keys(plain) <= flatten(config or {}).keys():
+    plain = as_meant({name: branch if name in _RULES else written_out(branch) for name, branch in space.items()})
+    flat = flatten(config or {})
+    if "first" not in plain and all(at(flat, key, _MISSING) is not _MISSING for key in _keys(plain)):
         plain["first"] = ["default"]
     return plain
 

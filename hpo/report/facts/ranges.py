@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hpo.engine.space.structured import as_value
+
 
 def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the key of a dimension of report.json, its kind, and its range with condition and default."""
@@ -20,5 +22,5 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text, a float with six digits."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Return a value as text, a float with six digits, a list or mapping as JSON."""
+    return f"{value:g}" if isinstance(value, float) else str(as_value(value))

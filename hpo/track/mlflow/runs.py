@@ -7,6 +7,7 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from hpo.engine.space.structured import as_value
 from hpo.track.messages import TrackerMessage
 
 # Maximum length of a parameter's and a tag's value in every store.
@@ -125,8 +126,8 @@ def all_runs(client: MlflowClient, experiment_id: str, condition: str) -> Iterat
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values as text of bounded length."""
-    return {key: str(value)[:MAX_VALUE] for key, value in values.items()}
+    """Return the values as text of bounded length, lists and mappings as JSON."""
+    return {key: str(as_value(value))[:MAX_VALUE] for key, value in values.items()}
 
 
 def milliseconds(seconds: float) -> int:

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from hpo.report.facts.schema.missing import EXACT, OPEN, Missing
 
-Point = dict[str, int | float | str | bool | None]
+Point = dict[str, int | float | str | bool | list[Any] | dict[str, Any] | None]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]

@@ -98,6 +98,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
             is_end = place < _NEAR_END or place > 1 - _NEAR_END or (dimension.integer and is_whole_end)
             end = "lower" if place < 0.5 else "upper"
         else:
+            assert not isinstance(value, list | dict)
             is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
             end = "first" if value == dimension.values[0] else "last"
         if is_end and not (value == 0 and end in ("lower", "first")):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from hpo.config.keys import flatten
+from hpo.config.keys import at, flatten
 from hpo.engine.course.course import EndedBy
 from hpo.engine.record.record import Given
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
@@ -24,6 +24,7 @@ _CHOSEN_BY = {
     False: "the best mean score over the folds; the earlier trial on ties",
     True: "the best mean score on fresh seeds among the best trials of the search",
 }
+_MISSING = object()
 _CHEAPEST = "the least cost among those within one standard error of "
 
 
@@ -54,7 +55,7 @@ def describe_search(
         "space_size": described["space_size"],
         "space_rules": described["space_rules"],
         "first": described["first"],
-        "fixed": {key: v for key, v in flatten(config.objective_config).items() if key not in space.keys},
+        "fixed": _fixed(config.objective_config, space.keys),
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": counts,
         "imported": num_imported,
@@ -63,6 +64,12 @@ def describe_search(
     if given:
         part["given"] = [{"point": dict(each.point), "after": each.after} for each in given]
     return part
+
+
+def _fixed(tree: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
+    """Return the leaves that are not searched, nor below a key that is."""
+    flat = flatten(tree)
+    return {k: v for k, v in flat.items() if not any(k == key or k.startswith(f"{key}.") for key in searched)}
 
 
 def describe_space(study: Study) -> SpacePart:
@@ -79,8 +86,8 @@ def describe_space(study: Study) -> SpacePart:
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dimension with the default configuration's value, and the scale of its numbers' even spacing."""
     described = describe(dimension)
-    if "default" not in described and dimension.key in fixed:
-        described["default"] = fixed[dimension.key]
+    if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
+        described["default"] = default
     if isinstance(dimension, Values) and (scale := _scale(dimension.values)):
         described["scale"] = scale
     return described

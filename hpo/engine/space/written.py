@@ -1,0 +1,103 @@
+"""A space as people write it, turned into the form that is read and frozen: what is meant stands in it explicitly.
+
+Only what somebody has just written comes here: a frozen space keeps the meaning that it had.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpo.engine.space.reader import _RESERVED, _is_leaf, identity
+from hpo.errors import SpaceError
+
+_log = logging.getLogger(__name__)
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_SHOWN = 3
+
+
+def as_meant(space: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space in its explicit form; one that is explicit already is returned as it is.
+
+    A range whose ends are both written as whole numbers (1, not 1.0) is one of whole numbers, with `log` or without;
+    `integer: false` makes it one of fractions. With `points` the values are fractions, with `step` see the reader. A
+    text such as 1e-5, which YAML reads as one, is a number at the ends of a range, and in a list beside a number. A
+    bare list of lists or mappings has no order. A value that is listed twice is kept once, with a warning.
+
+    Raises:
+        SpaceError: a list has only texts that look like numbers, or a key has blanks around it.
+    """
+    return {str(name): branch if name in _RESERVED else _meant(branch, (str(name),)) for name, branch in space.items()}
+
+
+def _meant(branch: Any, path: tuple[str, ...]) -> Any:
+    if path[-1] != path[-1].strip():
+        raise SpaceError(f"space: the key {path[-1]!r} has blanks around it; write {path[-1].strip()!r}")
+    where = f"space.{'.'.join(path)}"
+    if isinstance(branch, Mapping):
+        if _is_leaf(branch):
+            return _leaf(branch, where)
+        return {str(name): _meant(inner, (*path, str(name))) for name, inner in branch.items()}
+    if _is_list(branch):
+        values = _listed(branch, where)
+        return {"choices": values} if any(_is_list(v) or isinstance(v, Mapping) for v in values) else values
+    return branch
+
+
+def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    fields = dict(given)
+    for kind in ("values", "choices"):
+        if _is_list(fields.get(kind)):
+            fields[kind] = _listed(fields[kind], f"{where}.{kind}")
+    listed = fields.get("values") or fields.get("choices") or ()
+    for name in ("low", "high", "step", "default"):
+        is_text = (
+            name == "default" and _is_list(listed) and (fields.get(name) in listed or not any(map(_is_number, listed)))
+        )
+        if name in fields and not (is_text and listed):
+            fields[name] = _as_number(fields[name])
+    ends = (fields.get("low"), fields.get("high"))
+    unsaid = all(fields.get(name) is None for name in ("integer", "points", "step"))
+    return (
+        {**fields, "integer": True}
+        if unsaid and all(_is_number(end) and isinstance(end, int) for end in ends)
+        else fields
+    )
+
+
+def _listed(given: Sequence[Any], where: str) -> list[Any]:
+    """Return the values of a list, each once, with numbers where some were read as texts."""
+    texts = [value for value in given if _as_number(value) is not value]
+    if texts and len(texts) == len(given):
+        raise SpaceError(
+            f"{where}: holds only texts that look like numbers, such as {texts[0]!r}; write numbers without quotes and "
+            f"with a point (1.0e-5: YAML takes 1e-5 for a text), or give texts another form, such as v1, v2"
+        )
+    values = list(map(_as_number, given)) if any(map(_is_number, given)) else list(given)
+    once: dict[str, Any] = {}
+    try:
+        for value in values:
+            once.setdefault(identity(value), value)
+    except TypeError:
+        return values  # Holds what is no JSON value; the reader names it.
+    if len(once) < len(values):
+        keys = list(map(identity, values))
+        twice = [value for key, value in once.items() if keys.count(key) > 1]
+        _log.warning("%s: listed twice, and kept once: %s", where, ", ".join(map(repr, twice[:_SHOWN])))
+    return list(once.values())
+
+
+def _as_number(value: Any) -> Any:
+    """Return the number that a text looks like, and all else as it is."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if any(sign in value for sign in ".eE") else int(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
