@@ -1,19 +1,20 @@
 """Our strategies as a search of scikit-learn: an estimator like GridSearchCV."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
+from types import FunctionType
 from typing import Any
 
 # scikit-learn documents this class as the one to derive searches from, but does not export it.
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
 from sklearn.utils import check_random_state, get_tags
 
-from hpo.config.keys import copied
-from hpo.engine.space.shorthand import written_out
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError
 from hpo.integrations.defaults import default_strategy
+from hpo.integrations.grids import Grids
 from hpo.integrations.points import closed, next_points
 
 
@@ -28,7 +29,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     Args:
         estimator: what is tuned.
         space: by the names of its parameters, `{"C": hpo.log(1e-3, 1e3), "kernel": ["rbf", "linear"]}`, as of
-            `hpo.search`.
+            `hpo.search`; estimators and other objects are values, too. A list of such dicts, as of GridSearchCV: each
+            point is of one of them, drawn like a choice.
         trials: how many points are evaluated.
         strategy: one of conf/strategy, or its name and settings. One that trains by amounts cannot be used.
         random_state: decides every point; None = another search each time, or a `numpy.random.RandomState`.
@@ -41,7 +43,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     def __init__(
         self,
         estimator: Any,
-        space: Mapping[str, Any],
+        space: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         trials: int = 20,
         strategy: str | Mapping[str, Any] = "evolutionary",
@@ -82,23 +84,50 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         if not isinstance(self.trials, Integral) or self.trials < 1:
             raise ConfigError(f"trials: must be a whole number, 1 or more, given {self.trials!r}")
         given = {"name": self.strategy} if isinstance(self.strategy, str) else dict(self.strategy)
-        space = {name: written_out(dimension) for name, dimension in self.space.items()}
+        grids = Grids.of(self.space)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31))
-        strategy = default_strategy(given.pop("name", ""), space, int(seed), given)
-        known = History()
+        strategy = default_strategy(given.pop("name", ""), grids.space, int(seed), given)
+        known, fits = History(), list[dict[str, Any]]()
+        evaluate = self._without_an_end(evaluate_candidates, fits)
         while len(known) < self.trials:
             points = next_points(strategy, known, ())[: self.trials - len(known)]
             if not points:
-                return
-            results = evaluate_candidates([copied(point) for point in points])
+                break
+            results = evaluate([grids.parameters(point) for point in points])
             scores = results[self._searched_by(results)][len(known) :]
             number = known[-1].round + 1 if known else 0
             opened = [Trial(len(known) + place, number, point) for place, point in enumerate(points)]
             known = known.extended(
-                closed(trial, score, "maximize") for trial, score in zip(opened, scores, strict=True)
+                closed(trial, score if self._is_fitted(fits, trial.number) else None, "maximize")
+                for trial, score in zip(opened, scores, strict=True)
             )
+        # As GridSearchCV does with all candidates: raises where every fit has failed, else warns of those that have.
+        _warn_or_raise_about_fit_failures(fits, self.error_score)
+
+    def _without_an_end(self, evaluate_candidates: Any, fits: list[dict[str, Any]]) -> Callable[..., Any]:
+        """Return scikit-learn's function so that no call raises because all of its fits have failed; they go to `fits`.
+
+        A strategy that proposes one point at a time would end at the first that cannot be fitted. Caught, the error
+        would leave the candidate out of `cv_results_`, and there is no public way to go on: so this one global name
+        is another in a copy of the function, which shares all else with it.
+        """
+
+        def keep(ended: list[dict[str, Any]], error_score: Any) -> None:
+            fits.extend(ended)
+            if callable(self.scoring):
+                # Which scores it returns is known from any candidate that could be fitted.
+                _insert_error_scores(fits, error_score)
+
+        names = {**evaluate_candidates.__globals__, _warn_or_raise_about_fit_failures.__name__: keep}
+        function = evaluate_candidates
+        return FunctionType(function.__code__, names, None, function.__defaults__, function.__closure__)
+
+    def _is_fitted(self, fits: Sequence[Mapping[str, Any]], number: int) -> bool:
+        """Return whether any fit of this candidate succeeded."""
+        own = fits[number * self.n_splits_ : (number + 1) * self.n_splits_]
+        return any(fit["fit_error"] is None for fit in own)
 
     def _searched_by(self, results: Mapping[str, Any]) -> str:
         """Return the column of the score that the strategy sees."""
