@@ -1,7 +1,7 @@
 """A Hugging Face Trainer under a search: its learning curve, its checkpoints to go on from, its best model kept."""
 
-import copy
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -10,7 +10,8 @@ from typing import Any
 
 from hpo.engine.training.objective.companions import objective
 from hpo.engine.training.objective.plain_function import RunningTrial
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, nearest
+from hpo.integrations.trainer_again import SearchedValues, made_again, own_arguments, own_state, parts_of
 
 try:
     import torch
@@ -23,11 +24,11 @@ try:
         TrainingArguments,
         set_seed,
     )
-    from transformers.trainer_callback import DefaultFlowCallback, PrinterCallback, ProgressCallback
+    from transformers.trainer_callback import PrinterCallback, ProgressCallback
+    from transformers.trainer_utils import number_of_arguments
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install transformers accelerate peft") from error
 
-_SHOWS = (DefaultFlowCallback, PrinterCallback, ProgressCallback)
 # What transformers adds to the names of an evaluation's metrics.
 _PREFIX = "eval_"
 
@@ -134,8 +135,12 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
 def objective_of(trainer: Trainer) -> Callable[..., Any]:
     """Return the objective that trains as this trainer does, for `hpo.search`, in place of `hyperparameter_search`.
 
+    What is searched are its TrainingArguments, and what `model_init(trial)` reads (see `SearchedValues`). Its own
+    arguments are the default configuration, which is tried first where the space has it. Every trial has a trainer of
+    its own, with the state that the class has added to that of Trainer.
+
     Args:
-        trainer: made with `model_init`. What is searched are its TrainingArguments; those that it has are the others.
+        trainer: made with `model_init`.
 
     Raises:
         ConfigError: it has no `model_init`.
@@ -146,26 +151,31 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
     """
     if trainer.model_init is None:
         raise ConfigError("trainer: has no model_init, and every trial needs a new model; give Trainer(model_init=...)")
-    kind, given = type(trainer), trainer.args
-    parts = {
-        "model_init": trainer.model_init,
-        "data_collator": trainer.data_collator,
-        "train_dataset": trainer.train_dataset,
-        "eval_dataset": trainer.eval_dataset,
-        "processing_class": trainer.processing_class,
-        "compute_metrics": trainer.compute_metrics,
-        "compute_loss_func": trainer.compute_loss_func,
-        "preprocess_logits_for_metrics": trainer.preprocess_logits_for_metrics,
-        "callbacks": [callback for callback in trainer.callback_handler.callbacks if not isinstance(callback, _SHOWS)],
-    }
+    kind, given, described = type(trainer), trainer.args, trainer.args.to_dict()
+    takes_trial = number_of_arguments(trainer.model_init) == 1
+    model_init, parts, own = trainer.model_init, parts_of(trainer), own_state(trainer)
+    constants = own_arguments(given)
 
-    @objective(continues=True)
+    def check(config: Mapping[str, Any]) -> None:
+        for key in config:
+            if key not in described and not takes_trial:
+                raise ConfigError(
+                    f"space: '{key}' is no argument of {type(given).__name__}, and model_init takes no trial"
+                    f"{nearest(key, described) or f'; write model_init(trial), and read trial[{key!r}] there'}"
+                )
+
+    def default_config(space: Mapping[str, Any]) -> dict[str, Any]:
+        return constants | {key: described[key] for key in space if described.get(key) is not None}
+
+    @objective(continues=True, check=check)
     def train_again(config: Mapping[str, Any], trial: RunningTrial) -> dict[str, float]:
         shown = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
-        own = {"seed": trial.seed % 2**32, "report_to": "none", **shown}
-        args = dataclasses.replace(given, **own, **config)
-        return train(kind(args=args, **{**parts, "callbacks": copy.deepcopy(parts["callbacks"])}), trial)
+        changed = {key: value for key, value in config.items() if key in described and value != described[key]}
+        args = dataclasses.replace(given, **{"seed": trial.seed % 2**32, "report_to": "none", **shown, **changed})
+        init = functools.partial(model_init, SearchedValues(config)) if takes_trial else model_init
+        return train(made_again(kind, args, init, parts, own), trial)
 
+    train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` looks for it
     return train_again
 
 
