@@ -2,15 +2,17 @@
 
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpo.engine.training.objective.plain_function import RunningTrial
 
 try:
     import torch
-    from lightning.pytorch import Callback, LightningModule, Trainer, seed_everything
-    from lightning.pytorch.callbacks import ModelCheckpoint
+    from lightning.pytorch import LightningModule, Trainer, seed_everything
+    from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install lightning") from error
 
@@ -27,12 +29,17 @@ def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
         values: any of lightning's Trainer; without others nothing is shown, logged or saved elsewhere.
     """
     _seed(trial, 0)
+    given = values.get("callbacks") or []
+    saves = any(isinstance(callback, Checkpoint) for callback in (given if isinstance(given, list) else [given]))
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return Trainer(default_root_dir=trial.resume_dir, **{**quiet, "enable_checkpointing": False, **values})
+    return Trainer(default_root_dir=trial.resume_dir, **{**quiet, "enable_checkpointing": saves, **values})
 
 
 def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data: Any) -> dict[str, float]:
     """Fit, report each epoch, and return the metrics of the last, or of the best where a ModelCheckpoint monitors one.
+
+    Of several that monitor the first counts. Those without a `dirpath` write beside the trial's state, which another
+    machine goes on from, too; without states, to a folder that is removed at the end.
 
     Where the study keeps states, each is saved before it is reported, and a training goes on from the last. The model
     is kept, as `model.ckpt`, where the study keeps one. A training without a validation part, as of the final model,
@@ -50,34 +57,51 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
     torch.set_num_threads(trial.threads)
     if trial.validation is not None and not len(trial.validation):
         trainer.limit_val_batches = 0
-    callback = TrialCallback(trial)
-    state = callback.continue_from()
-    if callback.is_far_enough:
-        # It was saved, and the search does not know it yet.
-        trainer.fit_loop.max_epochs = len(callback.curve)
-    trainer.callbacks.append(callback)
-    trainer.fit(model, **data, ckpt_path=state)
-    best = trainer.checkpoint_callback
-    monitored = best.monitor if isinstance(best, ModelCheckpoint) and best.best_model_path else None
-    if trial.checkpoint_dir is not None:
-        trial.checkpoint_dir.mkdir(parents=True, exist_ok=True)
-        if monitored and trainer.is_global_zero:
-            shutil.copyfile(best.best_model_path, trial.checkpoint_dir / MODEL)
-        elif not monitored:
-            trainer.save_checkpoint(trial.checkpoint_dir / MODEL, weights_only=True)
-    chosen = [point for point in callback.curve if monitored and point.get(monitored) == float(best.best_model_score)]
-    return (chosen or callback.curve)[-1]
+    with ExitStack() as stack:
+        folder = trial.resume_dir or Path(stack.enter_context(TemporaryDirectory()))
+        callback = TrialCallback(trial, folder)
+        state = callback.continue_from()
+        if callback.is_far_enough:
+            # It was saved, and the search does not know it yet.
+            trainer.fit_loop.max_epochs = len(callback.curve)
+        trainer.callbacks.insert(0, callback)
+        trainer.fit(model, **data, ckpt_path=state)
+        savers = [saver for saver in trainer.checkpoint_callbacks if isinstance(saver, ModelCheckpoint)]
+        best = next((saver for saver in savers if saver.monitor and saver.best_model_path), None)
+        if trial.checkpoint_dir is not None:
+            _keep(trainer, best, trial.checkpoint_dir)
+    if best is None:
+        return callback.curve[-1]
+    # Of equal ones the first, as the ModelCheckpoint does.
+    chosen = [point for point in callback.curve if point.get(best.monitor) == float(best.best_model_score)]
+    return (chosen or callback.curve[-1:])[0]
 
 
-class TrialCallback(Callback):  # type: ignore[misc]  # its types are not read
-    """Report epochs to the search, and end where it says; `train` adds it, last of all callbacks.
+def _keep(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if best is None:
+        trainer.save_checkpoint(folder / MODEL, weights_only=True)
+    elif trainer.is_global_zero:
+        try:
+            shutil.copyfile(best.best_model_path, folder / MODEL)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"the best model is gone from {best.best_model_path}, where an earlier part of the training has left "
+                f"it; leave out `dirpath` of the ModelCheckpoint, and it is kept with the trial's state"
+            ) from error
+
+
+class TrialCallback(Checkpoint):  # type: ignore[misc]  # its types are not read
+    """Report epochs to the search, and end where it says; `train` adds it, and it runs last of all callbacks.
+
+    It is a Checkpoint so that at the end of an epoch it runs after those: their state is part of the state saved.
 
     Attributes:
         curve: the metrics after each epoch so far.
     """
 
-    def __init__(self, trial: RunningTrial) -> None:
-        self._trial = trial
+    def __init__(self, trial: RunningTrial, folder: Path) -> None:
+        self._trial, self._folder = trial, folder
         # How many points of the learning curve the search has.
         self._num_reported = trial.trained
         self.curve: list[dict[str, float]] = []
@@ -97,6 +121,24 @@ class TrialCallback(Callback):  # type: ignore[misc]  # its types are not read
         _seed(self._trial, len(self.curve))
         self.report()
         return last
+
+    def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
+        """Give checkpoints of the user's a folder, before they look for one, and go to the end of the callbacks."""
+        for saver in trainer.checkpoint_callbacks:
+            if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
+                saver.dirpath = str(self._folder / "checkpoints")
+        trainer.callbacks = [*(callback for callback in trainer.callbacks if callback is not self), self]
+
+    def on_load_checkpoint(self, trainer: Trainer, _: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Say to checkpoints of the user's where their files are now: the state may have been moved."""
+        for saver in trainer.checkpoint_callbacks:
+            state = checkpoint["callbacks"].get(saver.state_key, {})
+            before, now = state.get("dirpath"), getattr(saver, "dirpath", None)
+            if before and now:
+                for name in ("best_model_path", "kth_best_model_path", "last_model_path"):
+                    state[name] = state[name].replace(before, now)
+                state["best_k_models"] = {p.replace(before, now): score for p, score in state["best_k_models"].items()}
+                state["dirpath"] = now
 
     def on_train_epoch_end(self, trainer: Trainer, _: LightningModule) -> None:
         """Save the state, then report."""
