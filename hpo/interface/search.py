@@ -75,10 +75,11 @@ def search(
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
     if "study.direction" not in settings:
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
+    searched = plain_space(space, config)
     if default := getattr(objective, "default_config", None):
         # One of a trainer, which has values of its own.
         config = {**default(space), **(config or {})}
-    searched = plain_space(space, config)
+        searched = plain_space(space, config)
     given = GivenObjective.of(objective, searched)
     tree = search_tree(given.text, searched, own_tree(searched, config), strategy or "random")
     called = given.text.partition(":")[2].partition("(")[0] or "study"

@@ -108,6 +108,14 @@ def test_what_is_not_searched_is_named():
         trial.suggest_categorical("layer", [1, 2])
 
 
+@pytest.mark.parametrize("more", [{"space": [{"learning_rate": [1e-4]}]}, {"config": ["weight_decay"]}])
+def test_what_is_no_dict_is_refused(tmp_path, monkeypatch, more):
+    monkeypatch.chdir(tmp_path)
+    given = {"space": {"learning_rate": [1e-4, 1e-3]}, **more}
+    with pytest.raises(hpo.HpoError, match=f"{next(iter(more))}: must be a dict, given a list"):
+        searched(new_trainer(tmp_path), **given)
+
+
 def test_a_key_that_nobody_takes_is_refused_before_the_first_trial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     says = "'learning_rat' is no argument of TrainingArguments, and model_init takes no trial; did you mean 'learning_"
