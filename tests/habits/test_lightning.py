@@ -59,7 +59,8 @@ def trained(tmp_path, monkeypatch):
 
     def train_one(*callbacks, amount=None, already=0, state="state", net=Net, **values):
         task = {"trial": 0, "fold": 0, "repeat": 0, "seed": 2**33, "threads": 1, "data_dir": None, "train": None}
-        task |= {"validation": None, "epochs": amount, "trained": already, "checkpoint_dir": str(tmp_path / "kept")}
+        task |= {"metric": "accuracy", "validation": None, "epochs": amount, "trained": already}
+        task |= {"checkpoint_dir": str(tmp_path / "kept")}
         trial = RunningTrial(task | {"resume_dir": state and str(tmp_path / state)})
         trainer = new_trainer(trial, max_epochs=5, callbacks=list(callbacks), accelerator="cpu", **values)
         loaders = {"train_dataloaders": DataLoader(DATA, 8), "val_dataloaders": DataLoader(DATA, 8)}

@@ -52,7 +52,7 @@ def trained(trainer, *configs):
     SEEN.clear()
     train = pickle.loads(dumps(objective_of(trainer)))
     task = {"fold": 0, "repeat": 0, "threads": 1, "data_dir": None, "train": None, "validation": None, "epochs": None}
-    task |= {"trained": 0, "checkpoint_dir": None, "resume_dir": None}
+    task |= {"trained": 0, "checkpoint_dir": None, "resume_dir": None, "metric": "loss"}
     for number, config in enumerate(configs):
         trial = RunningTrial({**task, "trial": number, "seed": 2**33 + number})
         assert all(point["loss"] > 0 for point in trial.run(lambda: train(config, trial)))  # noqa: B023
