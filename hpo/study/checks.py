@@ -11,6 +11,7 @@ from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError, SpaceError, nearest
 
 
@@ -115,8 +116,11 @@ def refuse_amounts_without_states(config: StudyConfig, objective: Objective, nee
     if needed is not None:
         raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")
     if not objective.continues:
+        path = ObjectivePath.of(config.objective)
+        way = "decorate it with @hpo.objective(continues=True), stop at trial.amount and continue from trial.resume_dir"
+        if path.form == "task":
+            way = "stop at task['epochs'], continue from task['resume_dir'] and set CONTINUES = True there"
+        who = path.module if path.form == "task" else path.function
         raise ConfigError(
-            f"strategy: {name} continues trainings, which {config.objective.partition(':')[0]} does not offer; choose "
-            f"another strategy, or stop at task['epochs'], continue from task['resume_dir'] and set CONTINUES = True "
-            f"there"
+            f"strategy: {name} continues trainings, which {who} does not offer; choose another strategy, or {way}"
         )

@@ -1,0 +1,39 @@
+"""What people of Optuna type."""
+
+import pytest
+
+import hpo
+from tests.hpo.interface.searched import HERE, note, noted
+
+
+def test_a_function_that_goes_on_from_its_state_takes_asha():
+    @hpo.objective(continues=True, continues_with=("epochs",))
+    def train(config, trial):
+        kept = trial.resume_dir / "epoch"
+        begun = int(kept.read_text()) if kept.exists() else 0
+        for epoch in range(begun + 1, (trial.amount or config["epochs"]) + 1):
+            trial.resume_dir.mkdir(parents=True, exist_ok=True)
+            kept.write_text(str(epoch))
+            trial.report(epoch=epoch, score=config["lr"] * epoch)
+        note(begun)
+        return config["lr"] * epoch
+
+    asha = {"name": "asha", "min_amount": 1, "max_amount": 4, "eta": 2}
+    given = {"direction": "maximize", "strategy": asha, "settings": HERE, "progress": False, "config": {"epochs": 4}}
+    study = hpo.search(train, {"lr": (0.1, 1.0)}, trials=4, **given)
+    assert study.best.score == pytest.approx(4 * study.best.config["lr"])
+    assert max(noted()) > 0  # Some went on from a state.
+    assert study.reproduce()["holds"].all()
+    before = len(study.trials)
+    assert len(study.resume(6, progress=False).trials) > before
+
+
+def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():
+    says = r"asha continues trainings, which train does not offer; .* @hpo.objective\(continues=True\), stop at"
+
+    def train(config, trial):
+        return config["lr"]
+
+    strategy = {"name": "asha", "max_amount": 4}
+    with pytest.raises(hpo.HpoError, match=says):
+        hpo.search(train, {"lr": (0.1, 1.0)}, direction="maximize", strategy=strategy, settings=HERE)
