@@ -94,6 +94,7 @@ class StudySection(Section):
     extends: Extension | None = None
     mirror: str | None = None
     artifacts: str | None = None
+    score: Literal["best", "last"] = "best"
 
     @model_validator(mode="after")
     def _can_be_copied(self) -> Self:

@@ -31,6 +31,10 @@ SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch
 # study and are written down.
 _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
+# Keys of the section `study` that are frozen only where they are not the default, so that a search that was frozen
+# without them is found by the same words.
+_NEWEST = ("score",)
+
 # Integers from here on are refused wherever they are read.
 TOO_LARGE = 10**300
 _SHOWN = 40  # characters of a value in a message
@@ -76,9 +80,10 @@ class StudyConfig(Section):
     def to_dict(self) -> dict[str, Any]:
         """Return the plain tree that `config_from_dict` reads, the trial's own keys at the top."""
         tree = self.model_dump(mode="json")
-        for name in later_keys().keys() - self.study.model_fields_set:
-            # Frozen by an earlier version, without this key.
-            del tree["study"][name]
+        for name, default in later_keys().items():
+            # Frozen by an earlier version, without this key; or one that the last of them lack, at what they did.
+            if name not in self.study.model_fields_set or (name in _NEWEST and tree["study"][name] == default):
+                del tree["study"][name]
         return {**tree.pop("objective_config"), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:

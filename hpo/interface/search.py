@@ -26,6 +26,7 @@ def search(
     strategy: str | Mapping[str, Any] | None = None,
     metric: str | None = None,
     direction: Literal["maximize", "minimize"] | None = None,
+    score: Literal["best", "last"] | None = None,
     name: str | None = None,
     seed: int | None = None,
     workers: int | None = None,
@@ -48,6 +49,7 @@ def search(
             `{"name": "evolutionary", "population": 8}`.
         metric: the score's name (None = score), where the function returns or reports several numbers.
         direction: whether a higher or a lower score is better.
+        score: which reported value counts where the function returns nothing (None = best).
         name: the study's, a folder under runs/; None = the function's, with a number where that is another study's.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
@@ -63,7 +65,7 @@ def search(
         KeyboardInterrupt: an interrupt; everything that was finished is saved, and the same call goes on.
     """
     asked: dict[str, Any] = {"study.trials": trials, "study.minutes": minutes, "study.seed": seed}
-    asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers}
+    asked |= {"study.direction": direction, "study.name": name, "dispatch.workers": workers, "study.score": score}
     settings = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}

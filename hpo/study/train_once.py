@@ -33,6 +33,7 @@ class _Study(Section):
     name: StudyName
     metric: str = Field(min_length=1)
     direction: Literal["maximize", "minimize"]
+    score: Literal["best", "last"] = "best"
 
 
 class _Threads(Section):
@@ -77,6 +78,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
         training.dispatch.threads,
         training.dispatch.processes_per_task,
         secrets,
+        score=training.study.score,
     )
     layout = TaskLayout(len(plan.folds) if plan else 1)
     builder = TaskBuilder(shared, plan, layout, data_dir if is_copied else None, None)

@@ -3,7 +3,7 @@
 import pytest
 
 import hpo
-from tests.hpo.interface.searched import HERE, note, noted
+from tests.hpo.interface.searched import HERE, found, note, noted, outcome_of
 
 
 def test_a_function_that_goes_on_from_its_state_takes_asha():
@@ -37,3 +37,25 @@ def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():
     strategy = {"name": "asha", "max_amount": 4}
     with pytest.raises(hpo.HpoError, match=says):
         hpo.search(train, {"lr": (0.1, 1.0)}, direction="maximize", strategy=strategy, settings=HERE)
+
+
+@pytest.mark.parametrize("report", [lambda t, v, n: t.report(v, n), lambda t, v, n: t.report(v, step=n)])
+def test_a_value_is_reported_for_a_step(report):
+    def train(config, trial):
+        for step in range(3):
+            report(trial, config["lr"] * step, step)
+        return config["lr"]
+
+    study = found(train, trials=1, metric="accuracy", direction="maximize")
+    lr = study.best.config["lr"]
+    assert outcome_of(study).curve == [{"epoch": step, "accuracy": lr * step} for step in range(3)]
+
+
+def test_a_named_step_is_the_epoch():
+    def train(config, trial):
+        trial.report(loss=0.2, step=30)
+        trial.report(loss=0.1, step=40, epoch=4)
+        return config["lr"]
+
+    curve = outcome_of(found(train, trials=1)).curve
+    assert curve == [{"epoch": 30, "loss": 0.2}, {"epoch": 4, "loss": 0.1, "step": 40}]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hpo.config.sealing import values_of
 from hpo.engine.trials.trial import Direction
@@ -17,6 +17,7 @@ class Payload:
         objective: its path; see `ObjectivePath`.
         config: the objective's configuration with the trial's point written into it, sealed.
         metric, direction: the score's name, and which way is better.
+        score: which reported value of it counts where the objective returns nothing.
         seed: of the training.
         threads: number of threads that it may use.
         processes: that train it together, each with so many threads.
@@ -45,6 +46,7 @@ class Payload:
     config: Mapping[str, Any]
     metric: str
     direction: Direction = "maximize"
+    score: Literal["best", "last"] = "best"
     seed: int = 0
     threads: int = 1
     processes: int = 1
@@ -80,7 +82,7 @@ class Payload:
     def task(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's argument: what is for it, the configuration opened, and `epochs` for `amount`."""
         task = self.to_dict() | {"config": config, "epochs": self.amount}
-        for name in ("secrets", "before", "limits", "limit_minutes", "kept", "code"):
+        for name in ("secrets", "before", "limits", "limit_minutes", "kept", "code", "score"):
             del task[name]
         for name in ("test", "curves"):
             if task[name] is None:

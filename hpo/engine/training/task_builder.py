@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hpo.config.keys import flatten, replaced
 from hpo.config.sealing import values_of
@@ -34,6 +34,7 @@ class Training:
         extends: the trials of another study that its first trials continue; None = none.
         kept: the file of a function that was given from Python; None for one that is imported.
         code: of the user's source files as the search began; see `Payload`.
+        score: which reported value counts; see `Payload`.
     """
 
     study: str
@@ -49,6 +50,7 @@ class Training:
     extends: Extension | None = None
     kept: Path | None = None
     code: Mapping[str, str] | None = None
+    score: Literal["best", "last"] = "best"
 
     @classmethod
     def of(cls, config: StudyConfig, kept: Path | None = None, code: Mapping[str, str] | None = None) -> Self:
@@ -68,6 +70,7 @@ class Training:
             study.extends,
             kept,
             code,
+            study.score,
         )
 
     def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
@@ -176,6 +179,7 @@ class TaskBuilder:
             config=config,
             metric=training.metric,
             direction=training.direction,
+            score=training.score,
             seed=training_seed(training.seed, trial.key, fold, repeat),
             threads=training.threads,
             processes=training.processes,

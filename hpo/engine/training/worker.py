@@ -20,6 +20,7 @@ from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_code import own_code, watched
 from hpo.engine.training.objective.own_place import OwnPlace
 from hpo.engine.training.objective.own_state import own_state
+from hpo.engine.training.objective.plain_function import awaited
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
@@ -248,9 +249,14 @@ def _trained(
         _train_before(payload, objective.run_fold, opened(payload.before["config"], values))
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
-    returned = run(payload.task(opened(payload.config, values)))
+    returned = awaited(run(payload.task(opened(payload.config, values))))
+    curve: list[Mapping[str, Any]] = []
     if inspect.isgenerator(returned):
-        returned = yield from _points(returned, counts, progress)
+        returned = yield from _points(returned, counts, progress, curve)
+    if returned is None and must_score:
+        returned = reported.of_curve(curve, payload.metric, payload.score, payload.direction == "maximize")
+    if isinstance(returned, Mapping):
+        returned = reported.flat(returned)
     if counts and isinstance(returned, Mapping):
         progress.end(returned.get("units"))
         returned = {name: value for name, value in returned.items() if name != "units"}
@@ -279,15 +285,18 @@ def _has_score(returned: Any, payload: Payload) -> bool:
 def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
     """Train what this task continues; an objective that finds the state at hand returns at once."""
     assert payload.before is not None
-    before = run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config))
+    before = awaited(run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config)))
     if inspect.isgenerator(before):
         deque(before, maxlen=0)
 
 
 def _points(
-    training: Generator[Any, Never, Any], counts: bool, progress: Progress
+    training: Generator[Any, Never, Any], counts: bool, progress: Progress, curve: list[Mapping[str, Any]]
 ) -> Generator[tuple[str, Any], None, Any]:
-    """Yield what a training yields, as `_steps` does, and return what it returns; closed, the training is closed."""
+    """Yield what a training yields, as `_steps` does, and return what it returns; closed, the training is closed.
+
+    Adds its points to `curve`.
+    """
     with contextlib.closing(training):
         while True:
             try:
@@ -300,4 +309,6 @@ def _points(
                 yield "warning", str(step["warning"])
                 continue
             progress.step(step.get("units") if counts else None, step.get("more"))
-            yield "point", reported.numbers({name: value for name, value in step.items() if name != "more"})
+            given = {name: value for name, value in step.items() if name != "more"}
+            curve.append(reported.numbers(reported.flat(given)))
+            yield "point", dict(curve[-1])

@@ -1,12 +1,14 @@
 """Checks the numbers that an objective reports, when they arrive and when an older record is read."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 # Squares of larger numbers, in deviations and tests, exceed the range of floats.
 LARGEST = 1e100
 _MOST_SECONDS = 1e10  # three centuries: longer times were not measured
+# Say of a point where it is.
+_NOT_OF_RESULTS = ("epoch", "units", "seconds")
 
 
 def number(value: Any) -> int | float | None:
@@ -29,6 +31,38 @@ def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
     return {str(name): checked for name, value in reported.items() if (checked := number(value)) is not None}
 
 
+def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return groups of values by one name each: `{"val": {"loss": 1}}` is `{"val/loss": 1}`."""
+    values: dict[str, Any] = {}
+    for name, value in reported.items():
+        inner = {f"{name}/{key}": each for key, each in flat(value).items()} if isinstance(value, Mapping) else None
+        values |= {str(name): value} if inner is None else inner
+    return values
+
+
+def of_curve(points: Sequence[Mapping[str, Any]], metric: str, takes: Literal["best", "last"], is_max: bool) -> Any:
+    """Return what counts of a training that returned nothing: its best point, of equals the first, or its last.
+
+    Returns:
+        Its numbers; None where nothing was reported.
+
+    Raises:
+        ValueError: the metric was not reported.
+    """
+    scored = [point for point in points if metric in point]
+    if not points:
+        return None
+    if not scored:
+        names = ", ".join(dict.fromkeys(name for point in points for name in point))
+        raise ValueError(
+            f"the objective returned nothing, and no '{metric}' was reported, but {names}: give metric='loss' for a "
+            f"'loss', or report '{metric}'"
+        )
+    best = max if is_max else min
+    point = scored[-1] if takes == "last" else best(scored, key=lambda point: point[metric])
+    return {name: value for name, value in point.items() if name not in _NOT_OF_RESULTS}
+
+
 def seconds(value: Any) -> float | None:
     """Return a duration; None for an impossible one."""
     checked = number(value)
@@ -43,6 +77,11 @@ def result(returned: Any, metric: str, is_scored: bool) -> dict[str, int | float
     """
     if number(returned) is not None or isinstance(returned, float):
         returned = {metric: returned}
+    if returned is None:
+        raise ValueError(
+            f"the objective must return a number or a dict of numbers, it returned None; return the score, or report "
+            f"it: trial.report({metric}=...)"
+        )
     if not isinstance(returned, Mapping):
         raise ValueError(f"the objective must return a number or a dict of numbers, it returned {returned!r}")
     by_name = numbers(returned)

@@ -149,7 +149,8 @@ def payload(name, **config):
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     *points, last = run_task(payload("odd_points"))
-    assert [point["point"] for point in points] == [{"epoch": 1, "3": 0.5}, {"epoch": 2, "loss": 0.5}, {}]
+    first = {"epoch": 1, "3": 0.5, "per_class/10": 1.0, "per_class/2": 0.5}
+    assert [point["point"] for point in points] == [first, {"epoch": 2, "loss": 0.5}, {}]
     json.dumps(points, allow_nan=False)
     assert last["outcome"]["curve"] == [point["point"] for point in points]
     assert ([point["units"] for point in points], last["outcome"]["units"]) == ([1, 2, 3], 3)

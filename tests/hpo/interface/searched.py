@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import hpo
+from hpo.study.opening import read_study
+from hpo.study.reading import known_study
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "net": {"layers": [1, 2, 3], "act": ["relu", "tanh"]}, "dropout": (0.0, 0.5)}
 HERE = {"dispatch": "local", "track": "none"}
@@ -27,3 +29,12 @@ def found(objective, **arguments):
     settings = HERE | arguments.pop("settings", {})
     arguments = {"space": SPACE, "trials": 4, "direction": "maximize", "progress": False} | arguments
     return hpo.search(objective, **arguments, settings=settings)
+
+
+def outcome_of(study):
+    """Return what the first training of the first trial gave."""
+    record = read_study(known_study(study.name))
+    try:
+        return record.history()[0].outcomes[0]
+    finally:
+        record.close()

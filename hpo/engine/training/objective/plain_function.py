@@ -1,12 +1,16 @@
 """A plain function as an objective: `f(config)` or `f(config, trial)`, in place of a generator of its curve."""
 
+import asyncio
 import contextvars
+import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 from greenlet import error as SwitchError  # noqa: N812 -- greenlet's name says nothing here
+
+from hpo.engine.trials import reported
 
 TaskDict = Mapping[str, Any]
 
@@ -47,13 +51,15 @@ class RunningTrial:
         self.data_dir, self.checkpoint_dir, self.resume_dir = (
             Path(task[name]) if task[name] else None for name in ("data_dir", "checkpoint_dir", "resume_dir")
         )
+        self._metric: str = task["metric"]
         self._num_reported = 0
         self._reader: greenlet | None = None
         self._is_stopped = False
 
-    def report(self, point: Mapping[str, Any] | None = None, /, **numbers: Any) -> None:
+    def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`; without `epoch` points are counted.
 
+        `report(0.3, 5)` is the study's metric at epoch 5; a `step` is the epoch where none is given.
         `more=False` says that the training ends here, which saves other trainings a wait.
 
         Raises:
@@ -64,10 +70,14 @@ class RunningTrial:
             raise TrainingStopped
         if self._reader is None:
             raise RuntimeError("report() was called after the end of the training; call it while the function runs")
+        if isinstance(point, float) or reported.number(point) is not None:
+            point = {self._metric: point}
         if not isinstance(point, Mapping | None):
             raise TypeError(f"report() takes numbers by name, such as report(loss=0.2), given {point!r}")
         self._num_reported += 1
-        self._send({"epoch": self._num_reported} | {**(point or {}), **numbers})
+        given = {**({} if step is None else {"step": step}), **(point or {}), **numbers}
+        is_epoch = "epoch" not in given and reported.number(given.get("step")) is not None
+        self._send({"epoch": given.pop("step") if is_epoch else self._num_reported} | given)
 
     __call__ = report
 
@@ -115,6 +125,19 @@ def as_run_fold(function: Callable[..., Any], takes_trial: bool) -> Callable[[Ta
         if not takes_trial:
             return function(task["config"])
         trial = RunningTrial(task)
-        return trial.run(lambda: function(task["config"], trial))
+        return trial.run(lambda: awaited(function(task["config"], trial)))
 
     return run_fold
+
+
+def awaited(returned: Any) -> Any:
+    """Return what a function returned, after it was run where it is a coroutine."""
+    if not inspect.iscoroutine(returned):
+        return returned
+    # A notebook's own loop runs already, in this thread.
+    outer = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        return asyncio.run(returned)
+    finally:
+        asyncio._set_running_loop(outer)

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -66,6 +67,12 @@ def resolve(
         )
     else:
         function = _loaded(kept, import_from)
+
+    if inspect.isasyncgenfunction(function):
+        raise ConfigError(
+            f"objective: '{given.function}' is an asynchronous generator; write `async def {given.function}(config, "
+            f"trial)`, with trial.report(...) in place of `yield`"
+        )
 
     def companion(name: str, default: Any = None) -> Any:
         return getattr(function, name, getattr(module, name, default))

@@ -1,0 +1,99 @@
+"""What people of Ray Tune type."""
+
+import asyncio
+
+import pytest
+
+import hpo
+from tests.hpo.interface.searched import found, outcome_of
+
+
+def losses(config, trial):
+    for epoch, loss in enumerate([3.0, 1.0, 2.0]):
+        trial.report({"loss": loss + config["lr"], "epoch": epoch, "accuracy": loss / 10})
+
+
+LOSS = {"space": {"lr": (0.1, 1.0)}, "metric": "loss", "direction": "minimize"}
+
+
+@pytest.mark.parametrize(("score", "loss"), [(None, 1.0), ("best", 1.0), ("last", 2.0)])
+def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, loss):
+    study = found(losses, **LOSS, score=score)
+    assert study.best.score == loss + study.best.config["lr"]
+    assert outcome_of(study).metrics["accuracy"] == loss / 10
+    assert study.reproduce()["holds"].all()
+
+
+def test_which_report_counts_decides_the_study():
+    assert [found(losses, **LOSS, score=score).name for score in (None, "last", "best")] == [
+        "losses",
+        "losses-2",
+        "losses",
+    ]
+    with pytest.raises(hpo.HpoError, match=r"study.score: must be 'best' or 'last', given 'lst'; did you mean 'last'"):
+        found(losses, **LOSS, score="lst")
+
+
+def test_a_higher_score_is_the_best_where_it_is_maximized():
+    study = found(losses, space={"lr": (0.1, 1.0)}, metric="loss", direction="maximize")
+    assert study.best.score == 3.0 + study.best.config["lr"]
+
+
+def test_a_coroutine_is_run():
+    async def train(config):
+        await asyncio.sleep(0)
+        return config["lr"]
+
+    async def reports(config, trial):
+        for epoch in range(3):
+            await asyncio.sleep(0)
+            trial.report(epoch=epoch, score=config["lr"] - epoch)
+
+    for objective in (train, reports):
+        study = found(objective, space={"lr": (0.1, 1.0)})
+        assert study.best.score == study.best.config["lr"] == max(study.trials["lr"])
+
+
+def test_a_coroutine_is_stopped_at_a_report():
+    async def train(config, trial):
+        for epoch in range(4):
+            await asyncio.sleep(0)
+            trial.report(epoch=epoch, score=config["lr"])
+        return config["lr"]
+
+    settings = {"study.stop_rule": "median", "study.lanes": 1}
+    states = found(train, space={"lr": (0.1, 1.0)}, trials=12, settings=settings).trials["state"]
+    assert set(states) == {"complete", "stopped"}
+
+
+def test_a_coroutine_runs_where_a_loop_runs_already_as_in_a_notebook():
+    async def train(config, trial):
+        trial.report(score=config["lr"])
+
+    async def cell():
+        study = found(train, space={"lr": (0.1, 1.0)})
+        return study, asyncio.get_running_loop()
+
+    study, _ = asyncio.run(cell())
+    assert study.trials["state"].tolist() == ["complete"] * 4
+
+
+def test_an_asynchronous_generator_is_refused():
+    async def train(config):
+        yield {"score": config["lr"]}
+
+    with pytest.raises(
+        hpo.HpoError, match=r"objective: 'train' is an asynchronous generator; write `async def .*report"
+    ):
+        found(train)
+
+
+def test_nothing_returned_and_nothing_reported_says_what_to_do():
+    def train(config, trial):
+        pass
+
+    def other(config, trial):
+        trial.report(loss=0.1)
+
+    assert "return the score, or report it: trial.report(score=...)" in found(train).trials["error"][0]
+    assert "no 'score' was reported, but epoch, loss: give metric='loss'" in found(other).trials["error"][0]
