@@ -22,4 +22,4 @@ def test_groups_of_metrics_are_one_metric_each_everywhere():
     client = mlflow.MlflowClient("sqlite:///mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("hpo").experiment_id])
     children = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
-    assert {"val/loss", "val/top/5"} <= children[0].data.metrics.keys()
+    assert {"fold_0/val/loss", "fold_0/val/top/5"} <= children[0].data.metrics.keys()
