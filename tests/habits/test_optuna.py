@@ -1,8 +1,10 @@
 """What people of Optuna type."""
 
+import optuna
 import pytest
 
 import hpo
+from hpo.engine.space.peers import of_peer
 from tests.hpo.interface.searched import HERE, found, note, noted, outcome_of
 
 
@@ -59,3 +61,19 @@ def test_a_named_step_is_the_epoch():
 
     curve = outcome_of(found(train, trials=1)).curve
     assert curve == [{"epoch": 30, "loss": 0.2}, {"epoch": 4, "loss": 0.1, "step": 40}]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (optuna.distributions.FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
+        (optuna.distributions.FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
+        (optuna.distributions.FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
+        (optuna.distributions.IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
+        (optuna.distributions.IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
+        (optuna.distributions.IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
+        (optuna.distributions.CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
+    ],
+)
+def test_a_distribution_is_read(given, read):
+    assert of_peer(given, "space.lr") == read

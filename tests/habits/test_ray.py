@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from ray import tune
 
 import hpo
+from hpo.engine.space.peers import of_peer
 from tests.hpo.interface.searched import found, outcome_of
 
 
@@ -97,3 +99,33 @@ def test_nothing_returned_and_nothing_reported_says_what_to_do():
 
     assert "return the score, or report it: trial.report(score=...)" in found(train).trials["error"][0]
     assert "no 'score' was reported, but epoch, loss: give metric='loss'" in found(other).trials["error"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (tune.uniform(0, 1), {"low": 0.0, "high": 1.0}),
+        (tune.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
+        (tune.quniform(0, 1, 0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
+        (tune.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
+        (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
+        (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
+        (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
+    ],
+)
+def test_a_dimension_of_tune_is_read(given, read):
+    assert of_peer(given, "space.lr") == read
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (tune.randn(), "cannot be Ray's Normal; give hpo.log"),
+        (tune.sample_from(lambda _: 1), "cannot be Ray's Function; give hpo.log"),
+        (tune.qloguniform(1e-3, 1.0, 1e-3), "cannot be a step on a logarithmic scale"),
+        (tune.grid_search([1, 2]), "Ray's grid_search tries every value: give the list, and strategy="),
+    ],
+)
+def test_what_no_space_says_is_refused(given, says):
+    with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
+        found(lambda config: 1.0, space={"net": {"lr": given}})

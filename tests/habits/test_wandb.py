@@ -1,5 +1,11 @@
 """What people of W&B sweeps type."""
 
+import math
+
+import pytest
+
+import hpo
+from hpo.engine.space.peers import of_peer
 from tests.hpo.interface.searched import found
 
 
@@ -10,3 +16,62 @@ def test_groups_of_metrics_are_one_metric_each():
 
     study = found(train, metric="val/loss", direction="minimize", trials=2)
     assert study.best.score == study.best.config["lr"]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"min": 0.0, "max": 1}, {"low": 0.0, "high": 1.0}),
+        ({"min": 1, "max": 8}, {"low": 1, "high": 8, "integer": True}),
+        ({"distribution": "uniform", "min": 0, "max": 1}, {"low": 0.0, "high": 1.0}),
+        ({"distribution": "int_uniform", "min": 1, "max": 8}, {"low": 1, "high": 8, "integer": True}),
+        ({"distribution": "q_uniform", "min": 0, "max": 1, "q": 0.25}, {"low": 0.0, "high": 1.0, "step": 0.25}),
+        ({"distribution": "q_uniform", "min": 2, "max": 8}, {"low": 2, "high": 8, "step": 1}),
+        (
+            {"distribution": "log_uniform_values", "min": 1e-5, "max": 0.1},
+            {"low": 1e-5, "high": 0.1, "log": True},
+        ),
+        (
+            {"distribution": "log_uniform", "min": -3, "max": 0},
+            {"low": math.exp(-3), "high": 1.0, "log": True},
+        ),
+        ({"distribution": "categorical", "values": [3, 1]}, {"choices": [3, 1]}),
+        ({"distribution": "constant", "value": 3}, {"choices": [3]}),
+        ({"value": "adam"}, {"choices": ["adam"]}),
+        ({"values": [1, 2]}, None),
+        ({"min": {"low": 1, "high": 2}, "max": [1, 2]}, None),
+        ({"value": [1, 2]}, None),
+    ],
+)
+def test_a_parameter_of_a_sweep_is_a_dimension(given, read):
+    assert of_peer(given, "space.lr") == read
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"distribution": "normal", "mu": 0, "sigma": 1}, "cannot be W&B's normal; give hpo.log"),
+        ({"values": [1, 2], "probabilities": [0.9, 0.1]}, "cannot be W&B's probabilities"),
+        (
+            {"distribution": "q_log_uniform_values", "min": 1, "max": 64, "q": 2},
+            "cannot be a step on a logarithmic scale",
+        ),
+        ({"distribution": "uniform", "min": 0}, "W&B's uniform must have numbers as min and max"),
+        ({"distribution": "categorical"}, "must have a list of values"),
+    ],
+)
+def test_what_no_space_says_is_refused(given, says):
+    with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
+        found(lambda config: 1.0, space={"net": {"lr": given}})
+
+
+def test_a_whole_sweep_names_its_part():
+    sweep = {
+        "method": "bayes",
+        "metric": {"name": "loss", "goal": "minimize"},
+        "parameters": {"lr": {"values": [1, 2]}},
+    }
+    with pytest.raises(hpo.HpoError, match=r"give its part `parameters`, such as space=sweep\['parameters'\]"):
+        found(lambda config: 1.0, space=sweep)
+    study = found(lambda config: config["lr"], space=sweep["parameters"])
+    assert set(study.trials["lr"]) <= {1, 2}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.engine.space.peers import of_peer
 from hpo.errors import SpaceError
 
 # Kept as they are.
@@ -34,23 +35,29 @@ def log(low: float, high: float, points: int | None = None) -> Log:
     return Log(low, high, points)
 
 
-def written_out(branch: Any) -> Any:
+def written_out(branch: Any, where: str = "space") -> Any:
     """Return a dimension, or a tree of them, in the form of conf/space.
 
     A tuple is a range, of whole numbers if both ends are; a list of numbers has an order, any other has none.
+    What other tools write is read, too: see `of_peer`.
     """
     branch = _of_python(branch)
+    if (read := of_peer(branch, where)) is not None:
+        return read
     if isinstance(branch, Log):
         return branch.to_dict()
     if isinstance(branch, tuple):
         if len(branch) != 2 or not all(map(_is_number, branch)):
-            raise SpaceError(f"space: a tuple is a range, (low, high), given {branch!r}; give values as a list")
+            raise SpaceError(f"{where}: a tuple is a range, (low, high), given {branch!r}; give values as a list")
         return {"low": branch[0], "high": branch[1], "integer": all(isinstance(end, int) for end in branch)}
     if isinstance(branch, list) and not all(map(_is_number, branch)):
         return {"choices": branch}
     if isinstance(branch, Mapping):
         inner = {str(name): value for name, value in branch.items()}
-        return {name: _kept(value) if name in _KEPT else written_out(value) for name, value in inner.items()}
+        return {
+            name: _kept(value) if name in _KEPT else written_out(value, f"{where}.{name}")
+            for name, value in inner.items()
+        }
     return branch
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from hpo.config.keys import at, flatten, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS
+from hpo.engine.space.peers import refuse_whole
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.written import as_meant
@@ -46,7 +47,9 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
     for argument, value in (("space", space), ("config", config or {})):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{argument}: must be a dict, given a {type(value).__name__}")
-    plain = as_meant({name: branch if name in _RULES else written_out(branch) for name, branch in space.items()})
+    refuse_whole(space)
+    written = {name: branch if name in _RULES else written_out(branch, f"space.{name}") for name, branch in space.items()}
+    plain = as_meant(written)
     flat = flatten(config or {})
     if "first" not in plain and all(at(flat, key, _MISSING) is not _MISSING for key in _keys(plain)):
         plain["first"] = ["default"]

@@ -1,0 +1,38 @@
+"""What people of NNI type."""
+
+import pytest
+
+import hpo
+from hpo.engine.space.peers import of_peer
+from tests.hpo.interface.searched import found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        ("choice", ["relu", "gelu"], {"choices": ["relu", "gelu"]}),
+        ("uniform", [0, 1], {"low": 0.0, "high": 1.0}),
+        ("loguniform", [1e-5, 1e-1], {"low": 1e-5, "high": 0.1, "log": True}),
+        ("quniform", [0, 10, 2], {"low": 0, "high": 10, "step": 2}),
+        ("quniform", [0.5, 2, 0.5], {"low": 0.5, "high": 2.0, "step": 0.5}),
+        ("randint", [1, 9], {"low": 1, "high": 8, "integer": True}),
+    ],
+)
+def test_a_typed_dict_is_a_dimension(kind, value, read):
+    assert of_peer({"_type": kind, "_value": value}, "space.lr") == read
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "says"),
+    [
+        ("normal", [0, 1], "cannot be NNI's normal; give hpo.log"),
+        ("qloguniform", [1, 10, 1], "cannot be a step on a logarithmic scale; give hpo.log"),
+        ("quniform", [1, 10, 2], "cannot be a step 2 from 1 to 10, which are no multiples of it; give a list"),
+        ("uniform", [1], "NNI's uniform must have 2 numbers as _value"),
+        ("choice", 3, "must have a list of values"),
+        ("choice", [{"_name": "conv"}], "cannot be a choice with a space of its own"),
+    ],
+)
+def test_what_no_space_says_is_refused(kind, value, says):
+    with pytest.raises(hpo.HpoError, match=f"^space.lr: {says}"):
+        found(lambda config: 1.0, space={"lr": {"_type": kind, "_value": value}})
