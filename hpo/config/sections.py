@@ -30,7 +30,7 @@ _MOST_THREADS = 4096
 MOST_SEED = 2**31 - 1
 
 StudyName = Annotated[str, AfterValidator(_safe_name)]
-ObjectiveText = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*(\(config(, trial)?\))?$")]
+ObjectiveText = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?$")]
 
 
 class Section(BaseModel):

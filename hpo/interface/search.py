@@ -9,6 +9,7 @@ from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, StudyError
 from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
+from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.study import Study, run
 from hpo.study.basis.configurations import moved_sources, refuse_other_config
@@ -41,7 +42,8 @@ def search(
             dict of numbers with the metric. Or the path of such a function, `"package.module:function"`; or a whole
             configuration, as `hpo.compose` returns it, and then space, config, strategy and metric must be left out.
         space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
-            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration.
+            `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. None =
+            what an objective of Optuna's shape, `f(trial)`, suggests.
         config: constants of the configuration; values of what is searched are tried first.
         trials: how many points are evaluated; a study that has more already is returned with all of them.
         minutes: no trial begins after so many.
@@ -73,6 +75,9 @@ def search(
             raise ConfigError(f"{given_too}: no effect beside a whole configuration; write it into that")
         whole = config_from_dict(with_settings(objective, settings))
         return run(prepare_study(_with_its_trials(whole)), progress)
+    if space is None and is_optuna_shape(objective, has_space=False):
+        assert callable(objective)
+        space = suggested_space(objective)
     if space is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
     if "study.direction" not in settings:

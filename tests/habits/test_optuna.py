@@ -77,3 +77,103 @@ def test_a_named_step_is_the_epoch():
 )
 def test_a_distribution_is_read(given, read):
     assert of_peer(given, "space.lr") == read
+
+
+LOW = 1e-5
+SHAPED = {"space": None, "direction": "minimize"}
+
+
+def shaped(trial):
+    lr = trial.suggest_float("lr", LOW, 1e-1, log=True)
+    config = {"layers": trial.suggest_int(name="layers", low=1, high=3), "act": trial.suggest_categorical("act", ACTS)}
+    momentum = trial.suggest_uniform("momentum", 0, 1)
+    for step in range(3):
+        trial.report(lr + step, step)
+        if trial.should_prune():
+            raise optuna.TrialPruned
+    trial.set_user_attr("params", 17)
+    trial.set_user_attr("note", "text")
+    assert trial.params == {"lr": lr, **config, "momentum": momentum}
+    return lr * config["layers"] + trial.number
+
+
+ACTS = ["relu", "gelu"]
+
+
+def test_an_objective_of_optunas_shape_is_searched():
+    study = found(shaped, **SHAPED, trials=8)
+    assert study.trials["state"].tolist() == ["complete"] * 8
+    assert study.trials["lr"].between(1e-5, 1e-1).all()
+    assert set(study.trials["layers"]) == {1, 2, 3}
+    assert set(study.trials["act"]) == {"relu", "gelu"}
+    assert study.config["space"]["momentum"] == {"low": 0.0, "high": 1.0}
+    assert outcome_of(study).metrics["params"] == 17
+    assert [point["epoch"] for point in outcome_of(study).curve] == [0, 1, 2]
+    assert study.reproduce()["holds"].all()
+    assert len(study.resume(10, progress=False).trials) == 10
+    assert found(shaped, **SHAPED, trials=8).name == study.name
+
+
+def test_a_closure_and_a_lambda_of_optunas_shape_are_searched():
+    most = 4
+
+    def objective(trial):
+        return trial.suggest_int("x", 1, most)
+
+    assert set(found(objective, **SHAPED, trials=4).trials["x"]) == {1, 2, 3, 4}
+    assert len(found(lambda trial: trial.suggest_float("x", -1, 1) ** 2, **SHAPED, trials=4).trials) == 4
+
+
+def conditional(trial):
+    act = trial.suggest_categorical("act", ["relu", "gelu"])
+    return trial.suggest_float("x", 0, 1) if act == "gelu" else 0.0
+
+
+def looped(trial):
+    return sum(trial.suggest_float(f"x{i}", 0, 1) for i in range(3))
+
+
+def computed(trial):
+    high = 3
+    return trial.suggest_int("x", 1, high)
+
+
+def handed_on(trial):
+    return computed(trial)
+
+
+def silent(trial):
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("objective", "says"),
+    [
+        (conditional, r"conditional\(trial\): trial.suggest_float\('x', 0, 1\) stands inside of a condition, loop"),
+        (looped, r"looped\(trial\): .* stands inside of a condition, loop or function; give space="),
+        (computed, r"computed\(trial\): .*: its arguments are no plain values.*as_sampler"),
+        (handed_on, r"handed_on\(trial\): hands 'trial' on"),
+        (silent, r"silent\(trial\): suggests nothing"),
+    ],
+)
+def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(objective, says):
+    with pytest.raises(hpo.HpoError, match=f"^{says}") as refused:
+        found(objective, **SHAPED)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_space_that_is_given_serves_what_is_not_in_the_text():
+    space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
+    assert set(found(conditional, space=space, trials=8).trials["state"]) == {"complete"}
+    errors = found(looped, space={"x0": (0.0, 2.0)}, trials=3).trials["error"]
+    assert all(
+        "is not in its space, which has x0" in text or "not between the suggested 0 and 1" in text for text in errors
+    )
+
+
+def test_a_pruned_trial_has_failed_and_says_why():
+    def objective(trial):
+        trial.report(trial.suggest_float("x", 0, 1), 1)
+        raise optuna.TrialPruned("too bad")
+
+    assert all("TrialPruned" in text and "too bad" in text for text in found(objective, **SHAPED).trials["error"])

@@ -55,7 +55,7 @@ def _of_ray(value: Any, where: str) -> dict[str, Any]:
         _refuse(where, "a range without ends")
     # The upper end of Ray's whole numbers is excluded, but not where they have a step.
     high = value.upper - 1 if kind == "Integer" and step is None else value.upper
-    return _range(where, value.lower, high, is_whole=kind == "Integer", log=scale == "_LogUniform", step=step)
+    return range_of(where, value.lower, high, is_whole=kind == "Integer", log=scale == "_LogUniform", step=step)
 
 
 def _of_optuna(value: Any, where: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _of_optuna(value: Any, where: str) -> dict[str, Any]:
     if kind not in ("FloatDistribution", "IntDistribution"):
         _refuse(where, f"Optuna's {kind}")
     is_whole = kind == "IntDistribution"
-    return _range(where, value.low, value.high, is_whole=is_whole, log=value.log, step=value.step, is_from_low=True)
+    return range_of(where, value.low, value.high, is_whole=is_whole, log=value.log, step=value.step, is_from_low=True)
 
 
 def _of_scipy(value: Any, where: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
     if is_log and value.kwds.get("loc", [*value.args, 0, 0, 0][2]) != 0:
         _refuse(where, f"SciPy's {name} with a loc")
     low, high = value.support()
-    return _range(where, low, high, is_whole=name == "randint", log=is_log)
+    return range_of(where, low, high, is_whole=name == "randint", log=is_log)
 
 
 def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
@@ -113,7 +113,7 @@ def _of_wandb(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]
         # Its ends are exponents of e.
         low, high = math.exp(low), math.exp(high)
     step = given.get("q", 1) if kind.startswith("q_") else None
-    return _range(where, low, high, is_whole=kind == "int_uniform", log="log" in kind, step=step)
+    return range_of(where, low, high, is_whole=kind == "int_uniform", log="log" in kind, step=step)
 
 
 def _of_nni(kind: str, given: Any, where: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _of_nni(kind: str, given: Any, where: str) -> dict[str, Any]:
         raise SpaceError(f"{where}: NNI's {kind} must have {2 + is_stepped} numbers as _value, given {given!r}")
     is_whole = kind == "randint"
     high = given[1] - 1 if is_whole else given[1]
-    return _range(where, given[0], high, is_whole, log="log" in kind, step=given[2] if is_stepped else None)
+    return range_of(where, given[0], high, is_whole, log="log" in kind, step=given[2] if is_stepped else None)
 
 
 def _choices(values: Any, where: str) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
     return {"choices": [value.item() if hasattr(value, "item") else value for value in values]}
 
 
-def _range(
+def range_of(
     where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, is_from_low: bool = False
 ) -> dict[str, Any]:
     """Return a range; `is_from_low`: steps are counted from its lower end, elsewhere from 0."""

@@ -11,6 +11,7 @@ from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.training.objective.origin import origin_of
 from hpo.engine.training.objective.path import Form, ObjectivePath
 from hpo.errors import ConfigError
+from hpo.interface.given.optuna_shape import is_optuna_shape
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def _name(objective: Callable[..., Any]) -> str:
 
 
 def _form(objective: Callable[..., Any], name: str, searched: Collection[str]) -> Form:
+    if is_optuna_shape(objective, has_space=True):
+        return "trial"
     try:
         parameters = inspect.signature(objective).parameters.values()
     except (TypeError, ValueError):

@@ -1,11 +1,11 @@
 """The path of an objective: where it is found, and how it is called."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from hpo.engine.training.objective.kept_function import MODULE
 
-Form = Literal["task", "config", "config, trial"]
+Form = Literal["task", "config", "config, trial", "trial"]
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class ObjectivePath:
     Attributes:
         module: its module; `objective.pkl` for a function that was given from Python and is kept with its study.
         function: its name there.
-        form: `f(task)`, as in `Objective`; or, written behind the name, `f(config)` or `f(config, trial)`.
+        form: `f(task)`, as in `Objective`; or, written behind the name, `f(config)`, `f(config, trial)`, or
+            `f(trial)` of Optuna's shape.
     """
 
     module: str
@@ -27,7 +28,7 @@ class ObjectivePath:
         """Read a text that the configuration accepts."""
         module, _, call = text.partition(":")
         function, _, taken = call.partition("(")
-        forms: dict[str, Form] = {"": "task", "config)": "config", "config, trial)": "config, trial"}
+        forms: dict[str, Form] = {f"{form})": form for form in get_args(Form)} | {"": "task"}
         return cls(module, function, forms[taken])
 
     @property

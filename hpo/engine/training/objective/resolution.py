@@ -20,6 +20,7 @@ from hpo.engine.training.objective.origin import Origin, origin_of, refuse_anoth
 from hpo.engine.training.objective.own_place import OwnPlace
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.training.objective.plain_function import as_run_fold
+from hpo.engine.training.objective.suggesting_trial import suggested
 from hpo.errors import ConfigError, DataError, HpoError, is_interruption, text_of
 from hpo.machine import machine_fault
 
@@ -83,7 +84,8 @@ def resolve(
             companions[name] = _guarded(companions[name], f"{given.module}.{name}", values)
     run_fold, run_test = function, companions.pop("run_test")
     if given.form != "task":
-        run_fold = as_run_fold(function, given.form == "config, trial")
+        is_optunas = given.form == "trial"
+        run_fold = suggested(function) if is_optunas else as_run_fold(function, given.form == "config, trial")
         run_test = None if run_test is None else as_run_fold(run_test, takes_trial=True)
     code_files = companion("code_files")
     continues, keys = bool(companion("CONTINUES", False)), tuple(companion("CONTINUES_WITH", ()))
