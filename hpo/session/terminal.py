@@ -9,6 +9,7 @@ from hpo.config.keys import flatten
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
+from hpo.engine.dispatch.ray.address import is_connected_here
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
@@ -67,10 +68,12 @@ class Terminal:
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""
         if dispatch.name == "ray":
-            where = (
-                f"joining the Ray cluster at {dispatch.address}" if dispatch.address else "starting Ray on this machine"
-            )
-            _say(f"{where} ...")
+            where = "starting Ray on this machine ..."
+            if dispatch.address:
+                where = f"joining the Ray cluster at {dispatch.address} ..."
+            elif is_connected_here():
+                where = "using the Ray that this process is connected to, as it is; it goes on afterwards"
+            _say(where)
 
     def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
         """Print what the workers have of the GPUs, where there are some."""

@@ -1,6 +1,9 @@
 """What people of Ray Tune type."""
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from ray import tune
@@ -129,3 +132,39 @@ def test_a_dimension_of_tune_is_read(given, read):
 def test_what_no_space_says_is_refused(given, says):
     with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
         found(lambda config: 1.0, space={"net": {"lr": given}})
+
+
+OWN_RAY = """
+import hpo
+import ray
+
+
+def train(config):
+    return config["lr"]
+
+
+def search(name, **given):
+    given |= {"trials": 3, "direction": "maximize", "settings": {"track": "none"}}
+    return hpo.search(train, {"lr": (0.1, 1.0)}, name=name, **given).trials["state"].tolist()
+
+
+if __name__ == "__main__":
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    for name in ("first", "second"):
+        assert search(name) == ["complete"] * 3
+        assert ray.is_initialized()
+    within = ray.remote(num_cpus=1)(lambda: search("within", progress=False))
+    assert ray.get(within.remote()) == ["complete"] * 3
+    ray.shutdown()
+    assert search("after", progress=False) == ["complete"] * 3
+    assert not ray.is_initialized()
+"""
+
+
+@pytest.mark.slow
+def test_a_ray_of_the_users_own_is_used_and_left_alive():
+    Path("own_ray.py").write_text(OWN_RAY)
+    done = subprocess.run([sys.executable, "own_ray.py"], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("using the Ray that this process is connected to, as it is; it goes on afterwards") == 2
+    assert done.stdout.count("\n2 workers") == 2

@@ -15,6 +15,12 @@ _ANSWER_SECONDS = 25.0
 _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
+def is_connected_here() -> bool:
+    """Return whether this process is connected to Ray, by `ray.init` or as a task; Ray is not imported for it."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
 def refuse_dead_address(address: str) -> None:
     """Raise DispatchError unless a Ray cluster that we can join listens at `host:port`.
 

@@ -19,7 +19,7 @@ import psutil
 
 from hpo.engine.dispatch.ray import private as ray_private
 from hpo.engine.dispatch.ray import watchdog as ray_watchdog
-from hpo.engine.dispatch.ray.address import refuse_dead_address, refuse_open_cluster
+from hpo.engine.dispatch.ray.address import is_connected_here, refuse_dead_address, refuse_open_cluster
 from hpo.engine.dispatch.ray.shares import Node
 from hpo.errors import DispatchError, first_line
 
@@ -39,11 +39,14 @@ class RayCluster:
     A Ray that is started here is always a new cluster, whatever RAY_ADDRESS says. It listens on the loopback address
     only, has no dashboard, asks for a token that is new for every start, and keeps token and session where only this
     user can read them. A cluster that asks for no token is not joined: anyone who reaches it runs code as this user.
+    A Ray that this process is connected to already is used as it is, with a token or without: who runs the search has
+    decided on it, and runs code there anyway.
 
     Attributes:
         nodes: what the machines offer.
         gpu_kinds: the names of their GPUs.
         driver: Ray's name of the node that this process is on.
+        is_adopted: whether this process was connected to a Ray before, which is used as it is and left alive.
         others: those of the other nodes.
     """
 
@@ -63,10 +66,13 @@ class RayCluster:
         self._leaving: threading.Thread | None = None
         self._is_left = threading.Event()
         self._raylets: list[psutil.Process] = []
+        self.is_adopted = False
         try:
-            if address is None:
+            # The user's own, or the one that this process is a task of: used as it is, and left alive.
+            self.is_adopted = address is None and is_connected_here()
+            if address is None and not self.is_adopted:
                 self._start(gpus, threads)
-            else:
+            elif address is not None:
                 self._join(address, allow_open, environment or {})
         except BaseException:
             # After an interruption, too, nothing that was started may stay.

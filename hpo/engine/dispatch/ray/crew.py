@@ -26,19 +26,30 @@ class Crew:
         equipment: what each is told.
         settings: the section `dispatch`.
         shares: what each gets.
+        environment: Ray's runtime environment of each; None = that of the connection.
 
     Attributes:
         starting: the workers that have not answered yet, by their answers: if nodes were lost, some never do.
         idle: those without a task.
     """
 
-    def __init__(self, kind: Any, equipment: Any, settings: DispatchSection, shares: Shares) -> None:
+    def __init__(
+        self,
+        kind: Any,
+        equipment: Any,
+        settings: DispatchSection,
+        shares: Shares,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
         import ray
 
         self._ray: Any = ray
         self._equipment = equipment
         self._size, self._placement = settings.processes_per_task, settings.process_placement
-        needs = {"num_cpus": settings.cpus_per_worker, "num_gpus": shares.gpus}
+        needs: dict[str, Any] = {"num_cpus": settings.cpus_per_worker, "num_gpus": shares.gpus}
+        if environment is not None:
+            needs["runtime_env"] = dict(environment)
+        self._all: set[Any] = set()
         self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(kind)
         self._bundle: Mapping[str, float] = {"CPU": settings.cpus_per_worker, "GPU": shares.gpus}
         self._groups: dict[Any, Any] = {}
@@ -66,6 +77,7 @@ class Crew:
         """Start a worker; its answer comes later."""
         if self._size == 1:
             worker = self._type.remote(self._equipment)
+            self._all.add(worker)
             self.starting[worker.start.remote()] = worker
             return
         from ray.util.placement_group import placement_group
@@ -76,6 +88,7 @@ class Crew:
         places = [PlacementGroupSchedulingStrategy(group, number) for number in range(self._size)]
         leader, *others = [self._type.options(scheduling_strategy=place).remote(self._equipment) for place in places]
         self._groups[leader] = group
+        self._all |= {leader, *others}
         self.starting[leader.start.remote(others)] = leader
 
     def take_on(self, answer: Any) -> None:
@@ -131,6 +144,13 @@ class Crew:
         self._nodes.pop(worker, None)
         self._ray.kill(worker)
         self._remove(worker)
+
+    def dismiss(self) -> None:
+        """Kill all workers, whose Ray goes on."""
+        for worker in self._all:
+            self._ray.kill(worker)
+        for worker in list(self._groups):
+            self._remove(worker)
 
     def _remove(self, worker: Any) -> None:
         from ray.util.placement_group import remove_placement_group

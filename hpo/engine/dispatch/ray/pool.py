@@ -106,7 +106,8 @@ class RayDispatcher:
                 most_bytes=settings.largest_message * 2**20,
                 artifacts=artifacts,
             )
-            self._crew = Crew(ray_worker.RayWorker, equipment, settings, shares)
+            for_each = environment if self._cluster.is_adopted else None
+            self._crew = Crew(ray_worker.RayWorker, equipment, settings, shares, for_each)
             for found in self._cluster.on_others(ray_worker.look, equipment):
                 self._crew.refuse_unlike(found)
         except DispatchError:
@@ -174,6 +175,8 @@ class RayDispatcher:
         """Kill the workers and disconnect from Ray."""
         self._runs.clear()
         self._waiting.clear()
+        if self._cluster.is_adopted:
+            self._crew.dismiss()
         self._cluster.close()
 
     def _start_waiting(self) -> None:
