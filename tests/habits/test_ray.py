@@ -1,5 +1,6 @@
 """What people of Ray Tune type."""
 
+import argparse
 import asyncio
 import subprocess
 import sys
@@ -135,6 +136,8 @@ def test_what_no_space_says_is_refused(given, says):
 
 
 OWN_RAY = """
+import argparse
+
 import hpo
 import ray
 
@@ -148,11 +151,19 @@ def search(name, **given):
     return hpo.search(train, {"lr": (0.1, 1.0)}, name=name, **given).trials["state"].tolist()
 
 
+def parsed(config):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", type=float, required=True)
+    return parser.parse_args().scale
+
+
 if __name__ == "__main__":
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
     for name in ("first", "second"):
         assert search(name) == ["complete"] * 3
         assert ray.is_initialized()
+    given = {"trials": 2, "direction": "maximize", "settings": {"track": "none"}, "progress": False}
+    assert hpo.search(parsed, {"lr": (0.1, 1.0)}, **given).best.score == 0.25
     within = ray.remote(num_cpus=1)(lambda: search("within", progress=False))
     assert ray.get(within.remote()) == ["complete"] * 3
     ray.shutdown()
@@ -164,7 +175,21 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_a_ray_of_the_users_own_is_used_and_left_alive():
     Path("own_ray.py").write_text(OWN_RAY)
-    done = subprocess.run([sys.executable, "own_ray.py"], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "own_ray.py", "--scale", "0.25"], capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("using the Ray that this process is connected to, as it is; it goes on afterwards") == 2
     assert done.stdout.count("\n2 workers") == 2
+
+
+def test_a_refusal_of_argparse_is_the_reason_of_the_failure(monkeypatch):
+    def train(config):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--scale", required=True)
+        return float(parser.parse_args().scale)
+
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    assert "the following arguments are required: --scale" in found(train, trials=1).trials["error"][0]
+    monkeypatch.setattr(sys, "argv", ["train.py", "--scale", "0.5"])
+    assert found(train, trials=1, name="given").best.score == 0.5

@@ -24,12 +24,21 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
         error: as it was caught.
         values: the secrets that the code knows, by name.
     """
-    text = text_of(error).strip()
+    text = _said_by_argparse(error) or text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
         # Usually its own text is empty; an objective may have given a better one.
         text = f"{text or 'out of memory'}; {figures(held())}"
     name = f"{type(error).__name__}{_place(error)}"
     return told(f"{name}: {text}" if text else name, values, LONGEST_LINE)
+
+
+def _said_by_argparse(error: BaseException) -> str | None:
+    """Return what argparse printed before it ended the program, whose exception is the number 2."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__)) if isinstance(error, SystemExit) else ()
+    for frame in frames:
+        if frame.f_globals.get("__name__") == "argparse" and frame.f_code.co_name == "error":
+            return str(frame.f_locals["message"])
+    return None
 
 
 def _place(error: BaseException) -> str:

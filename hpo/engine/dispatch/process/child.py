@@ -6,9 +6,10 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpo.config.sealing import told
@@ -34,10 +35,12 @@ class Child:
     Args:
         import_from: a folder to import the objective from besides the installed packages.
         is_fresh: whether each task has a process of its own.
+        arguments: what it finds as `sys.argv`, the command line of the search; None = this process's own.
     """
 
-    def __init__(self, import_from: str | None, is_fresh: bool = False) -> None:
+    def __init__(self, import_from: str | None, is_fresh: bool = False, arguments: Sequence[str] | None = None) -> None:
         self._import_from = import_from
+        self._arguments = list(sys.argv if arguments is None else arguments)
         self._is_fresh = is_fresh
         self._has_run = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -117,6 +120,7 @@ class Child:
             "payload": payload.to_dict(),
             "snapshots": snapshots and str(snapshots),
             "variables": variables,
+            "arguments": self._arguments,
         }
         try:
             self._write(json.dumps(given) + "\n")

@@ -19,8 +19,8 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
     """Run every task from one pipe, and send its messages through another.
 
     Args:
-        tasks_fd: delivers one line per task: `call`, its name, `payload`, `snapshots`, a folder or None, and the
-            `variables` of torch.distributed.
+        tasks_fd: delivers one line per task: `call`, its name, `payload`, `snapshots`, a folder or None, the
+            `variables` of torch.distributed, and the `arguments` of the search's command line.
         messages_fd: takes one line per message: that of `run_task`, with the `call` added.
         life_fd: a pipe whose other end closes when this process shall end.
         import_from: a folder to import the objective from besides the installed packages.
@@ -40,6 +40,8 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             payload = Payload.from_dict(given["payload"])
             snapshots = Snapshots(payload.resume_dir, given["snapshots"])
             set_variables(given["variables"])
+            # A script's own arguments, which its objective may parse.
+            sys.argv[:] = given["arguments"]
             is_first = given["variables"].get("RANK", "0") == "0"
             for message in run_task(payload, import_from, must_score=is_first):
                 told = message | (at_the_end() if "outcome" in message else snapshots.take())

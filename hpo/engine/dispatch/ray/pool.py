@@ -1,6 +1,7 @@
 """Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
 
 import itertools
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -105,6 +106,7 @@ class RayDispatcher:
                 fresh_process=settings.fresh_process,
                 most_bytes=settings.largest_message * 2**20,
                 artifacts=artifacts,
+                arguments=tuple(sys.argv),
             )
             for_each = environment if self._cluster.is_adopted else None
             self._crew = Crew(ray_worker.RayWorker, equipment, settings, shares, for_each)

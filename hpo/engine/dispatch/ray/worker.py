@@ -27,6 +27,7 @@ class Equipment:
         fresh_process: whether each task has a process of its own.
         most_bytes: of a state or a model that is sent back to the driver.
         artifacts: the URL where states and models are kept instead; None = they are sent.
+        arguments: the command line of the search.
     """
 
     import_from: str | None = None
@@ -38,6 +39,7 @@ class Equipment:
     fresh_process: bool = False
     most_bytes: int = 0
     artifacts: str | None = None
+    arguments: Sequence[str] = ()
 
     def folder(self) -> str:
         """Return the folder to import from here, after it was taken out of the toolkit's way."""
@@ -61,7 +63,7 @@ class RayWorker:
         from hpo.engine.dispatch.process.child import Child
 
         self._equipment = equipment
-        self._child = Child(folder, equipment.fresh_process)
+        self._child = Child(folder, equipment.fresh_process, equipment.arguments)
         self._node: Any = None
         self._team: Any = None
 
