@@ -1,11 +1,19 @@
 """Where the configuration files lie that come with the toolkit."""
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import hpo
 from hpo.config.documents import read_yaml
+from hpo.config.sealing import seal
+
+MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
+"""The variables of the environment that MLflow itself reads, by the keys of the section `track`."""
+
+_OR_DEFAULT = re.compile(r"\$\{oc\.env:(\w+),(.*)\}")
 
 
 def shipped_dir() -> Path:
@@ -26,7 +34,35 @@ def names_of(group: str) -> list[str]:
 def shipped(group: str, name: str) -> dict[str, Any]:
     """Return the configuration of this name in a group; what it takes from other groups is None."""
     values = read_yaml(shipped_dir() / group / f"{name}.yaml")
-    return {key: None if isinstance(value, str) and value.startswith("${") else value for key, value in values.items()}
+    return {key: _without_reference(value) for key, value in values.items()}
+
+
+def _without_reference(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith("${"):
+        return value
+    of_environment = _OR_DEFAULT.fullmatch(value)
+    if of_environment is None:
+        return None
+    name, default = of_environment.groups()
+    return f"${{oc.env:{name}}}" if name in os.environ else default
+
+
+def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section `track` with what MLflow's own variables say, except an address that holds a password.
+
+    A study is shown where it was begun, also where the variables are others later.
+    """
+    values = dict(track)
+    for key, name in MLFLOWS_OWN.items():
+        value = os.environ.get(name, "")
+        if values.get(key) == f"${{oc.env:{name}}}" and (key != "uri" or not seal({"track": {key: value}})[1]):
+            values[key] = value
+    return values
+
+
+def is_from(name: str, value: str) -> bool:
+    """Return whether this variable of the environment says this value, or is named by it."""
+    return name in os.environ and value in (os.environ[name], f"${{oc.env:{name}}}")
 
 
 def strategy_settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpo.config.keys import flatten
 from hpo.config.sections import DispatchSection
+from hpo.config.shipped import MLFLOWS_OWN, is_from
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.dispatch.ray.address import is_connected_here
@@ -47,6 +48,9 @@ class Terminal:
             f"study {config.study.name}: {config.study.trials} {study.counts}, {config.study.metric} "
             f"({config.study.direction})"
         )
+        variables = [name for key, name in MLFLOWS_OWN.items() if is_from(name, getattr(config.track, key))]
+        if config.track.name == "mlflow" and variables:
+            _say(f"MLflow: {config.track.uri}, experiment {config.track.experiment} ({', '.join(variables)})")
         _say(study.strategy.announcement)
         if (says := expected_at_end(study)) is not None:
             _say(says)

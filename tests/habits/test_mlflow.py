@@ -3,6 +3,8 @@
 import mlflow
 import pytest
 
+import hpo
+from hpo.interface.given.settings import search_tree, with_settings
 from tests.hpo.interface.searched import found, outcome_of
 
 
@@ -23,3 +25,44 @@ def test_groups_of_metrics_are_one_metric_each_everywhere():
     runs = client.search_runs([client.get_experiment_by_name("hpo").experiment_id])
     children = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
     assert {"fold_0/val/loss", "fold_0/val/top/5"} <= children[0].data.metrics.keys()
+
+
+ADDRESS = "http://127.0.0.1:5001"
+
+
+@pytest.fixture
+def surroundings(monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", ADDRESS)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    return monkeypatch
+
+
+def sections(*overrides):
+    """Return the section `track` of a search from a command line, and from Python."""
+    settings = dict(override.split("=") for override in overrides)
+    tree = search_tree("a:f(config)", {"x": [1, 2]}, {"x": 1}, "random")
+    named = with_settings(tree, {"study.name": "a", "study.metric": "score", "study.direction": "maximize"} | settings)
+    return [hpo.compose(*overrides)["track"], named["track"]]
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_mlflows_own_variables_are_followed_and_the_studys_keys_win():
+    for track in sections():
+        assert track == {"name": "mlflow", "uri": ADDRESS, "experiment": "theirs"}
+    for track in sections("track.uri=sqlite:///mlflow.db", "track.experiment=mine"):
+        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "mine"}
+    for track in sections("track=none"):
+        assert track["name"] == "none"
+    assert found(lambda config: config["lr"], trials=1).config["track"]["name"] == "none"
+
+
+def test_an_address_with_a_password_is_kept_by_its_name(surroundings):
+    surroundings.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:5001")
+    for track in sections():
+        assert track["uri"] == "${oc.env:MLFLOW_TRACKING_URI}"
+        assert track["experiment"] == "theirs"
+
+
+def test_without_variables_the_store_is_a_file():
+    for track in sections():
+        assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo"}

@@ -21,7 +21,7 @@ from hpo.config.documents import read_yaml
 from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.sealing import hidden_argument
-from hpo.config.shipped import shipped_dir
+from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.config.study_config import later_keys
 from hpo.errors import ConfigError, nearest
 
@@ -65,7 +65,8 @@ def compose_config(
         config = _compose(name, others, config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
-    return resolved(config)
+    tree = resolved(config)
+    return tree | ({"track": with_mlflows_own(tree["track"])} if isinstance(tree.get("track"), dict) else {})
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpo.config.keys import at, flatten, refuse_unknown, replaced
-from hpo.config.shipped import names_of, shipped, strategy_settings
+from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.peers import refuse_whole
 from hpo.engine.space.reader import space_from_dict
@@ -71,7 +71,7 @@ def search_tree(
         "study": shipped("study", "default"),
         "split": shipped("split", "default"),
         "dispatch": shipped("dispatch", "ray"),
-        "track": shipped("track", "mlflow"),
+        "track": with_mlflows_own(shipped("track", "mlflow")),
         "report": shipped("report", "default"),
     }
 
@@ -95,7 +95,8 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
                 raise ConfigError(
                     f"settings: {group} must be one of {', '.join(known)}, given {given!r}{nearest(given, known)}"
                 )
-            tree[group] = shipped(group, settings[group])
+            chosen = shipped(group, settings[group])
+            tree[group] = with_mlflows_own(chosen) if group == "track" else chosen
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
     refuse_unknown(values, {name: tree[name] for name in _SETTABLE}, "settings")
     return replaced(tree, values)
