@@ -39,7 +39,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `name`, `version`, `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`), `size`,
         `labels` (one per example, or None), `digests` (one per example), `parts` (None, or the sizes of the predefined
-        parts). Examples are numbered train first, then validation, then test.
+        parts), `notes` (lines for people). Examples are numbered train first, then validation, then test.
 
     Raises:
         DataError: the data cannot be used; the message is one line that says where and what to do.
@@ -56,6 +56,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "labels": examples.labels,
         "digests": [digest(item) for item in examples.items],
         "parts": examples.parts,
+        "notes": examples.notes,
     }
 
 

@@ -54,6 +54,7 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Stud
     """
     config, objective, own, method, space, strategy = _check(config, kept)
     examples = objective.examples(config.objective_config)
+    own = replace(own, notes=(*own.notes, *(examples.notes if examples else ())))
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "

@@ -63,6 +63,8 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
     tree, training, objective, config, seed, secrets = check_tree(tree)
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
+    for note in examples.notes if examples else ():
+        show({"warning": note})
     folder = _new_folder(training.study.name)
     write_atomically(folder / "config.yaml", yaml_text(tree))
     write_atomically(folder / "environment.json", json.dumps(describe_environment(secrets), indent=2))

@@ -82,7 +82,7 @@ class TextClassificationConfig(FilesConfig):
 
     name: Literal["text_classification"]
     format: Literal["auto", "csv", "tsv", "jsonl", "hub"]
-    header: Literal["auto", "yes", "no"]
+    header: Literal["auto", "yes", "no"] | bool | None
     text_column: Column | None
     label_column: Column | None
     tokens: Literal["words", "characters"]

@@ -25,7 +25,7 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     format: Literal["auto", "csv", "tsv", "jsonl", "aligned", "hub"]
     source_ending: Path | None
     target_ending: Path | None
-    header: Literal["auto", "yes", "no"]
+    header: Literal["auto", "yes", "no"] | bool | None
     source_column: Column | None
     target_column: Column | None
     tokens: Literal["words", "characters", "blanks", "subwords"]

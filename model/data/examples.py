@@ -33,6 +33,7 @@ class Examples:
         labels: one label per example for stratified splits, or None where examples have none.
         version: of the data, where there is one.
         parts: number of examples in each predefined part, in the order train, validation, test; None without.
+        notes: lines for people about how they were read.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Examples:
     labels: list[str] | None
     parts: dict[str, int] | None
     version: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def digest(item: dict[str, Any]) -> str:

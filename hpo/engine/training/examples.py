@@ -21,6 +21,7 @@ class Examples:
         digests: a hash of each example's content, for fingerprints and duplicates; None = unknown.
         parts: sizes of the predefined parts (`train`, `validation`, `test`); the examples are in that order.
         name, version, source, licence, files: the origin of the data; files with their SHA-256.
+        notes: lines for people about how the data were read.
     """
 
     size: int
@@ -33,6 +34,7 @@ class Examples:
     source: str = ""
     licence: str | None = None
     files: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("labels", "groups", "digests"):

@@ -23,7 +23,7 @@ def read_labelled_texts(config: TextClassificationConfig) -> Examples:
     )
     gathered = Gathered()
     for part, table in read_tables(config, columns):
-        gathered.add(part, table.rows, table.file, licence=table.licence)
+        gathered.add_table(part, table)
     labels = [item["label"] for item in gathered.items]
     if len(set(labels)) < 2:
         raise DataError(

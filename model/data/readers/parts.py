@@ -6,6 +6,7 @@ from typing import Any
 
 from model.config.data import FilesConfig
 from model.data.examples import Examples, File
+from model.data.readers.text_files import Table
 from model.errors import DataError
 
 PARTS = ("train", "validation", "test")
@@ -30,12 +31,14 @@ class Gathered:
         items: the examples.
         sizes: the part (or WHOLE) -> how many examples it has.
         licence: the first one that a part named, or None.
+        notes: what a person should know of how they were read.
     """
 
     files: list[File] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     licence: str | None = None
+    notes: list[str] = field(default_factory=list)
 
     def add(self, part: str, items: list[dict[str, Any]], *files: File, licence: str | None = None) -> None:
         """Add one part.
@@ -48,6 +51,11 @@ class Gathered:
         self.items += items
         self.sizes[part] = len(items)
         self.licence = self.licence or licence
+
+    def add_table(self, part: str, table: Table) -> None:
+        """Add one part that was read as a table; as `add`."""
+        self.add(part, table.rows, table.file, licence=table.licence)
+        self.notes += [table.note] if table.note else []
 
     def _refuse_overlap(self, part: str, items: list[dict[str, Any]]) -> None:
         ours, start = {repr(item) for item in items}, 0
@@ -75,6 +83,7 @@ class Gathered:
             items=self.items,
             labels=labels,
             parts=None if WHOLE in self.sizes else self.sizes,
+            notes=tuple(self.notes),
         )
 
 

@@ -29,7 +29,7 @@ def read_translation(config: TranslationConfig) -> Examples:
             gathered.add(part, rows, *files)
     else:
         for part, table in read_tables(config, columns):
-            gathered.add(part, table.rows, table.file, licence=table.licence)
+            gathered.add_table(part, table)
     for side, tokens in (("source", config.tokens), ("target", config.target_tokens or config.tokens)):
         # Subwords are not known before they are learned; a text never has fewer of them than words between blanks.
         split, _ = UNITS["blanks" if tokens == "subwords" else tokens]

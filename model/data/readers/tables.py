@@ -18,5 +18,8 @@ def read_tables(config: TextClassificationConfig | TranslationConfig, columns: C
     if config.format == "hub":
         yield from read_splits(config, columns, as_text)
         return
+    first: Table | None = None
     for part, path in given_places(config).items():
-        yield part, read_table(path, f"data.{part}", config.format, config.header, columns)
+        table = read_table(path, f"data.{part}", config.format, config.header, columns, first)
+        first = first or table
+        yield part, table

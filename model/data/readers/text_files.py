@@ -6,12 +6,15 @@ import io
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from model.data.examples import File, read_bytes
+from model.data.readers.header import column_of_a_header
 from model.errors import DataError
 
+Header = str | bool | None
+_SHOWN = 100  # characters of a first line in a message
 TEXT_NAMES = ("text", "sentence")  # known names of a column of texts
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -32,11 +35,21 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one source: each role's text (or, from the hub, list of texts); and its licence, if it names one."""
+    """Rows of one source: each role's text (or, from the hub, list of texts).
+
+    Attributes:
+        licence: its licence, if it names one.
+        names: the first row, where that names the columns.
+        columns: where its roles are, as far as that is known.
+        note: what a person should know of how it was read.
+    """
 
     file: File
     rows: list[dict[str, Any]]
     licence: str | None = None
+    names: list[str] | None = None
+    columns: Columns | None = None
+    note: str | None = None
 
 
 def read_text(path: str, key: str) -> tuple[str, File]:
@@ -66,15 +79,19 @@ def read_text(path: str, key: str) -> tuple[str, File]:
     return text, file
 
 
-def read_table(path: str, key: str, file_format: str, header: str, columns: Columns) -> Table:
+def read_table(
+    path: str, key: str, file_format: str, header: Header, columns: Columns, before: Table | None = None
+) -> Table:
     """Return the wanted columns of one file.
 
     Args:
         path: the file.
         key: the configuration key that named it, for messages.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: auto, yes or no; auto finds a header where a wanted or known name is in the first row.
+        header: true or yes, false or no, auto or None; auto finds a header where a wanted or known name is in the first
+            row, None also by the values below: see `column_of_a_header`.
         columns: what to read.
+        before: the first part's table; with None, another part has a header where that has one, and the same one.
 
     Raises:
         DataError: a fault in the file; the message is one line that says where.
@@ -83,10 +100,14 @@ def read_table(path: str, key: str, file_format: str, header: str, columns: Colu
     if file_format == "auto":
         file_format = guess_format(path)
     if file_format == "jsonl":
-        rows = _json_rows(path, text, columns)
+        table = Table(file, list(_json_rows(path, text, columns)))
     else:
-        rows = _delimited_rows(path, text, file_format, header, columns)
-    table = Table(file, list(rows))
+        numbered = list(_split_rows(path, text, file_format))
+        if not numbered:
+            raise DataError(f"{path}: every field is empty; {key} must name a file with at least one example")
+        names, columns, note = _names(numbered, key, header, columns, before)
+        rows = _delimited_rows(path, numbered, names, columns)
+        table = Table(file, list(rows), names=names, columns=columns, note=note)
     if not table.rows:
         raise DataError(f"{path}: no example below the header; must hold at least one")
     return table
@@ -152,10 +173,32 @@ def as_text(value: Any, where: str, name: str) -> str:
     return _filled(text, where, name)
 
 
-def _delimited_rows(path: str, text: str, file_format: str, header: str, columns: Columns) -> Iterator[dict[str, str]]:
-    rows = _split_rows(path, text, file_format)
-    first_line, first = next(rows)
-    names = first if header == "yes" or (header == "auto" and _is_header(first, columns)) else None
+def _names(
+    numbered: list[tuple[int, list[str]]], key: str, header: Header, columns: Columns, before: Table | None
+) -> tuple[list[str] | None, Columns, str | None]:
+    """Return the first row where that names the columns, the columns to read, and what to say of it."""
+    (_, first), *others = numbered
+    if header in (True, "yes") or (header in (None, "auto") and _is_header(first, columns)):
+        return first, columns, None
+    if header is not None:
+        return None, columns, None
+    if before is not None:
+        return (first, before.columns or columns, None) if first == before.names else (None, columns, None)
+    has_label = "label" in columns.wanted
+    place = column_of_a_header(first, [row for _, row in others], has_label)
+    if place is None:
+        return None, columns, None
+    said = f"{key}: the first line ({','.join(first)[:_SHOWN]!r}) is taken as a header"
+    if has_label and place == 0 and len(first) == 2 and not any(each is not None for each in columns.wanted.values()):
+        columns = replace(columns, wanted={"text": first[1], "label": first[0]})
+        said += f", with the labels in {first[0]!r}"
+    return first, columns, f"{said}; data.header=false reads it as an example"
+
+
+def _delimited_rows(
+    path: str, numbered: list[tuple[int, list[str]]], names: list[str] | None, columns: Columns
+) -> Iterator[dict[str, str]]:
+    first_line, first = numbered[0]
     for name in names or ():
         if first.count(name) > 1 and name.strip():
             raise DataError(
@@ -163,11 +206,8 @@ def _delimited_rows(path: str, text: str, file_format: str, header: str, columns
                 f"{', '.join(repr(each) for each in first)}; give each its own name"
             )
     places = {role: _place(path, role, first, names, columns) for role in columns.wanted}
-    width = len(first)
-    if names is None:
-        yield _pick(first, places, width, path, first_line)
-    for line, row in rows:
-        yield _pick(row, places, width, path, line)
+    for line, row in numbered if names is None else numbered[1:]:
+        yield _pick(row, places, len(first), path, line)
 
 
 def _split_rows(path: str, text: str, file_format: str) -> Iterator[tuple[int, list[str]]]:
@@ -222,10 +262,19 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
                 f"{path}:1: {len(first)} columns, no header; must be {len(columns.wanted)}, or say by number: {keys}"
             )
         return list(columns.wanted).index(role)
-    name = wanted if wanted is not None else _known_name(columns.known[role], names)
+    name = wanted if wanted is not None else _known_name(columns.known[role], names) or _only_name(role, names, columns)
     if name is None or name not in names:
         raise DataError(_no_column(f"{path}:1", role, wanted, names))
     return names.index(name)
+
+
+def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
+    """Return the name of the column that is left for a role, where there are as many as roles and none was given."""
+    if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
+        return None
+    known = {each: _known_name(columns.known[each], names) for each in columns.wanted}
+    left = [name for name in names if name not in known.values()]
+    return dict(zip([each for each, name in known.items() if name is None], left, strict=True)).get(role)
 
 
 def _known_name(known: tuple[str, ...], names: list[str]) -> str | None:

@@ -314,7 +314,7 @@ DATA = {
     "no such column": texts(
         "body,klass\nhello,a\n", "data.csv:1", "'words'", "'body', 'klass'", options=["data.text_column=words"]
     ),
-    "no known column": texts("body,label\nhello,a\n", "data.csv:1", "hold the text", "'body'"),
+    "no known column": texts("body,id,label\nhello,1,a\n", "data.csv:1", "hold the text", "'body'"),
     "a column twice": texts("text,text,label\na,b,c\n", "data.csv:1", "two columns are called 'text'"),
     "a ragged row": texts("text,label\nhello,a\nworld\n", "data.csv:3", "1 field", "must be 2"),
     "a row too long": texts("text,label\nhello,a,b\n", "data.csv:2", "3 fields"),

@@ -1,0 +1,87 @@
+"""Habits of people with CSV files: a header that names the columns in the file's own words, blanks around names."""
+
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from hpo.config.composing.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.study.preparation import prepare_study
+
+REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
+ROWS = "".join(f"{text},{label}\n" for text, label in REVIEWS)
+HEADED = "review,sentiment\n" + ROWS
+TAKEN = "data.path: the first line ('review,sentiment') is taken as a header; data.header=false reads it as an example"
+NUMBERS = ("data.text_column=1", "data.label_column=2")
+
+
+def prepared(content, *overrides, **files):
+    """The study of these rows, as `hpo search` makes it."""
+    for name, text in {"reviews": content, **files}.items():
+        Path(f"{name}.csv").write_text(text)
+    given = [] if files else ["data.path=reviews.csv"]
+    words = ["data=text_classification", *given, "track=none", "split.stratify=false", *overrides]
+    return prepare_study(config_from_dict(compose_config("search", words)))
+
+
+def test_a_first_line_whose_values_occur_nowhere_else_is_a_header_and_said_so():
+    study = prepared(HEADED)
+    assert study.examples.digests == prepared(ROWS).examples.digests
+    assert (study.examples.size, set(study.examples.labels), study.own.notes) == (40, {"good", "bad"}, (TAKEN,))
+
+
+def test_labels_may_stand_first():
+    turned = "Category,Message\n" + "".join(f"{label},{text}\n" for text, label in REVIEWS)
+    study = prepared(turned)
+    assert study.examples.digests == prepared(ROWS).examples.digests
+    assert "('Category,Message') is taken as a header, with the labels in 'Category'; " in study.own.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "overrides", "size", "labels"),
+    [
+        (",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True))), NUMBERS, 40, 2),
+        ("review,label\n" + ROWS, (), 40, 2),
+        ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4, 4),
+        (HEADED, ("data.header=true",), 40, 2),
+    ],
+    ids=["an index", "one known name", "numbers", "said by hand"],
+)
+def test_a_header_in_any_words_is_no_example(content, overrides, size, labels):
+    examples = prepared(content, *overrides).examples
+    assert (examples.size, len(set(examples.labels))) == (size, labels)
+
+
+@pytest.mark.parametrize(
+    ("content", "overrides", "size"),
+    [
+        (ROWS, (), 40),
+        ("a film of its own,good\n" + ROWS, (), 41),
+        ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
+        (HEADED, ("data.header=false",), 41),
+        (HEADED, ("data.header=auto",), 41),
+    ],
+    ids=["labels that recur", "a new text", "labels that never recur", "said by hand", "a study of before"],
+)
+def test_a_first_line_that_is_an_example_stays_one(content, overrides, size):
+    study = prepared(content, *overrides)
+    assert (study.examples.size, study.own.notes) == (size, ())
+
+
+def test_separate_files_have_the_header_of_the_first():
+    words = ("data.train=train.csv", "data.test=test.csv")
+    headed = prepared("", *words, train=HEADED, test="review,sentiment\na new film,good\n")
+    assert headed.examples.parts == {"train": 40, "test": 1}
+    without = prepared("", *words, train=ROWS + "an odd film,rare\n", test="one,rare\nb,good\nc,good\nd,good\n")
+    assert without.examples.parts == {"train": 41, "test": 4}
+
+
+def test_the_terminal_says_it_once(capsys):
+    Path("reviews.csv").write_text(HEADED)
+    words = ["data=text_classification", "data.path=reviews.csv", "training.epochs=1", "model.num_layers=1"]
+    words += ["split.folds=1", "space=none", "+space.training.lr=[0.01, 0.02]", "study.trials=1"]
+    assert main(["search", *words, "dispatch=local", "track=none"]) == 0
+    assert capsys.readouterr().out.count(TAKEN) == 1
+    assert main(["search", *words, "data.header=maybe", "study.name=other"]) == 2
+    assert "data.header" in capsys.readouterr().err
