@@ -19,6 +19,7 @@ class DataConfig(Section):
     lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths
 
     name: str
+    metric_name: Path | None = None  # what the study scores unless it says another; nothing here reads it
     path: Path | None = None
     train: Path | None = None
     validation: Path | None = None

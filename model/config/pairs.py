@@ -9,6 +9,7 @@ from model.config.section import Section, refuse
 
 # Of all generated sources together, which are kept in memory: about 10 GB of Python integers.
 MOST_NUMBERS = 100_000_000
+ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
 
 
 class SearchedTargets(Section):
@@ -36,12 +37,19 @@ class TranslationConfig(FilesConfig, SearchedTargets):
     max_size: Annotated[int, Field(ge=1)] | None
     max_length: Annotated[int, Field(ge=1, le=1_000_000)]
 
+    @property
+    def is_aligned(self) -> bool:
+        """Whether each part is two files, line by line."""
+        is_meant = self.format == "auto" and (self.source_ending or self.target_ending) is not None
+        return self.format == "aligned" or is_meant
+
     @model_validator(mode="after")
     def _settings_fit(self) -> Self:
         endings = (self.source_ending, self.target_ending)
-        if (self.format == "aligned") != all(endings) or (self.format != "aligned" and any(endings)):
+        if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"must both be given with data.format=aligned and null otherwise, given format {self.format}",
+                f"must both be given for two aligned files, such as {ALIGNED} for train.de and train.en, and null "
+                f"otherwise, given format {self.format}",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",

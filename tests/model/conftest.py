@@ -21,6 +21,8 @@ def compose(data: str = "digits", model: str = "encoder", **overrides: Any) -> d
     """The configuration files' values, with dotted keys (`training__lr=...`) put over them."""
     groups = {"model": model, "data": data, "training": "default"}
     config = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
+    for section in config.values():
+        section.pop("defaults", None)  # what a kind of data chooses of other groups
     for key, value in overrides.items():
         group, name = key.split("__")
         config[group][name] = value

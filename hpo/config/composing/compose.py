@@ -36,6 +36,9 @@ _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
     "report": (),
 }
 
+# Metrics of the toolkit's own networks, and names that mean the same anywhere.
+_LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_character", "token_error_rate")
+
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
 
@@ -119,6 +122,7 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
             raise ConfigError(f"config_dir: there is no folder {config_dir}")
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
+    OmegaConf.register_new_resolver("direction_of", _direction_of, replace=True)
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
         groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
         try:
@@ -221,6 +225,11 @@ def _metric_name(given: Any) -> str:
     names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
     names = [given] if isinstance(given, str) else names
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths
+
+
+def _direction_of(metric: Any) -> str:
+    """Return which way is better in a metric that is not said to be either."""
+    return "minimize" if metric in _LOWER_IS_BETTER else "maximize"
 
 
 def _text(override: Override) -> str:

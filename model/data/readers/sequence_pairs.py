@@ -1,5 +1,6 @@
 """Pairs of sequences: from aligned files, from tables, or generated."""
 
+import glob
 import itertools
 import random
 from pathlib import Path
@@ -8,7 +9,7 @@ from model.config.pairs import GeneratedConfig, TranslationConfig
 from model.data.examples import Examples, File
 from model.data.readers.parts import Gathered, given_places, refuse_all_cut
 from model.data.readers.tables import read_tables
-from model.data.readers.text_files import Columns, read_text
+from model.data.readers.text_files import ENDINGS, Columns, read_text
 from model.data.tokens.vocabulary import UNITS
 from model.errors import DataError
 
@@ -23,11 +24,13 @@ def read_translation(config: TranslationConfig) -> Examples:
     """
     columns = Columns({"source": config.source_column, "target": config.target_column}, KNOWN)
     gathered = Gathered()
-    if config.format == "aligned":
+    if config.is_aligned:
         for part, path in given_places(config).items():
             rows, files = _aligned(path, f"data.{part}", config)
             gathered.add(part, rows, *files)
     else:
+        for part, path in given_places(config).items() if config.format == "auto" else ():
+            _refuse_one_of_two(path, f"data.{part}")
         for part, table in read_tables(config, columns):
             gathered.add_table(part, table)
     for side, tokens in (("source", config.tokens), ("target", config.target_tokens or config.tokens)):
@@ -35,6 +38,22 @@ def read_translation(config: TranslationConfig) -> Examples:
         split, _ = UNITS["blanks" if tokens == "subwords" else tokens]
         refuse_all_cut([item[side] for item in gathered.items], split, config.max_length, side)
     return gathered.examples()
+
+
+def _refuse_one_of_two(path: str, key: str) -> None:
+    """Raise DataError for one of two aligned files, or what both names begin with: it says what to type."""
+    given = Path(path)
+    if given.name.removesuffix(".gz").endswith(tuple(ENDINGS)):
+        return
+    stem = Path(given.name.removesuffix(".gz")).stem if given.is_file() else given.name
+    beside = sorted(given.parent.glob(f"{glob.escape(stem)}.*"), key=lambda other: (other != given, other.name))
+    endings = [each.name.removeprefix(stem) for each in beside if each.is_file()][:2]
+    if len(endings) == 2:
+        raise DataError(
+            f"{path}: two aligned files, line by line, are given by what both names begin with and how each ends, "
+            f"source and target: {key}={given.parent / stem} data.source_ending={endings[0]} "
+            f"data.target_ending={endings[1]}"
+        )
 
 
 def _aligned(path: str, key: str, config: TranslationConfig) -> tuple[list[dict[str, str]], list[File]]:

@@ -1,0 +1,98 @@
+"""Habits of people with their own data: a kind and a path, and the rest is that kind's own."""
+
+from pathlib import Path
+
+import pytest
+
+from hpo.cli.main import main
+from hpo.config.composing.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.study.preparation import prepare_study
+
+QUICK = ("dispatch=local", "track=none", "study.trials=1", "training.epochs=1", "model.num_layers=1", "split.folds=1")
+FILES = {
+    "pairs.tsv": "".join(f"the {i} houses\tdie {i} Häuser\n" for i in range(30)),
+    "train.de": "".join(f"die {i} Häuser\n" for i in range(30)),
+    "train.en": "".join(f"the {i} houses\n" for i in range(30)),
+    "plays.txt": "to be or not to be, that is the question\n" * 40,
+    "tags.tsv": "".join("the\tDET\nhouse\tNOUN\n\n" + f"{i}\tNUM\n\n" for i in range(20)),
+    "reviews.csv": "".join(f"a warm film {i},good\na dull film {i},bad\n" for i in range(20)),
+    "table.csv": "lr,layers,accuracy\n0.1,1,0.5\n0.1,2,0.7\n0.2,1,0.6\n0.2,2,0.9\n",
+}
+ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
+
+
+@pytest.fixture(autouse=True)
+def files():
+    for name, content in FILES.items():
+        Path(name).write_text(content)
+
+
+def prepared(*overrides):
+    study = prepare_study(config_from_dict(compose_config("search", overrides)))
+    section = study.config.study
+    return study.config.objective_config.get("model", {}).get("shape"), section.metric, section.direction
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("data=translation data.path=pairs.tsv", ("encoder_decoder", "bleu", "maximize")),
+        (f"data=translation {ALIGNED}", ("encoder_decoder", "bleu", "maximize")),
+        ("data=generated", ("encoder_decoder", "exact_match", "maximize")),
+        ("data=language_modelling data.path=plays.txt", ("decoder", "loss", "minimize")),
+        ("data=tagging data.path=tags.tsv", ("encoder", "accuracy", "maximize")),
+        ("data=text_classification data.path=reviews.csv", ("encoder", "accuracy", "maximize")),
+        ("data=digits", ("encoder", "accuracy", "maximize")),
+        ("data=table data.path=table.csv data.metric=accuracy", (None, "accuracy", "maximize")),
+    ],
+)
+def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(words, expected):
+    assert prepared(*words.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("study.metric=chrf", ("encoder_decoder", "chrf", "maximize")),
+        ("study.metric=loss", ("encoder_decoder", "loss", "minimize")),
+        ("study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
+        ("model=recurrent_encoder_decoder space=recurrent", ("encoder_decoder", "bleu", "maximize")),
+    ],
+)
+def test_what_is_given_counts_before_the_kinds_own(words, expected):
+    assert prepared("data=translation", "data.path=pairs.tsv", *words.split()) == expected
+
+
+def test_hpo_train_has_the_same():
+    tree = compose_config("train", ["data=language_modelling", "data.path=plays.txt"])
+    assert (tree["model"]["shape"], tree["study"]["metric"], tree["study"]["direction"]) == (
+        "decoder",
+        "loss",
+        "minimize",
+    )
+
+
+@pytest.mark.parametrize("path", ["train", "train.de"])
+def test_one_of_two_aligned_files_is_answered_with_what_to_type(path, capsys):
+    assert main(["search", "data=translation", f"data.path={path}", *QUICK]) == 2
+    assert capsys.readouterr().err.endswith(f"source and target: {ALIGNED}\n")
+    assert not Path("runs").exists()
+    assert prepared("data=translation", *ALIGNED.split()) == ("encoder_decoder", "bleu", "maximize")
+
+
+def test_an_ending_alone_shows_an_example(capsys):
+    assert main(["search", "data=translation", "data.path=train", "data.source_ending=.de", *QUICK]) == 2
+    assert f"must both be given for two aligned files, such as {ALIGNED} for train.de and train.en" in (
+        capsys.readouterr().err
+    )
+
+
+def test_help_has_them(capsys):
+    assert main(["search", "--help"]) == 0
+    assert f"data=translation {ALIGNED}" in capsys.readouterr().out
+
+
+def test_two_aligned_files_train(capsys):
+    assert main(["search", "data=translation", *ALIGNED.split(), *QUICK]) == 0
+    assert "winner: trial 0, bleu" in capsys.readouterr().out
