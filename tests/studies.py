@@ -101,7 +101,7 @@ def toy_config(strategy="random", space=None, trials=12, objective="tests.toy:sc
         "space": space or ORDERED,
         "strategy": STRATEGIES[strategy] if isinstance(strategy, str) else strategy,
         "study": shipped("default", "study")
-        | {"name": "toy", "trials": trials, "metric": "score", "finalist_repeats": 2},
+        | {"name": "toy", "trials": trials, "metric": "score", "direction": "maximize", "finalist_repeats": 2},
         "split": shipped("default", "split"),
         "dispatch": dispatch_section("local").model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},

@@ -100,7 +100,7 @@ def import_trials(
     Args:
         name: a folder under runs/ that is made.
         csv: a table with a header and one row per trial; with the column `metric`.
-        optuna: an Optuna storage, such as `"sqlite:///old.db"`.
+        optuna: an Optuna storage, such as `"sqlite:///old.db"` or `"journal://old.log"`.
         ray: the folder of a Ray Tune experiment; with the result `metric` that was searched for.
         study: the name of the study in an Optuna storage that has several.
         metric: the column or result that is the score.

@@ -58,7 +58,10 @@ def table_path(reference: str) -> Path:
     for path in (Path(reference), Path(reference) / "trials.csv", RUNS / reference / "trials.csv"):
         if path.is_file():
             return path
-    raise ConfigError(f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`")
+    raise ConfigError(
+        f"study.imports: there is no study and no trials.csv at {reference!r}; see `ls {RUNS}`, or take over what "
+        f"another program has: `hpo import NAME --help`"
+    )
 
 
 def to_notes(trials: Sequence[Trial]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = make_parser("import", __doc__, _EXAMPLES)
     parser.add_argument("name", metavar="NAME", help="the folder under runs/ that is made")
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--optuna", metavar="URL", help="an Optuna storage, such as sqlite:///old.db")
+    source.add_argument("--optuna", metavar="URL", help="an Optuna storage: sqlite:///old.db, journal://old.log")
     source.add_argument("--ray", metavar="FOLDER", help="the folder of a Ray Tune experiment (its JSON files are read)")
     source.add_argument("--csv", metavar="FILE", help="a table with a header and one row per trial")
     parser.add_argument("--study", metavar="OTHER", help="with --optuna: the study's name there")

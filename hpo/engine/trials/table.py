@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpo.config.files import write_atomically
-from hpo.engine.space.dimensions import Choices, Dimension, Range, Value, allows
+from hpo.engine.space.dimensions import Dimension, Range, Value, allows
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError
@@ -91,7 +91,9 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
             return []
         return [int(number) if dimension.integer and number == int(number) else number]
     exact = [value for value in dimension.values if ("" if value is None else str(value)) == text]
-    if exact or isinstance(dimension, Choices) or number is None:
+    # Other programs write true for True, and 16.0 for 16.
+    exact = exact or [v for v in dimension.values if isinstance(v, bool) and str(v).lower() == text.strip().lower()]
+    if exact or number is None:
         return exact
     return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
 

@@ -61,8 +61,9 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
 def _rows(path: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restkey="", restval=None)
-            columns = reader.fieldnames or []
+            # A blank behind a comma is nobody's.
+            reader = csv.DictReader(file, restkey="", restval=None, skipinitialspace=True)
+            columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
             rows = list(reader)
     except OSError as error:
         raise DataError(f"csv: {path}: {error.strerror}") from error

@@ -2,8 +2,10 @@
 
 import copy
 from collections.abc import Iterable
+from pathlib import Path
 
 import optuna
+from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
@@ -11,10 +13,11 @@ from hpo.config.sealing import hidden
 from hpo.engine.record.address import open_storage, sqlite_path
 from hpo.engine.record.rows import trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
-from hpo.errors import StudyError, nearest
+from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
 from hpo.study.folder import StudyFolder, shown
 
+_JOURNAL = "journal://"
 # More trials are of no use to a strategy, and take gigabytes to read.
 _MOST_TRIALS = 1_000_000
 
@@ -87,7 +90,7 @@ def read_optuna(url: str, name: str | None) -> Imported:
     """Return the finished trials of a study in an Optuna storage; pruned trials count as failed.
 
     Args:
-        url: the storage's address, such as `sqlite:///file.db`.
+        url: the storage's address, such as `sqlite:///file.db`, or `journal://file.log`.
         name: the study's name; None = the only study there.
 
     Raises:
@@ -125,12 +128,25 @@ def _attempt(trial: FrozenTrial) -> Attempt:
     return Attempt(trial.params, None, f"pruned at step {trial.last_step}" if pruned else "failed", seconds)
 
 
+def _open_journal(path: Path) -> optuna.storages.JournalStorage:
+    """Read a journal; a last line that is cut off is one that Optuna's own readers pass over, too."""
+    try:
+        return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+    except Exception as error:
+        # Optuna raises whatever a line leads it to.
+        raise StudyError(
+            f"optuna: {path} is no journal of Optuna, or a line in it is damaged ({first_line(error)}); give a copy "
+            f"without that line"
+        ) from error
+
+
 def _load(url: str, name: str | None) -> optuna.Study:
-    path = sqlite_path(url)
+    journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
+    path = journal or sqlite_path(url)
     if path is not None and not path.is_file():
         # Opening it would create it.
         raise StudyError(f"{hidden(url, {})}: there is no file {path}")
-    storage = open_storage(url, "optuna")
+    storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
     names = optuna.get_all_study_names(storage)
     there_are = f"there are {', '.join(names)}" if names else "there is none"
     if name is None:

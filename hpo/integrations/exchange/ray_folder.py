@@ -13,10 +13,10 @@ from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
 
 
 def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported:
-    """Return the finished trials of a Ray Tune experiment, each with its last result.
+    """Return the finished trials of a Ray Tune experiment, each with its last result that has the metric.
 
-    It reads each trial's params.json and the last line of its result.json, and the ending from
-    experiment_state-*.json: a trial that returned, or that a scheduler stopped, counts with its last result; one with
+    It reads each trial's params.json and the last lines of its result.json, and the ending from
+    experiment_state-*.json: a trial that returned, or that a scheduler stopped, counts with that result; one with
     an error counts as failed; others are left out, as are hyperparameters that are not single values (lists).
 
     Args:
@@ -41,7 +41,7 @@ def read_ray(folder: Path, metric: str, direction: Direction | None) -> Imported
         params = flatten(_read_json(path / "params.json"))
         left_out |= {key: None for key, value in params.items() if not isinstance(value, int | float | str | None)}
         point = {key: value for key, value in params.items() if key not in left_out}
-        result = _last_result(path)
+        result = _last_result(path, metric)
         ending = _ending(path, states, result)
         metrics |= result.keys()
         if ending == "failed":
@@ -79,17 +79,18 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(trial["relative_logdir"]), str(trial.get("status"))
 
 
-def _last_result(path: Path) -> dict[str, Any]:
-    """Return the flat last result of a trial; empty where it has none."""
+def _last_result(path: Path, metric: str) -> dict[str, Any]:
+    """Return the flat last result of a trial, with the metric's last value; empty where it has none."""
     file = path / "result.json"
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()] if file.exists() else []
-    while lines:
+    last: dict[str, Any] = {}
+    while lines and metric not in last:
         try:
-            return flatten(json.loads(lines.pop()))
+            last = flatten(json.loads(lines.pop())) | last
         except (ValueError, RecursionError, AttributeError):
             # A killed driver leaves a partial line.
             continue
-    return {}
+    return last
 
 
 def _error(path: Path) -> str:

@@ -1,0 +1,89 @@
+"""Habits of people who bring their trials along: W&B's and pandas' tables, Optuna's journal, Ray's folders."""
+
+import json
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from hpo.cli.main import main
+from hpo.engine.space.reader import space_from_dict
+from hpo.study.imports import read_imports
+
+
+def learned(space, metric="score", direction="maximize"):
+    trials = read_imports("old", space_from_dict(space), metric, direction)
+    return [(dict(trial.point), trial.score) for trial in trials]
+
+
+def imported(*words):
+    return main(["import", "old", *words])
+
+
+def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts():
+    Path("runs.csv").write_text('"Name","amp","width","accuracy"\n"a","true","16.0","0.5"\n"b","False","32","0.7"\n')
+    assert imported("--csv", "runs.csv", "--metric", "accuracy", "--keys", "amp,width") == 0
+    assert learned({"amp": [True, False], "width": {"choices": [16, 32]}}) == [
+        ({"amp": True, "width": 16}, 0.5),
+        ({"amp": False, "width": 32}, 0.7),
+    ]
+    assert learned({"amp": ["true", "False"], "width": {"low": 8, "high": 64, "integer": True}})[0][0] == {
+        "amp": "true",
+        "width": 16,
+    }
+
+
+def test_blanks_around_the_name_of_a_column_are_nobodys(capsys):
+    Path("runs.csv").write_text("lr, opt , score\n0.1, adam, 0.5\n0.2, sgd, 0.7\n")
+    assert imported("--csv", "runs.csv") == 0
+    assert learned({"lr": [0.1, 0.2], "opt": {"choices": ["adam", "sgd"]}})[0] == ({"lr": 0.1, "opt": "adam"}, 0.5)
+    Path("twice.csv").write_text("lr, lr,score\n0.1,0.2,0.5\n")
+    assert main(["import", "new", "--csv", "twice.csv"]) == 2
+    assert capsys.readouterr().err == "error: csv: twice.csv: two columns are called 'lr'; give each its own name\n"
+
+
+def journal():
+    study = optuna.create_study(storage=JournalStorage(JournalFileBackend("old.log")), direction="maximize")
+    study.optimize(lambda trial: trial.suggest_float("lr", 0, 1), n_trials=2)
+    return [({"lr": trial.params["lr"]}, trial.value) for trial in study.trials]
+
+
+def test_optunas_journal_is_read_and_left_as_it_is():
+    expected = journal()
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert imported("--optuna", "journal://old.log") == 0
+    assert learned({"lr": {"low": 0, "high": 1}}) == expected
+    assert {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+def test_a_last_line_of_a_journal_that_is_cut_off_loses_nothing_else():
+    expected = journal()
+    with Path("old.log").open("a") as file:
+        file.write('{"op_code": 4, "wor')
+    assert imported("--optuna", f"journal://{Path.cwd()}/old.log") == 0
+    assert learned({"lr": {"low": 0, "high": 1}}) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "there is no file old.log"), ("no journal\n{}\n", "old.log is no journal of Optuna")]
+)
+def test_what_is_no_journal_is_refused_in_one_line(content, says, capsys):
+    if content is not None:
+        Path("old.log").write_text(content)
+    assert imported("--optuna", "journal://old.log") == 2
+    said = capsys.readouterr().err
+    assert (says in said, said.count("\n"), Path("runs").exists()) == (True, 1, False)
+    assert Path("old.log").exists() == (content is not None)
+
+
+def test_a_finished_trial_of_ray_counts_with_the_last_result_that_has_the_metric():
+    folder = Path("sweep/train_0")
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text('{"lr": 0.1}')
+    results = [{"val": {"acc": 0.4}}, {"val": {"acc": 0.6}, "time_total_s": 1}, {"done": True, "time_total_s": 5}]
+    (folder / "result.json").write_text("".join(json.dumps(result) + "\n" for result in results))
+    assert imported("--ray", "sweep", "--metric", "val/acc", "--direction", "maximize") == 0
+    assert learned({"lr": [0.1, 0.2]}) == [({"lr": 0.1}, 0.6)]
+    assert ",5.0," in Path("runs/old/trials.csv").read_text()
