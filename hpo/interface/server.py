@@ -1,18 +1,13 @@
 """`hpo.open_ui`: the MLflow UI beside a script or a notebook."""
 
 import atexit
-import contextlib
 import os
-import socket
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 
 from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
-
-_SECONDS_TO_START = 90.0  # it takes 10 to 20 on a busy machine
 
 
 @dataclass(frozen=True)
@@ -30,16 +25,6 @@ class Server:
         """End it."""
         self._process.terminate()
         self._process.wait()
-
-    def wait_until_it_answers(self, host: str, port: int) -> None:
-        """Return when it listens; TrackError if it ends before, or takes a minute and a half."""
-        deadline = time.monotonic() + _SECONDS_TO_START
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection((host, port), 1.0):
-                return
-            time.sleep(0.1)
-        self.close()
-        raise TrackError(f"the server of {self.address} does not answer; `hpo ui` in a terminal shows what it says")
 
     def _repr_html_(self) -> str:
         return f'<a href="{self.address}" target="_blank">{self.address}</a>'
@@ -83,11 +68,12 @@ def open_ui(
             text=True,
             env=os.environ | ({} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}),
         )
-        server = Server("" if process.stdout is None else process.stdout.readline().strip(), process)
-        if not server.address:
+        # It is printed once the page answers.
+        address = next((line.strip() for line in process.stdout or () if line.startswith("http")), "")
+        if not address:
             process.wait()
             errors.seek(0)
             raise TrackError(errors.read().strip().removeprefix("error: ").removeprefix("--"))
+    server = Server(address, process)
     atexit.register(server.close)
-    server.wait_until_it_answers(host or "127.0.0.1", port)
     return server

@@ -96,6 +96,14 @@ def tab(ui, browser, name):
     browser.open(ui.address.replace("?", f"/{name}?"))
 
 
+def test_all_runs_open_on_the_experiments_and_not_on_traces(study, browser):
+    with Ui(study[0].folder.path.parents[1]) as ui:
+        assert ui.status(f"127.0.0.1:{ui.port}") == 200, "the address is printed once the page answers"
+        browser.open(ui.address)
+        text = browser.wait_for("Experiments", "Last modified", "Each run is a st")
+        assert "Traces" not in text
+
+
 def test_the_study_s_page_shows_a_note_with_winner_best_five_and_how_to_reproduce(ui, browser, study):
     _, result = study
     parent, _ = runs_of(study[0])

@@ -3,15 +3,16 @@
 import argparse
 import os
 import socket
-import subprocess
 import sys
+import webbrowser
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
+from hpo.cli.ui.serving import serve
 from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
-from hpo.session.program import is_ours
 
 _EXAMPLES = """\
   hpo ui                                   all runs in mlflow.db
@@ -29,7 +30,7 @@ _DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Replace this process by the server; in another program's process run the server as a child until it ends."""
+    """Run the server as a child until it ends; its address is printed once its page answers."""
     given = _parse(arguments)
     _refuse_exposure(given)
     if given.password:
@@ -38,28 +39,35 @@ def run(arguments: Sequence[str]) -> int:
         refuse_bad_password()
     if given.optuna:
         return _serve_record(given)
-    uri, page = _DEFAULT_URI if given.uri is None else given.uri, ""
+    from hpo.track.mlflow.pages import EXPERIMENTS
+
+    uri, page = _DEFAULT_URI if given.uri is None else given.uri, EXPERIMENTS
     if given.study:
         uri, page = _study_page(given)
     elif uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise TrackError(f"ui: there are no runs yet in {uri}; start some with `hpo search`")
     if uri.startswith(("http://", "https://")):
         # A server shows its runs itself.
-        _show(f"{uri.rstrip('/')}/{page}", given.browser, waits_for=None)
+        _show(f"{uri.rstrip('/')}/{page}", given.browser)
         return 0
     _refuse_taken_port(given)
-    _show(f"{_announced(given)}/{page}", given.browser, waits_for=(given.host, given.port))
-    if given.password:
-        from hpo.cli.ui.password import serve_with_password
-
-        return serve_with_password(*_server(uri, given))
-    if not given.expose:
+    if not given.password and not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
     command, environment = _server(uri, given)
-    if not is_ours():
-        return subprocess.run(command, env=environment, check=False).returncode
-    # Under this process's number: whoever ends it ends the server.
-    return os.execve(command[0], command, environment)
+    with _password(given) as of_password:
+        command += ["--app-name", "basic-auth"] if of_password else []
+        place = (given.host, given.port)
+        return serve(
+            command, environment | of_password, place, lambda: _show(f"{_announced(given)}/{page}", given.browser)
+        )
+
+
+def _password(given: argparse.Namespace) -> AbstractContextManager[dict[str, str]]:
+    if not given.password:
+        return nullcontext({})
+    from hpo.cli.ui.password import asking_for_a_password
+
+    return asking_for_a_password()
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -144,7 +152,7 @@ def _study_page(given: argparse.Namespace) -> tuple[str, str]:
 
 def _serve_record(given: argparse.Namespace) -> int:
     """Serve a study's record in optuna-dashboard."""
-    from hpo.cli.ui.optuna import load_dashboard, serve
+    from hpo.cli.ui.optuna import load_dashboard, serve_application
     from hpo.engine.record.storage import look_up
     from hpo.study.folder import find_study
     from hpo.study.opening import storage_url
@@ -155,8 +163,9 @@ def _serve_record(given: argparse.Namespace) -> int:
     url = storage_url(config, folder)
     number, _ = look_up(url, config.study.name)
     _refuse_taken_port(given)
-    _show(f"{_announced(given)}/dashboard/studies/{number}", given.browser, waits_for=(given.host, given.port))
-    return serve(dashboard(url), given.host, given.port, allowed_hosts(given.host))
+    address = f"{_announced(given)}/dashboard/studies/{number}"
+    hosts = allowed_hosts(given.host)
+    return serve_application(dashboard(url), given.host, given.port, hosts, lambda: _show(address, given.browser))
 
 
 def _refuse_taken_port(given: argparse.Namespace) -> None:
@@ -175,17 +184,13 @@ def _announced(given: argparse.Namespace) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{given.port}"
 
 
-def _show(address: str, in_browser: bool, waits_for: tuple[str, int] | None) -> None:
-    """Print the address; if there is a screen, open it once the server answers."""
+def _show(address: str, in_browser: bool) -> None:
+    """Print the address; if there is a screen, open it."""
     from hpo.config.sealing import hidden
 
     print(hidden(address, {}), flush=True)
-    has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin")
-    if not in_browser or not has_screen:
-        return
-    # Through a shell that exits at once, so that the server, which replaces this process, has no child to reap.
-    opener = python("hpo.cli.ui.browser", address, *map(str, waits_for or ()))
-    subprocess.run(["sh", "-c", '"$@" >/dev/null 2>&1 &', "sh", *opener], check=False)
+    if in_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
+        webbrowser.open(address)
 
 
 def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
@@ -202,4 +207,6 @@ def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, s
     for loosening in ("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "MLFLOW_ENABLE_REMOTE_ASSISTANT"):
         environment.pop(loosening, None)
     command = python("mlflow", "ui", "--host", given.host, "--port", str(given.port), "--workers", "1")
+    # Its own lines hold an address that opens another mode.
+    command += ["--uvicorn-opts", "--log-level warning"]
     return command, environment

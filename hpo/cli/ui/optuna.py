@@ -28,15 +28,19 @@ def load_dashboard() -> Callable[[str], Application]:
     return make
 
 
-def serve(application: Application, host: str, port: int, hosts: Sequence[str]) -> int:
+def serve_application(
+    application: Application, host: str, port: int, hosts: Sequence[str], tell: Callable[[], None]
+) -> int:
     """Serve an application read-only until it is interrupted; return the exit code.
 
     Args:
         application: the dashboard.
         host, port: where to listen.
         hosts: the names by which it may be addressed.
+        tell: called once when it listens.
     """
     with make_server(host, port, guarded(application, hosts), _Server, _Quiet) as server:
+        tell()
         try:
             server.serve_forever()
         except KeyboardInterrupt:

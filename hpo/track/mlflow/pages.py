@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Without it a new browser shows chats and judges instead of runs and models.
 _KIND = "workflowType=machine_learning"
+# The table of all experiments.
+EXPERIMENTS = f"#/experiments?{_KIND}"
 
 
 def run_page(experiment_id: str, run_id: str) -> str:
