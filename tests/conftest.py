@@ -66,7 +66,7 @@ def own_directory(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def without_figures(request, monkeypatch):
     """Leave report.html empty, whose figures take half a second a report, where no test looks at them."""
-    if not {"model", "report", "browser"} & {*request.path.parts}:
+    if not {"model", "report", "browser", "test_screens.py"} & {*request.path.parts}:
         monkeypatch.setattr("hpo.report.write.draw_figures", lambda *_: ())
         monkeypatch.setattr("hpo.report.write.render_report_page", lambda *_: "")
 

@@ -15,6 +15,7 @@ from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus, Report
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
 from hpo.run import Result
 from hpo.session.display import Progress
@@ -92,6 +93,7 @@ class NotebookProgress(Progress):
         self._study = study
         self._num_done = self._done_before = study.num_counted(history)
         self._best = history.best()
+        self._scores = [trial.score for trial in history]
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._started = self._updated = time.monotonic()
         self._output = output
@@ -120,10 +122,12 @@ class NotebookProgress(Progress):
         """Count the trial and show its line."""
         self._running.pop(trial.number, None)
         self._num_done += is_counted(trial, self._study.counts)
+        self._scores.append(trial.score)
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
-        result = f"failed: {trial.error}" if trial.score is None else f"{trial.score:.4f}{' *' if is_best else ''}"
+        mark = " *" if is_best else ""
+        result = f"failed: {trial.error}" if trial.score is None else f"{self._written(trial.score)}{mark}"
         self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
         if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
             self._update()
@@ -139,7 +143,7 @@ class NotebookProgress(Progress):
         head = f"<b>{html.escape(section.name)}</b>: {self._num_done} of {section.trials} {self._study.counts}"
         if best is not None and best.score is not None:
             where = f"trial {best.number}{self._study.how_far(best)}"
-            head += f", best {html.escape(section.metric)} <b>{best.score:.4f}</b> ({where})"
+            head += f", best {html.escape(section.metric)} <b>{self._written(best.score)}</b> ({where})"
         head += f", {self._workers} workers{self._time_left()}" if self._workers > 1 else self._time_left()
         bar = f'<progress value="{self._num_done}" max="{section.trials}" style="width: 100%"></progress>'
         lines = [*self._lines, *(self._line_of(number) for number in sorted(self._running))]
@@ -151,9 +155,12 @@ class NotebookProgress(Progress):
         point = self._running[number]
         shown_keys = [key for key in ("epoch", self._section.metric) if key in point]
         values = [
-            f"{key} {point[key]:.4g}" if isinstance(point[key], float) else f"{key} {point[key]}" for key in shown_keys
+            f"{key} {self._written(point[key]) if isinstance(point[key], float) else point[key]}" for key in shown_keys
         ]
         return f"trial {number}  {'  '.join(values)}"
+
+    def _written(self, score: float) -> str:
+        return score_format([*self._scores, score])(score)
 
     def _time_left(self) -> str:
         done, missing = self._num_done - self._done_before, self._section.trials - self._num_done

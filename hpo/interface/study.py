@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.config.keys import copied
 from hpo.config.study_config import config_from_dict
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.interface.given.settings import with_settings
@@ -282,7 +283,8 @@ class Study:
         lines = [f"<b>{html.escape(section.name)}</b>: {study.done(verdict.history)}, {failed} failed"]
         if winner is not None and winner.score is not None:
             where = f"trial {winner.number}{study.how_far(winner)}"
-            lines.append(f"best {html.escape(section.metric)} <b>{winner.score:.4g}</b>, {where}")
+            text = score_format(trial.score for trial in verdict.history)
+            lines.append(f"best {html.escape(section.metric)} <b>{text(winner.score)}</b>, {where}")
             texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in winner.point.items()}
             cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
             lines.append(f"<table>{''.join(cells)}</table>")

@@ -18,6 +18,7 @@ from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Space, short_text, short_value
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import printable
@@ -63,6 +64,7 @@ class TerminalProgress(Progress):
         self._num_done = self._done_before = sum(is_counted(trial, counts) for trial in history)
         self._seconds_before = seconds_before
         self._best = history.best()
+        self._scores = [trial.score for trial in history]
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._started = self._last_line = time.monotonic()
         self._num_printed = 0
@@ -113,6 +115,7 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
         self._num_done += is_counted(trial, self._counts)
+        self._scores.append(trial.score)
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
@@ -133,17 +136,17 @@ class TerminalProgress(Progress):
         if trial.score is None:
             result = f"failed: {trial.error}"
         elif trial.state == "stopped":
-            result = f"{self._study.metric} {trial.score:.4f}, stopped {trial.stopped}"
+            result = f"{self._study.metric} {self._written(trial.score)}, stopped {trial.stopped}"
         else:
             is_best = self._best is not None and trial.number == self._best.number
-            result = f"{self._study.metric} {trial.score:.4f}{' *' if is_best else '  '}"
+            result = f"{self._study.metric} {self._written(trial.score)}{' *' if is_best else '  '}"
         left = self._time_left()
         return Text(printable(f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"))
 
     def _panel(self) -> Group:
         best = "none yet"
         if self._best is not None and self._best.score is not None:
-            best = f"{self._best.score:.4f} (trial {self._best.number})"
+            best = f"{self._written(self._best.score)} (trial {self._best.number})"
         left = self._time_left()
         head = Text(
             printable(f"{self._num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}")
@@ -165,7 +168,14 @@ class TerminalProgress(Progress):
         if epoch and "epochs" in point:
             epoch += f"/{point['epochs']}"
         value = point.get(self._study.metric)
-        return [name, epoch, printable(f"{self._study.metric} {value:.4f}") if isinstance(value, float) else ""]
+        return [
+            name,
+            epoch,
+            printable(f"{self._study.metric} {self._written(value)}") if isinstance(value, float) else "",
+        ]
+
+    def _written(self, score: float) -> str:
+        return score_format([*self._scores, score])(score)
 
     def _time_left(self) -> str:
         """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""

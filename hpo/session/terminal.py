@@ -14,6 +14,7 @@ from hpo.engine.dispatch.ray.address import is_connected_here
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
+from hpo.engine.trials.digits import score_format
 from hpo.errors import SpaceError, printable
 from hpo.report.facts.schema.missing import known
 from hpo.report.facts.words import ended
@@ -137,7 +138,8 @@ class Terminal:
             _say(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
         else:
             assert winner.score is not None
-            _say(f"winner: trial {winner.number}, {metric} {winner.score:.4f}{study.how_far(winner)}")
+            score = score_format(trial.score for trial in history)(winner.score)
+            _say(f"winner: trial {winner.number}, {metric} {score}{study.how_far(winner)}")
             for key, value in winner.point.items():
                 _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
         _tell_time(study, result.report.summary["cost"])

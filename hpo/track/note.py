@@ -1,9 +1,10 @@
 """The note on a study's page in a tracker: the winner, what was searched, the best five, how to reproduce it."""
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hpo.engine.space.space import Point, short_value
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.report.pages.tables import markdown_table
@@ -38,14 +39,16 @@ def _winner_lines(study: Study, history: History, winner: Trial | None) -> Itera
         return
     metric = study.config.study.metric
     values = winner.values(metric)
-    spread = f" ± {statistics.stdev(values):.4f} over {len(values)} trainings" if len(values) > 1 else ""
+    assert winner.score is not None
+    text = _format(history)
+    spread = f" ± {text(statistics.stdev(values))} over {len(values)} trainings" if len(values) > 1 else ""
     trial = f"[trial {winner.number}]({trial_page(winner.number)})"
-    score = f"{_plain(metric)} {winner.score:.4f}**{spread}{study.how_far(winner)}"
+    score = f"{_plain(metric)} {text(winner.score)}**{spread}{study.how_far(winner)}"
     yield f"**Winner: {trial}, {score}: {_point(winner.point)}"
     test = study.folder.test_result()
     if test is not None and metric in test["metrics"]:
         yield ""
-        yield f"Test {_plain(metric)}: **{test['metrics'][metric]:.4f}** (trial {test['trial']})."
+        yield f"Test {_plain(metric)}: **{text(test['metrics'][metric])}** (trial {test['trial']})."
 
 
 def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
@@ -82,13 +85,18 @@ def _best(study: Study, history: History) -> Iterator[str]:
     lasts = [key.rpartition(".")[2] for key in keys]
     names = lasts if len(set(lasts)) == len(lasts) else keys
     head = ["best trials", _spaced(_plain(study.config.study.metric)), *(_spaced(_cell(name)) for name in names)]
-    yield from markdown_table(head, (_best_row(trial, keys) for trial in best))
+    yield from markdown_table(head, (_best_row(trial, keys, _format(history)) for trial in best))
 
 
-def _best_row(trial: Trial, keys: Iterable[str]) -> list[str]:
+def _format(history: History) -> Callable[[float], str]:
+    return score_format(trial.score for trial in history.leaders(_TOP))
+
+
+def _best_row(trial: Trial, keys: Iterable[str], text: Callable[[float], str]) -> list[str]:
+    assert trial.score is not None
     values = [short_value(trial.point[key]) if key in trial.point else "" for key in keys]
     amount = "" if trial.amount is None else f" to {trial.amount}"
-    numbers = [f"{trial.score:.4f}{amount}", *(_cell(value) for value in values)]
+    numbers = [f"{text(trial.score)}{amount}", *(_cell(value) for value in values)]
     return [f"[{trial.number}]({trial_page(trial.number)})", *map(_spaced, numbers)]
 
 

@@ -10,6 +10,7 @@ from hpo.config.keys import flatten
 from hpo.config.sealing import hidden
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
 from hpo.report.facts.sections.course import improvements
 from hpo.report.facts.subject import score_of
@@ -141,10 +142,12 @@ def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> tr
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
     prediction = describe(config) if describe else {"inputs": "text", "options": {}}
     packages = study.environment()["packages"]
+    assert winner.score is not None
+    score = score_format([winner.score])(winner.score)
     return track.Model(
         trial=winner.number,
         point=dict(winner.point),
-        description=f"{study.config.study.metric} {winner.score:.4f}, {short_text(winner.point)}",
+        description=f"{study.config.study.metric} {score}, {short_text(winner.point)}",
         checkpoint_dir=str(study.folder.inside(final.checkpoint_dir)),
         objective=study.config.objective,
         prediction=prediction,

@@ -51,10 +51,10 @@ def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, to
     print("demanded: " + ("the same to the last bit" if allowed == 0 else f"differences up to {allowed:.1%}"))
 
     def tell(repetition: "Repetition") -> None:
-        now = f"failed: {repetition.error}" if repetition.reproduced is None else f"{repetition.reproduced:.6f}"
+        now = f"failed: {repetition.error}" if repetition.reproduced is None else f"{repetition.reproduced:.6g}"
         difference = "" if repetition.reproduced is None else f"  difference {_difference(repetition)}"
         verdict = "" if repetition.holds(allowed) else "  <-- not reproduced"
-        head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6f}"
+        head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6g}"
         print(printable(f"{head}  reproduced {now}{difference}{verdict}"), flush=True)
 
     finding = compare(recorded, trial, folds, tolerance, tell)

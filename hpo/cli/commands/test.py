@@ -1,9 +1,9 @@
 """`hpo test`: open the test part, once, with the winner, and write down that it was opened."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from hpo.cli.arguments import add_data, add_study, data_places, make_parser
+from hpo.engine.trials.digits import score_format
 
 _EXAMPLES = """\
   hpo test digits
@@ -31,18 +31,14 @@ def run(arguments: Sequence[str]) -> int:
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere)
     times = result["openings_of_these_data"]
     print(f"test part of {result['size']} examples, opened {times} time(s) over all studies of these data")
+    metric, score, default = study.config.study.metric, result["validation_score"], result["default"] or {}
+    text = score_format([result["metrics"][metric], score, default.get("metrics", {}).get(metric)])
     for name, value in result["metrics"].items():
-        print(f"  {name} = {value:.4f}")
-    _tell_default(study.config.study.metric, result["default"])
-    print(f"validation {study.config.study.metric} was {result['validation_score']:.4f} (trial {result['trial']})")
-    print(f"report: {shown(report.paths[0])}")
-    return 0
-
-
-def _tell_default(metric: str, default: Mapping[str, Any] | None) -> None:
-    if default is None:
-        return
+        print(f"  {name} = {text(value) if name == metric else score_format([value])(value)}")
     if "error" in default:
         print(f"the default configuration has no score: {default['error']}")
-    else:
-        print(f"the default configuration, in the same opening: {metric} = {default['metrics'][metric]:.4f}")
+    elif default:
+        print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
+    print(f"validation {metric} was {text(score)} (trial {result['trial']})")
+    print(f"report: {shown(report.paths[0])}")
+    return 0

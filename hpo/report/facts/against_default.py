@@ -14,6 +14,7 @@ def against_default(summary: ReportJson) -> str:
     winner, baselines = summary["winner"], summary["baselines"]
     if is_missing(winner) or is_missing(baselines) or is_missing(baselines["default"]):
         return "There is no default configuration to compare with: it was not tried, or does not lie in the space."
+    text = score_text(summary)
     default, direction = baselines["default"], summary["metric"]["direction"]
     score, number = default["score"], default["number"]
     if number == winner["number"]:
@@ -21,9 +22,9 @@ def against_default(summary: ReportJson) -> str:
     if score is None or default["state"] in _ENDS:
         return f"The default configuration (trial {number}) {_ENDS.get(default['state'], 'has not ended')}."
     if default.get("amount") != winner["amount"]:
-        trained = f"was trained to {default.get('amount')} only (trial {number}), where it had {score_text(score)}"
+        trained = f"was trained to {default.get('amount')} only (trial {number}), where it had {text(score)}"
         return f"The default configuration {trained}: the two cannot be compared."
-    theirs = f"the default configuration, which has {score_text(score)} (trial {number})"
+    theirs = f"the default configuration, which has {text(score)} (trial {number})"
     gain = loss_of(score - winner["score"], direction)
     if gain == 0:
         return f"As good as {theirs}."
@@ -34,5 +35,5 @@ def against_default(summary: ReportJson) -> str:
     if not is_missing(spread):
         low, high = spread
         chance = ", which may be chance" if low <= 0 <= high else ""
-        within = f" (95 % interval over {len(pairs)} folds and seeds: {score_text(low)} to {score_text(high)}{chance})"
-    return f"{'Better' if gain > 0 else 'Worse'} by {score_text(abs(gain))}{within} than {theirs}."
+        within = f" (95 % interval over {len(pairs)} folds and seeds: {text(low)} to {text(high)}{chance})"
+    return f"{'Better' if gain > 0 else 'Worse'} by {text(abs(gain))}{within} than {theirs}."

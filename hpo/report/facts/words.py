@@ -1,10 +1,12 @@
 """Names and numbers as text, for the figures and the pages of a report."""
 
 import html
+from collections.abc import Callable
 
 from hpo.engine.course.course import EndedBy
-from hpo.report.facts.schema.missing import is_missing
-from hpo.report.facts.schema.report import StudyPart
+from hpo.engine.trials.digits import score_format
+from hpo.report.facts.schema.missing import is_missing, known
+from hpo.report.facts.schema.report import ReportJson, StudyPart
 
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
@@ -30,9 +32,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
 
 
-def score_text(value: float) -> str:
-    """Return a score with four decimals, or with four digits where these would say nothing of it."""
-    return f"{value:.4f}" if value == 0 or 1e-2 <= abs(value) < 1e4 else f"{value:.4g}"
+def score_text(summary: ReportJson) -> Callable[[float], str]:
+    """Return what writes the scores of a report: with the digits that tell the best five and the default apart."""
+    default = known(summary["baselines"]).get("default")
+    others = [] if default is None or is_missing(default) else [default["score"]]
+    return score_format([*(trial["score"] for trial in summary["top"]), *others])
 
 
 def times(number: int) -> str:

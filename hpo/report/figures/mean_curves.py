@@ -72,7 +72,7 @@ def _log_axis(figure: Any, metric: str) -> dict[str, Any]:
     zero = min(above) / 2
     for trace in figure.data:
         if trace.hoverinfo != "skip":
-            trace.update(customdata=list(trace.y), hovertemplate="%{customdata:.4g}")
+            trace.update(customdata=list(trace.y), hovertemplate="%{customdata:.6g}")
         trace.y = [y if y > max(0.0, least) else zero for y in trace.y]
     ticks = log_ticks([zero, *above])
     named = [(at, text) for at, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True) if at > zero]

@@ -12,7 +12,7 @@ from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
 from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
 from hpo.report.facts.schema.results import Cost, Winner
 from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import counted, ended, heading, times
+from hpo.report.facts.words import counted, ended, heading, score_text, times
 from hpo.study.study import how_far
 
 
@@ -85,10 +85,10 @@ def _validation(summary: ReportJson) -> str:
     winner, metric = summary["winner"], summary["metric"]["name"]
     if is_missing(winner):
         return _absent(winner["missing"])
-    test = summary["test"]
-    line = f"{metric} {winner['score']:.4f} on validation{how_far(winner['amount'], known(summary['strategy']))}"
+    test, text = summary["test"], score_text(summary)
+    line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], known(summary['strategy']))}"
     if not is_missing(test):
-        line += f"; test {test['metrics'][metric]:.4f}, opened {times(test['openings_of_these_data'])}"
+        line += f"; test {text(test['metrics'][metric])}, opened {times(test['openings_of_these_data'])}"
     return f"{line}."
 
 
@@ -134,13 +134,13 @@ def _statistics(summary: ReportJson) -> str:
     winner = summary["winner"]
     if is_missing(winner):
         return _absent(winner["missing"])
-    interval = winner["interval"]
+    interval, text = winner["interval"], score_text(summary)
     if is_missing(interval):
-        return f"{winner['score']:.4f}. {_absent(interval['missing'])}"
+        return f"{text(winner['score'])}. {_absent(interval['missing'])}"
     low, high = interval
     return (
-        f"{winner['score']:.4f} ± {winner['standard_deviation']:.4f} (standard deviation, n = {winner['n']}), 95 % "
-        f"interval [{low:.4f}, {high:.4f}] by Student's t over folds and seeds."
+        f"{text(winner['score'])} ± {text(winner['standard_deviation'] or 0.0)} (standard deviation, "
+        f"n = {winner['n']}), 95 % interval [{text(low)}, {text(high)}] by Student's t over folds and seeds."
     )
 
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hpo.report.facts.ranges import value_text
 from hpo.report.facts.schema.missing import reason_missing
-from hpo.report.facts.words import score_text, times
+from hpo.report.facts.words import times
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
 from hpo.report.pages.values import blocks
@@ -50,7 +50,6 @@ def templates() -> Environment:
         "palette": PALETTE,
         "part_or": _part_or,
         "how_far": how_far,
-        "score_text": score_text,
         "value_text": value_text,
         "plotly_library": _plotly_library,
         "plotly_settings": _PLOTLY_SETTINGS,

@@ -1,12 +1,12 @@
 """Two tables for a paper, in LaTeX with booktabs: the ranges that were searched, and the results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.schema.results import Winner
-from hpo.report.facts.words import heading, times
+from hpo.report.facts.words import heading, score_text, times
 
 _ESCAPED = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -42,18 +42,18 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
 
 def _results(summary: ReportJson) -> Iterable[str]:
     metric = summary["metric"]["name"]
-    test, winner = summary["test"], summary["winner"]
+    test, winner, text = summary["test"], summary["winner"], score_text(summary)
     rows = []
     if not is_missing(winner):
-        tested = "--" if is_missing(test) else f"{test['metrics'][metric]:.4f}"
-        rows.append((f"Best (trial {winner['number']})", _spread(winner), tested))
+        tested = "--" if is_missing(test) else text(test["metrics"][metric])
+        rows.append((f"Best (trial {winner['number']})", _spread(winner, text), tested))
     default, against = known(summary["baselines"])["default"], known(summary["overtuning"])["default_on_test"]
     by_default = [
         None if is_missing(default) else default["score"],
         None if is_missing(against) else against["default"],
     ]
     if any(score is not None for score in by_default):
-        validation, on_test = ("--" if score is None else f"{score:.4f}" for score in by_default)
+        validation, on_test = ("--" if score is None else text(score) for score in by_default)
         rows.append(("Default configuration", validation, on_test))
     opened = "" if is_missing(test) else f", opened {times(test['openings_of_these_data'])}"
     caption = (
@@ -64,9 +64,9 @@ def _results(summary: ReportJson) -> Iterable[str]:
     yield from _table("lll", ("Configuration", "Validation", "Test"), rows, caption, f"{_label(summary)}-results")
 
 
-def _spread(winner: Winner) -> str:
-    spread = winner["standard_deviation"]
-    return f"${winner['score']:.4f}$" if spread is None else f"${winner['score']:.4f} \\pm {spread:.4f}$"
+def _spread(winner: Winner, text: Callable[[float], str]) -> str:
+    spread, score = winner["standard_deviation"], text(winner["score"])
+    return f"${score}$" if spread is None else f"${score} \\pm {text(spread)}$"
 
 
 def _title(summary: ReportJson) -> str:

@@ -1,8 +1,9 @@
 """The report as a Markdown page."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hpo.engine.trials.digits import score_format
 from hpo.report.facts.against_default import against_default
 from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
@@ -53,20 +54,19 @@ def _winner(summary: ReportJson) -> Iterable[str]:
     if is_missing(winner):
         yield "No trial finished: every one failed. The reasons are listed below."
         return
-    spread = ""
+    text, spread = score_text(summary), ""
     if winner["standard_deviation"] is not None:
         low, high = known(winner["interval"])
-        spread = f" ± {score_text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
-        spread += f"{score_text(low)} to {score_text(high)})"
-    score = score_text(winner["score"])
-    score = f"{metric} **{score}**{spread}{how_far(winner['amount'], known(summary['strategy']))}"
+        spread = f" ± {text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
+        spread += f"{text(low)} to {text(high)})"
+    score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], known(summary['strategy']))}"
     yield f"Trial {winner['number']}: {score}, chosen by {summary['chosen_by']}."
     yield against_default(summary)
     yield ""
     values = [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
     yield from markdown_table(("hyperparameter", "value"), values)
     yield ""
-    yield f"Folds: {', '.join(f'{score_text(value)}' for value in winner['values'].values())}."
+    yield f"Folds: {', '.join(map(text, winner['values'].values()))}."
     yield f"Train it: `hpo train --config {winner['config']}`."
     yield ""
     yield _test_line(summary)
@@ -79,7 +79,7 @@ def _test_line(summary: ReportJson) -> str:
     metric = summary["metric"]["name"]
     times = test["openings_of_these_data"]
     counted = "once" if times == 1 else f"**{times} times**, over all studies of these data"
-    score = score_text(test["metrics"][metric])
+    score = score_text(summary)(test["metrics"][metric])
     return (
         f"Test {metric}: **{score}** on {test['size']} examples, trial {test['trial']}, opened "
         f"{test['time']}. This test part has been opened {counted}."
@@ -170,14 +170,15 @@ def _trials(summary: ReportJson) -> Iterable[str]:
         yield f"- {count} failed: {reason}"
     yield ""
     strategy = known(summary["strategy"])
-    scores = [f"{t['score']:.4f}{how_far(t.get('amount'), strategy)}" for t in summary["top"]]
+    text = score_text(summary)
+    scores = [f"{text(t['score'])}{how_far(t.get('amount'), strategy)}" for t in summary["top"]]
     rows = [(str(t["number"]), score, _point(t["point"])) for t, score in zip(summary["top"], scores, strict=True)]
     yield from markdown_table(("best trials", summary["metric"]["name"], "point"), rows)
     finalists = summary["finalists"]
     if not is_missing(finalists):
         yield ""
         head = ("trained again", "in the search", "on fresh seeds")
-        yield from markdown_table(head, map(_finalist, finalists))
+        yield from markdown_table(head, _finalists(finalists))
     if "extends" in summary["study"]:
         yield from _extension(summary["study"]["extends"])
 
@@ -187,22 +188,31 @@ def _extension(extension: ExtensionPart) -> Iterable[str]:
     yield ""
     yield f"Trials of study {extension['study']}, {f'with {changes}' if changes else 'trained to their end'}:"
     yield ""
-    yield from markdown_table(EXTENDED, map(extended_cells, extension["trials"]))
+    yield from markdown_table(EXTENDED, extended_rows(extension))
 
 
-def extended_cells(trial: ExtendedPart) -> tuple[str, ...]:
-    """Return the cells of one trial beside the one it goes on from, under the head `EXTENDED`."""
-    score = "failed" if trial["score"] is None else f"{trial['score']:.4f}"
-    gain = "" if trial["gain"] is None else f"{trial['gain']:+.4f}"
-    how = "further" if trial["continued"] else "anew"
-    return str(trial["number"]), str(trial["before"]), f"{trial['score_before']:.4f}", score, gain, how
+def extended_rows(extension: ExtensionPart) -> list[tuple[str, ...]]:
+    """Return the cells of each trial beside the one it goes on from, under the head `EXTENDED`."""
+    trials = extension["trials"]
+    text = score_format(score for trial in trials for score in (trial["score_before"], trial["score"]))
+
+    def cells(trial: ExtendedPart) -> tuple[str, ...]:
+        score = "failed" if trial["score"] is None else text(trial["score"])
+        gain = "" if trial["gain"] is None else f"{'+' if trial['gain'] >= 0 else ''}{text(trial['gain'])}"
+        how = "further" if trial["continued"] else "anew"
+        return str(trial["number"]), str(trial["before"]), text(trial["score_before"]), score, gain, how
+
+    return list(map(cells, trials))
 
 
-def _finalist(finalist: FinalistPart) -> tuple[str, str, str]:
-    fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
-    text = f"failed: {finalist['error']}" if fresh is None else f"{fresh:.4f}"
-    spread_text = "" if spread is None else f" ± {spread:.4f} (n = {len(finalist['fresh_values'])})"
-    return str(finalist["number"]), f"{finalist['search_score']:.4f}", text + spread_text
+def _finalists(finalists: Sequence[FinalistPart]) -> Iterable[tuple[str, str, str]]:
+    text = score_format(score for each in finalists for score in (each["search_score"], each["fresh_score"]))
+    for finalist in finalists:
+        assert finalist["search_score"] is not None, "only complete trials are finalists"
+        fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
+        score = f"failed: {finalist['error']}" if fresh is None else text(fresh)
+        score += "" if spread is None else f" ± {text(spread)} (n = {len(finalist['fresh_values'])})"
+        yield str(finalist["number"]), text(finalist["search_score"]), score
 
 
 def _expected(summary: ReportJson) -> Iterable[str]:
@@ -215,8 +225,9 @@ def _expected(summary: ReportJson) -> Iterable[str]:
     yield "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
     yield ""
     biased, unbiased = expected["biased"], expected["unbiased"]
+    text = score_format([*unbiased["means"], *biased["means"]])
     rows = [
-        (str(n), f"{a:.4f} ± {b:.4f}", f"{c:.4f} ± {d:.4f}")
+        (str(n), f"{text(a)} ± {text(b)}", f"{text(c)} ± {text(d)}")
         for n, a, b, c, d in zip(
             biased["budgets"], unbiased["means"], unbiased["spreads"], biased["means"], biased["spreads"], strict=True
         )
@@ -237,10 +248,9 @@ def _cost(summary: ReportJson) -> Iterable[str]:
         f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
     )
     yield ""
-    rows = [
-        (f"{step['seconds']:.0f}", str(step["trial"]), f"{step['score']:.4f}")
-        for step in known(summary["best_so_far"])["seconds"]
-    ]
+    steps = known(summary["best_so_far"])["seconds"]
+    text = score_format(step["score"] for step in steps)
+    rows = [(f"{step['seconds']:.0f}", str(step["trial"]), text(step["score"])) for step in steps]
     yield from markdown_table(("seconds", "trial", "best so far"), rows)
 
 

@@ -1,13 +1,14 @@
 """The report as one page that opens from disk: what won, pictures, the trials, and the 25 fields."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import column_of
 from hpo.engine.trials.trial import loss_of, rank
 from hpo.report.facts.against_default import against_default
@@ -15,10 +16,10 @@ from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_
 from hpo.report.facts.schema.missing import is_missing, reason_missing
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import heading
+from hpo.report.facts.words import heading, score_text
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.pages.html import render
-from hpo.report.pages.report_markdown import EXTENDED, extended_cells
+from hpo.report.pages.report_markdown import EXTENDED, extended_rows
 
 _MOST_TRIALS = 500
 
@@ -38,6 +39,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         against_default=against_default,
         reproduction_text=reproduction_text,
         heading=heading,
+        score_text=score_text(summary),
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         num_fields=len(FIELDS),
         gaps_of=_gaps,
@@ -45,7 +47,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         field_has_gap=lambda summary, field: bool(missing_values(summary, field)),
         values_of=_values,
         extended_head=EXTENDED,
-        extended_rows=lambda extension: list(map(extended_cells, extension["trials"])),
+        extended_rows=extended_rows,
         list_trials=partial(_list_trials, summary, trials),
         has_figures=any(isinstance(drawing.content, Drawn) for drawing in drawings),
     )
@@ -102,10 +104,11 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame) -> _Listed:
     rows.sort(key=place)
     rows = rows[:_MOST_TRIALS]
     marks = ["winner" if row["number"] == winner else row["state"] for row in rows]
-    cells = [["" if row[name] is None else _cell(row[name]) for name in columns] for row in rows]
+    score = score_format(trials["score"])
+    cells = [[_cell(row[name], score if name == "score" else "{:.4g}".format) for name in columns] for row in rows]
     which = f"The {len(rows)} best of {number:,} trials" if number > len(rows) else f"All {number} trials"
     return _Listed(which, columns, cells, marks, [f"trial-{row['number']}" for row in rows])
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _cell(value: Any, number: Callable[[float], str]) -> str:
+    return "" if value is None else number(value) if isinstance(value, float) else str(value)

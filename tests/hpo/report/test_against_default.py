@@ -13,7 +13,12 @@ def said(now, before, direction="maximize", amounts=(None, None), state="complet
     default = {"number": number, "score": means[1], "state": state, "amount": amounts[1]}
     default["values"] = dict(zip(names[1], before, strict=True))
     return against_default(
-        {"winner": winner, "baselines": {"default": default}, "metric": {"direction": direction, "name": "m"}}
+        {
+            "winner": winner,
+            "baselines": {"default": default},
+            "metric": {"direction": direction, "name": "m"},
+            "top": [winner],
+        }
     )
 
 
@@ -28,7 +33,7 @@ def test_the_gain_has_its_interval_over_the_folds(direction):
 
 def test_one_training_has_no_interval_and_few_digits_are_never_all_zeros():
     assert said([0.9], [0.8]) == "Better by 0.1000 than the default configuration, which has 0.8000 (trial 0)."
-    assert "Better by 1e-06 than" in said([3e-6], [2e-6])
+    assert "Better by 1.000e-6 than" in said([3e-6], [2e-6])
     assert said([0.8], [0.9]).startswith("Worse by 0.1000")
     assert said([0.8], [0.8]).startswith("As good as the default configuration")
 
@@ -44,5 +49,8 @@ def test_where_there_is_no_score_to_compare_with_it_says_so():
     assert said([0.9], [0.9], number=7) == "It is the default configuration: nothing better was found."
     assert said([0.9], [0.9], state="stopped") == "The default configuration (trial 0) was stopped."
     missing = {"missing": "why"}
-    for summary in ({"winner": missing, "baselines": missing}, {"winner": {}, "baselines": {"default": missing}}):
+    for summary in (
+        {"winner": missing, "baselines": missing, "top": []},
+        {"top": [], "winner": {}, "baselines": {"default": missing}},
+    ):
         assert against_default(summary).startswith("There is no default configuration to compare with")

@@ -1,0 +1,58 @@
+"""How many digits of a score are shown: as many as tell apart what is compared."""
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+
+_USUAL = 4  # decimals of an accuracy or a loss, which most scores are
+_IF_EQUAL = 4
+_FEWEST, _MOST = 3, 6  # significant digits, where these tell scores apart
+_PLAIN = (1e-4, 1e7)
+
+
+def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
+    """Return what writes scores, so that those that are compared are told apart.
+
+    Four decimals for scores below 10 that differ by a thousandth or more. Of others a thousandth of the spread of their
+    middle half, which a diverged trial does not widen, with 3 to 6 significant digits, or more where 6 do not show it
+    at all. Four digits where all are equal. Plain from 1e-4 to 1e7, scientific outside of that.
+
+    Args:
+        compared: the scores that are known; None = failed.
+    """
+    known = sorted(score for score in compared if score is not None and math.isfinite(score))
+    largest, digits = _measure(known)
+    return partial(_text, decimals=digits - 1 - _exponent(largest), most=digits + 2)
+
+
+def _measure(known: list[float]) -> tuple[float, int]:
+    """Return the largest of the scores that matter, and how many significant digits it has."""
+    spread, largest = (known[-1] - known[0], max(-known[0], known[-1])) if known else (0.0, 0.0)
+    if largest == 0 or (largest < 10 and (spread >= 1e-3 or (spread == 0 and largest >= 0.1))):
+        return 1.0, 1 + _USUAL
+    if spread == 0:
+        return largest, _IF_EQUAL
+    last = len(known) - 1
+    low, high = known[last // 4], known[3 * last // 4]
+    if low == high:
+        low, high = known[0], known[-1]
+    largest = max(abs(low), abs(high))
+    # How many digits all of them share, about.
+    same = _exponent(largest) - _exponent(high - low)
+    return largest, max(_FEWEST, min(same + 4, _MOST), same + 1)
+
+
+def _text(value: float, decimals: int, most: int) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{abs(value) if value == 0 else value:.{min(max(decimals, 0), _USUAL)}f}"
+    digits = decimals + 1 + _exponent(value)
+    # A score that is far smaller than the others has digits, too.
+    digits = _FEWEST if digits < 2 else min(digits, most)
+    if _PLAIN[0] <= abs(value) < _PLAIN[1]:
+        return f"{value:.{max(0, digits - 1 - _exponent(value))}f}"
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa}e{int(power)}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value)))

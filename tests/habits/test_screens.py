@@ -1,0 +1,33 @@
+"""What people read on a screen or a printed page: scores are told apart, and a long trial says where it is."""
+
+import re
+
+import pytest
+
+import hpo
+
+QUIET = {"track": "none", "dispatch": "local"}
+
+
+def small(config):
+    return config["lr"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "lowest"), [(1e-9, r"1\.0+e-9"), (1e9, r"1\.0+e9"), (1.0, r"1\.0000"), (0.1, r"0\.1000")]
+)
+def test_scores_of_any_size_are_told_apart_everywhere(tmp_path, monkeypatch, capsys, scale, lowest):
+    monkeypatch.chdir(tmp_path)
+    space = {"lr": [factor * scale for factor in (1, 2, 3, 4, 5)]}
+    study = hpo.search(
+        small, space=space, strategy="grid", metric="mse", direction="minimize", trials=5, settings=QUIET
+    )
+    out = capsys.readouterr().out
+    shown = re.findall(r"trial \d+ +mse (\S+)", out)[:5]
+    assert len(set(shown)) == 5
+    assert all(len(text) <= 9 for text in shown)
+    assert re.search(rf"winner: trial \d+, mse {lowest}$", out, re.M)
+    page = study.report(latex=True, checklist=True)
+    for name in ("report.md", "report.html", "tables.tex", "checklist.md"):
+        assert re.search(lowest, (page.parent / name).read_text()), name
+    assert re.search(lowest, study._repr_html_())
