@@ -1,5 +1,8 @@
 """Runs a study for a script or a notebook, and shows it where it runs."""
 
+import sys
+from types import TracebackType
+
 from hpo.session.display import Display, Nowhere
 from hpo.session.run import run_to_the_end
 from hpo.session.stopping import Stopped, Stopping
@@ -22,7 +25,25 @@ def run_shown(study: Study, progress: bool) -> None:
         run_to_the_end(study, _display(progress), stopping)
     except Stopped:
         said = stopping.last_words().strip().partition("\n")[0]
-        raise KeyboardInterrupt(f"{said}; the same call goes on") from None
+        interruption = KeyboardInterrupt(f"{said}; the same call goes on")
+        _say_in_one_line(interruption)
+        raise interruption from None
+
+
+def _say_in_one_line(interruption: KeyboardInterrupt) -> None:
+    """Let a script that does not catch it end with its text instead of a traceback; Python itself exits with 130.
+
+    It is a KeyboardInterrupt and none of a subclass: only after those does Python end as by the signal.
+    """
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if error is interruption:
+            sys.stderr.write(f"{error}\n")
+        else:
+            before(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 def _display(progress: bool) -> Display:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from hpo.config.keys import copied
 from hpo.config.study_config import config_from_dict
+from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.interface.given.settings import with_settings
 from hpo.interface.results import score_on_test, write_reports
 from hpo.interface.running import run_shown
-from hpo.study.folder import StudyFolder
+from hpo.study.folder import StudyFolder, shown
 from hpo.study.opening import read_study
 from hpo.study.preparation import at_places, load_study, prepare_study
 from hpo.study.reading import known_study
@@ -274,6 +275,19 @@ class Study:
 
     def __repr__(self) -> str:
         return f"hpo.load({str(self._folder)!r})"
+
+    def __str__(self) -> str:
+        """Return how many trials there are, the winner with its point, and where the report is."""
+        with self._read() as (study, _, verdict):
+            metric, winner, trials = study.config.study.metric, verdict.winner, verdict.history
+        failed = sum(trial.state == "failed" for trial in trials)
+        lines = [f"study {study.config.study.name}: {study.done(trials)}, {failed} failed"]
+        if winner is not None and winner.score is not None:
+            score = score_format(trial.score for trial in trials)(winner.score)
+            lines.append(f"best: {metric} {score}, trial {winner.number}{study.how_far(winner)}")
+            lines.append(f"  {short_text(winner.point)}")
+        report = self.folder / "report.html"
+        return "\n".join([*lines, *([f"report: {shown(report)}"] if report.exists() else [])])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""

@@ -1,6 +1,9 @@
 """Habits of scripts and notebooks: print the study, export the page, stop with Ctrl-C, open the UI."""
 
 import re
+import signal
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -30,3 +33,45 @@ def test_the_ui_answers_when_its_address_is_known(tmp_path, monkeypatch):
             assert answer.status == 200
     finally:
         server.close()
+
+
+QUIET = {"track": "none", "dispatch": "local"}
+SCRIPT = """
+import os, signal, hpo
+def train(config):
+    if config["x"] == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    return config["x"]
+space, settings = {"x": [1, 2]}, %r
+hpo.search(train, space, strategy="grid", metric="accuracy", direction="maximize", trials=2, settings=settings)
+"""
+
+
+def one_less(config):
+    return 1 - config["x"]
+
+
+def test_print_shows_the_result():
+    study = hpo.search(
+        one_less,
+        space={"x": [0.25, 0.5]},
+        strategy="grid",
+        metric="accuracy",
+        direction="maximize",
+        trials=2,
+        settings=QUIET,
+        progress=False,
+    )
+    lines = str(study).splitlines()
+    assert lines[0].startswith("study one_less: 2 of 2")
+    assert lines[1].startswith("best: accuracy 0.7500, trial ")
+    assert lines[2:] == ["  x=0.25", "report: runs/one_less/report.html"]
+
+
+def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
+    path = Path("script.py")
+    path.write_text(SCRIPT % QUIET)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGINT  # which a shell calls 130
+    assert "Traceback" not in done.stderr
+    assert re.search(r"^stopped: \d of 2 trials are saved in runs/train; the same call goes on\n\Z", done.stderr, re.M)

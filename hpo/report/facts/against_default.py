@@ -1,12 +1,20 @@
 """By how much the winner is better than the default configuration."""
 
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.schema.missing import is_missing
+from hpo.report.facts.schema.missing import is_missing, known
 from hpo.report.facts.schema.report import ReportJson
 from hpo.report.facts.sections.results import interval
 from hpo.report.facts.words import score_text
 
 _ENDS = {"failed": "failed", "stopped": "was stopped"}
+
+
+def default_on_test(summary: ReportJson) -> str:
+    """Return what the default configuration has on the test part, as a sentence; empty where it was not scored."""
+    both = known(summary["overtuning"]).get("default_on_test")
+    if both is None or is_missing(both):
+        return ""
+    return f"The default configuration, in the same opening: {score_text(summary)(both['default'])}."
 
 
 def against_default(summary: ReportJson) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpo.engine.trials.digits import score_format
-from hpo.report.facts.against_default import against_default
+from hpo.report.facts.against_default import against_default, default_on_test
 from hpo.report.facts.ranges import describe_range, value_text
 from hpo.report.facts.schema.missing import is_missing, known, reason_missing
 from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
@@ -82,8 +82,8 @@ def _test_line(summary: ReportJson) -> str:
     score = score_text(summary)(test["metrics"][metric])
     return (
         f"Test {metric}: **{score}** on {test['size']} examples, trial {test['trial']}, opened "
-        f"{test['time']}. This test part has been opened {counted}."
-    )
+        f"{test['time']}. This test part has been opened {counted}. {default_on_test(summary)}"
+    ).rstrip()
 
 
 def _cautions(summary: ReportJson) -> Iterable[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import column_of
 from hpo.engine.trials.trial import loss_of, rank
-from hpo.report.facts.against_default import against_default
+from hpo.report.facts.against_default import against_default, default_on_test
 from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_at
 from hpo.report.facts.schema.missing import is_missing, reason_missing
 from hpo.report.facts.schema.report import ReportJson
@@ -37,6 +37,7 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
         "report.html",
         summary=summary,
         against_default=against_default,
+        default_on_test=default_on_test,
         reproduction_text=reproduction_text,
         heading=heading,
         score_text=score_text(summary),

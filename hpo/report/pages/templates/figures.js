@@ -27,5 +27,10 @@ const watcher = new IntersectionObserver(entries => {
   for (const entry of entries) if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
 }, {rootMargin: "800px"});
 places.forEach(place => watcher.observe(place));
-addEventListener("beforeprint", () => places.filter(place => !place.data).forEach(draw));
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("#checklist details")) folded.open = true;
+  places.filter(place => !place.data).forEach(draw);
+  // As wide as the paper.
+  places.forEach(place => Plotly.Plots.resize(place));
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.filter(place => place.data).forEach(draw));
