@@ -1,4 +1,4 @@
-"""What people read on a screen or a printed page: scores are told apart, and a long trial says where it is."""
+"""What people read on a screen or a printed page: scores are told apart."""
 
 import re
 
