@@ -6,7 +6,7 @@ from typing import Any
 from hpo.config.keys import at, flatten
 from hpo.config.study_config import StudyConfig, keys_at_fault
 from hpo.engine.space.dimensions import Dimension, Range, Value
-from hpo.engine.space.space import Space
+from hpo.engine.space.space import Space, short_value
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.objective import Objective
@@ -21,8 +21,11 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
     keys = {*flat, *own.space, *own.keys}
     for dimension in space.dimensions:
         if dimension.key not in keys and at(flat, dimension.key) is None:
-            hint = nearest(dimension.key, keys)
-            raise SpaceError(f"space.{dimension.key}: the configuration has no key '{dimension.key}'{hint}")
+            example = short_value(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
+            raise SpaceError(
+                f"space.{dimension.key}: the configuration has no key '{dimension.key}'; give it a default with "
+                f"+{dimension.key}={example}{nearest(dimension.key, keys)}"
+            )
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
             _refuse_bad_value(space, dimension, value, config, objective)

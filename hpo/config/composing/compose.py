@@ -1,6 +1,7 @@
 """From overrides to a plain tree: Hydra composes once, here; no later step uses Hydra."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,13 +92,17 @@ def interruption_later() -> Iterator[None]:
 
 
 def _written_out(text: str) -> str:
-    """Return an override as Hydra reads it: the objective that is a command is a group, and its line needs quotes."""
+    """Return an override as Hydra reads it: the objective that is a command is a group; a line and a call need quotes."""
     key, _, value = text.partition("=")
     if text == "objective=command":
         return "data=command"
-    if key == "command.line" and value[:1] not in ("", "'", '"'):
-        return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
-    return text
+    if key == "objective" and "(" in value:
+        value = re.sub(r",\s*", ", ", value)
+    elif key != "command.line":
+        return text
+    if value[:1] in ("", "'", '"'):
+        return text
+    return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
 
 
 def _parse(text: str) -> Override:

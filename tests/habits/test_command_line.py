@@ -1,0 +1,59 @@
+"""What people type on the command line, as they type it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpo
+from hpo.config.composing.compose import compose_config
+from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli.commands import refused
+
+TRAINER = """
+def train(config, trial):
+    trial.report(epoch=1, score=config["lr"])
+    return {"score": config["lr"]}
+
+def score(config):
+    return {"score": config["lr"]}
+"""
+OWN = ("study.metric=score", "study.trials=2", "dispatch=local", "track=none")
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.delitem(sys.modules, "typed_trainer", raising=False)
+    Path("typed_trainer.py").write_text(TRAINER)
+
+
+@pytest.mark.usefixtures("trainer")
+@pytest.mark.parametrize("call", ["train(config, trial)", "train(config,trial)", "score(config)"])
+def test_an_objective_that_is_called_is_read_as_it_is_typed(capsys, call):
+    typed = f"objective=typed_trainer:{call}"
+    code, out, err = command(capsys, "search", typed, "+lr=0.01", "space.lr=[0.01,0.1]", *OWN)
+    assert code == 0, err
+    assert "winner: trial" in out
+    for tree in (hpo.compose(typed), compose_config("train", [typed])):
+        assert tree["objective"] == f"typed_trainer:{call.replace(',trial', ', trial')}"
+
+
+@pytest.mark.usefixtures("trainer")
+def test_one_that_is_called_is_trained_alone(capsys):
+    code, out, err = command(capsys, "train", "objective=typed_trainer:train(config, trial)", "+lr=0.25", *OWN[:1])
+    assert (code, err) == (0, "")
+    assert "score = 0.25" in out
+
+
+@pytest.mark.usefixtures("trainer")
+@pytest.mark.parametrize(
+    ("space", "default"),
+    [("[0.01,0.1]", "0.01"), ("[relu,tanh]", "relu"), ("{low: 1e-4, high: 1.0, log: true}", "0.01")],
+)
+def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys, space, default):
+    typed = ("search", "objective=typed_trainer:train(config, trial)", f"space.lr={space}", *OWN)
+    said = refused(capsys, *typed, is_silent=True)
+    assert said == f"error: space.lr: the configuration has no key 'lr'; give it a default with +lr={default}\n"
+    if default == "0.01":
+        assert command(capsys, *typed, f"+lr={default}")[0] == 0
