@@ -1,8 +1,10 @@
-"""Fills in the pages of the reference, a hook of mkdocs: keys of conf/, what `--help` prints, fields of the schema.
+"""Writes the pages of the reference again: keys of conf/, what `--help` prints, fields of the schema, docstrings.
 
-A page says `<!-- reference: configuration -->` where its part belongs, so that it is a page without the site, too.
+`python -m docs.building.reference` writes what stands between `<!-- reference: ... -->` and `<!-- end -->`; a test says
+when that is due.
 """
 
+import ast
 import contextlib
 import io
 import json
@@ -30,16 +32,23 @@ GROUPS = {
 }
 # Hydra's word in the head of a file.
 WHOLE = "# @package _global_\n"
+MARKED = re.compile(r"(?P<marker><!-- reference: (?P<what>\w+)(?P<of>[^>]*) -->).*?<!-- end -->", re.DOTALL)
 KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return the page with its generated part in it."""
-    for name, generate in (("configuration", configuration), ("commands", commands), ("report", report)):
-        marker = f"<!-- reference: {name} -->"
-        if marker in markdown:
-            markdown = markdown.replace(marker, generate())
-    return markdown
+def pages() -> list[Path]:
+    """Return the pages with generated parts."""
+    return sorted(path for path in (REPOSITORY / "docs" / "reference").glob("*.md") if MARKED.search(path.read_text()))
+
+
+def written(markdown: str) -> str:
+    """Return the page with its generated parts written anew."""
+    parts = {"configuration": configuration, "commands": commands, "report": report, "python": python}
+
+    def part(found: re.Match[str]) -> str:
+        return f"{found['marker']}\n\n{parts[found['what']](*found['of'].split())}\n\n<!-- end -->"
+
+    return MARKED.sub(part, markdown)
 
 
 def configuration() -> str:
@@ -139,3 +148,52 @@ def _kind(rule: Mapping[str, Any]) -> str:
     if isinstance(rule.get("additionalProperties"), Mapping):
         return f"object of {_kind(rule['additionalProperties'])}"
     return str(rule.get("type", "anything"))
+
+
+def python(name: str, file: str) -> str:
+    """Return the section of a function or class of this file: signature and docstring, read without importing it."""
+    own = name.rpartition(".")[2]
+    tree = ast.parse((REPOSITORY / file).read_text())
+    node = next(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == own)
+    parts = [f"### {name}", _described(node)]
+    for member in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+            parts += [f"#### {own}.{member.name}", _described(member)]
+    return "\n\n".join(parts)
+
+
+def _described(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """Return the signature and the docstring of a function, or of a class."""
+    made = node if isinstance(node, ast.FunctionDef) else _made_by(node)
+    is_property = any(isinstance(name, ast.Name) and name.id == "property" for name in node.decorator_list)
+    says = "" if made is None or is_property else f"({_arguments(made)})"
+    gives = (
+        f" -> {ast.unparse(node.returns).strip(chr(39))}" if isinstance(node, ast.FunctionDef) and node.returns else ""
+    )
+    # One parameter a line.
+    broken = (
+        re.sub(r", (?=\*|\w+:)", ",\n    ", says).replace("(", "(\n    ", 1)[:-1] + ",\n)" if len(says) > 80 else says
+    )
+    return f"```text\n{node.name}{broken}{gives}\n```\n\n{_as_markdown(ast.get_docstring(node) or '')}"
+
+
+def _as_markdown(docstring: str) -> str:
+    """Return a docstring of Google's style as Markdown: its sections as lists."""
+    text = re.sub(r"^(\w+):$", r"**\1**\n", docstring, flags=re.MULTILINE)
+    text = re.sub(r"^ {4}([\w.][\w., *]*): ", r"- `\1`: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^ {4}(?=\S)", "", text, flags=re.MULTILINE)
+    # Outside of code a name in angle brackets is a tag.
+    return "`".join(part if i % 2 else part.replace("<", "&lt;") for i, part in enumerate(text.split("`")))
+
+
+def _made_by(node: ast.ClassDef) -> ast.FunctionDef | None:
+    return next((it for it in node.body if isinstance(it, ast.FunctionDef) and it.name == "__init__"), None)
+
+
+def _arguments(node: ast.FunctionDef) -> str:
+    return re.sub(r"^self(, )?", "", ast.unparse(node.args))
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(written(page.read_text()))
