@@ -92,7 +92,7 @@ def interruption_later() -> Iterator[None]:
 
 
 def _written_out(text: str) -> str:
-    """Return an override as Hydra reads it: the objective that is a command is a group; a line and a call need quotes."""
+    """Return an override as Hydra reads it: `command` is a group, and a line and a call need quotes."""
     key, _, value = text.partition("=")
     if text == "objective=command":
         return "data=command"
