@@ -1,8 +1,12 @@
-"""Runs a study for a script or a notebook, and shows it where it runs."""
+"""Runs a study, or a single training, for a script or a notebook, and shows it where it runs."""
 
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from hpo.errors import StudyError
 from hpo.session.display import Display, Nowhere
 from hpo.session.run import run_to_the_end
 from hpo.session.stopping import Stopped, Stopping
@@ -44,6 +48,17 @@ def _say_in_one_line(interruption: KeyboardInterrupt) -> None:
             before(kind, error, trace)
 
     sys.excepthook = hook
+
+
+def train_shown(tree: Mapping[str, Any], progress: bool, kept: Path | None = None) -> dict[str, float]:
+    """Train one configuration and return its metrics; arguments as of `train_once`, StudyError where it failed."""
+    from hpo.session.curve import print_point
+    from hpo.study.train_once import train_once
+
+    _, outcome = train_once(tree, print_point if progress else lambda _: None, kept)
+    if outcome.error:
+        raise StudyError(f"train: failed: {outcome.error}")
+    return dict(outcome.metrics)
 
 
 def _display(progress: bool) -> Display:

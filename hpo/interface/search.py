@@ -11,6 +11,7 @@ from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
+from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
 from hpo.study.basis.configurations import moved_sources, refuse_other_config
 from hpo.study.folder import RUNS, StudyFolder, find_study
@@ -126,14 +127,8 @@ def train(
         hpo.HpoError: it cannot be trained, or the training failed.
     """
     from hpo.config.composing.compose import compose_config
-    from hpo.session.curve import print_point
-    from hpo.study.train_once import train_once
 
-    tree = compose_config("train", list(overrides), config_dir, config_file)
-    _, outcome = train_once(tree, print_point if progress else lambda _: None)
-    if outcome.error:
-        raise StudyError(f"train: failed: {outcome.error}")
-    return dict(outcome.metrics)
+    return train_shown(compose_config("train", list(overrides), config_dir, config_file), progress)
 
 
 def _with_its_trials(config: StudyConfig) -> StudyConfig:

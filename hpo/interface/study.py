@@ -12,15 +12,18 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
+from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.interface.given.settings import with_settings
 from hpo.interface.results import score_on_test, write_reports
-from hpo.interface.running import run_shown
+from hpo.interface.running import run_shown, train_shown
 from hpo.study.folder import StudyFolder, shown
+from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparation import at_places, load_study, prepare_study
 from hpo.study.reading import known_study
 from hpo.study.study import Study as Prepared
+from hpo.study.winner.best_config import best_config
 from hpo.study.winner.verdict import Verdict, read_verdict
 
 if TYPE_CHECKING:
@@ -76,11 +79,8 @@ class Study:
     def best(self) -> Best:
         """The winner; StudyError where no trial is complete."""
         with self._read() as (study, _, verdict):
-            winner = verdict.winner
-            if winner is None or winner.score is None:
-                errors = [trial.error for trial in verdict.history if trial.error]
-                why = f"; the first failed with: {errors[0]}" if errors else ""
-                raise StudyError(f"study '{self.name}': no trial is complete{why}")
+            winner = _winner(study, verdict)
+            assert winner.score is not None
             config = study.config.trial_config(winner.point)
             return Best(winner.number, winner.score, copied(winner.point), config, winner.amount)
 
@@ -178,7 +178,7 @@ class Study:
 
     def extend(
         self,
-        changes: Mapping[str, Any],
+        changes: Mapping[str, Any] | None = None,
         *,
         best: int = 5,
         trials: Sequence[int] = (),
@@ -189,7 +189,8 @@ class Study:
         """Train the best trials further, or longer from the start, as a study of its own, and return that.
 
         Args:
-            changes: what is trained differently, by dotted key: `{"training.epochs": 60}`.
+            changes: what is trained differently, by dotted key: `{"training.epochs": 60}`; None = nothing: trials that
+                a strategy stopped or trained in part are trained to their end.
             best: how many trials, the best first.
             trials: these instead, by number.
             data: as of `test`, but kept with the new study.
@@ -199,7 +200,7 @@ class Study:
         from hpo.config.keys import refuse_unknown, replaced
         from hpo.study.extension import chosen, extension_of
 
-        study = load_study(str(self.folder), elsewhere=data)
+        study, changes = load_study(str(self.folder), elsewhere=data), changes or {}
         refuse_unknown(changes, study.config.to_dict(), "changes")
         record = read_study(study)
         picked = chosen(study, read_verdict(study, record).history, best, trials)
@@ -207,6 +208,22 @@ class Study:
         tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
         config = extension_of(study, picked, config_from_dict(tree))
         return run(prepare_study(config, study.objective.kept), progress)
+
+    def train(self, *, progress: bool = True) -> dict[str, float]:
+        """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.
+
+        It is what `hpo train --config best.yaml` does, also for a function that was given from Python.
+
+        Args:
+            progress: whether the learning curve is printed.
+
+        Raises:
+            hpo.HpoError: no trial is complete, or the training failed.
+        """
+        with self._read() as (study, record, verdict):
+            winner = _winner(study, verdict)
+            tree = best_config(study.as_of(Notes(record).allowed_changes, winner), winner)
+        return train_shown(tree, progress, self._folder.function_path if study.objective.kept else None)
 
     def reproduce(self, trial: int | str = "best", **options: Any) -> "pd.DataFrame":
         """Train recorded trials again in this process: see `hpo.reproduce`, whose options it takes."""
@@ -303,6 +320,15 @@ class Study:
             cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
             lines.append(f"<table>{''.join(cells)}</table>")
         return "<br>".join(lines)
+
+
+def _winner(study: Prepared, verdict: Verdict) -> Trial:
+    """Return the winner; StudyError where no trial is complete."""
+    if verdict.winner is None or verdict.winner.score is None:
+        errors = [trial.error for trial in verdict.history if trial.error]
+        why = f"; the first failed with: {errors[0]}" if errors else ""
+        raise StudyError(f"study '{study.reference}': no trial is complete{why}")
+    return verdict.winner
 
 
 def run(study: Prepared, progress: bool) -> Study:

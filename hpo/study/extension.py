@@ -10,8 +10,8 @@ from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, 
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
-from hpo.study.folder import find_study
-from hpo.study.study import Study
+from hpo.study.folder import find_study, shown
+from hpo.study.study import Study, training_command
 from hpo.tree import copy_tree
 
 # Besides `FREE_KEYS` and the objective's own.
@@ -35,7 +35,13 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
         ConfigError: nothing changes that trainings depend on, or something that makes them incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
-    _refuse_bad_changes(changed, study.space.keys, are_trained=all(_is_trained(study, trial) for trial in trials))
+    _refuse_bad_changes(changed, study.space.keys)
+    if all(_is_trained(study, trial) for trial in trials) and not any(map(_is_own, changed)):
+        again = training_command(study.config.objective, str(shown(study.folder.best_path)))
+        raise ConfigError(
+            f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
+            f"such as training.epochs=60, or train the winner once more: {again}"
+        )
     own = {key: before for key, (before, _) in changed.items() if _is_own(key)}
     can_continue = study.objective.continues and set(own) <= set(study.objective.continues_with)
     section = given.study
@@ -118,7 +124,7 @@ def _is_own(key: str) -> bool:
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
-def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are_trained: bool) -> None:
+def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str]) -> None:
     for key in changed:
         if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
@@ -128,8 +134,3 @@ def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], are
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )
-    if are_trained and not any(map(_is_own, changed)):
-        raise ConfigError(
-            "extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
-            "such as training.epochs=60"
-        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
 from hpo.config.documents import read_json
@@ -17,6 +18,7 @@ from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -212,3 +214,14 @@ def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:
     `strategy` is its section of the configuration.
     """
     return "" if amount is None else f", trained to {amount} of {strategy.get('max_amount', amount)}"
+
+
+def training_command(objective: str, best: str) -> str:
+    """Return what trains the winner once more: a command, or Python for a function that was given there.
+
+    `best` is the path of the winner's best.yaml.
+    """
+    if not ObjectivePath.of(objective).is_kept:
+        return f"hpo train --config {best}"
+    folder = Path(best).parent
+    return f'hpo.load("{folder.name if folder == RUNS / folder.name else folder}").train()'

@@ -15,6 +15,7 @@ from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
 from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
@@ -50,17 +51,20 @@ class _Training(Section):
     dispatch: _Threads
 
 
-def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tuple[Path, Outcome]:
+def train_once(
+    tree: Mapping[str, Any], show: Callable[[Message], None], kept: Path | None = None
+) -> tuple[Path, Outcome]:
     """Train the configuration and return the folder of its files and the outcome.
 
     Args:
         tree: as `conf/train.yaml` composes it, or a study's best.yaml.
         show: gets every message of the training but the last: points of the learning curve, and warnings.
+        kept: the file of an objective that was given from Python; None for one that is imported.
 
     Raises:
         HpoError: the configuration or the data is refused; nothing has been created then.
     """
-    tree, training, objective, config, seed, secrets = check_tree(tree)
+    tree, training, objective, config, seed, secrets = check_tree(tree, kept)
     examples = objective.examples(config)
     plan = make_plan(examples, training.split) if examples else None
     for note in examples.notes if examples else ():
@@ -81,6 +85,7 @@ def train_once(tree: Mapping[str, Any], show: Callable[[Message], None]) -> tupl
         training.dispatch.processes_per_task,
         secrets,
         score=training.study.score,
+        kept=kept,
     )
     layout = TaskLayout(len(plan.folds) if plan else 1)
     builder = TaskBuilder(shared, plan, layout, data_dir if is_copied else None, None)
@@ -114,7 +119,7 @@ class CheckedTraining(NamedTuple):
     secrets: Mapping[str, str]
 
 
-def check_tree(tree: Mapping[str, Any]) -> CheckedTraining:
+def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTraining:
     """Check what can be checked without reading the data; arguments and errors as of `train_once`."""
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
@@ -124,7 +129,8 @@ def check_tree(tree: Mapping[str, Any]) -> CheckedTraining:
         training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
-    objective = resolve(training.objective, str(Path.cwd()), secrets)
+    function = None if kept is None else KeptFunction.read(kept)
+    objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
     refuse_unknown_metric(training.study.metric, objective.method(config), objective)
     return CheckedTraining(dict(tree), training, objective, config, seed, secrets)
@@ -136,7 +142,8 @@ def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     seed = training.pop("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ConfigError(f"training.seed: must be a whole number of at least 0, given {seed!r}")
-    return {**tree, **({"training": training} if training else {})}, seed
+    others = {key: branch for key, branch in tree.items() if key != "training"}
+    return {**others, **({"training": training} if training else {})}, seed
 
 
 def _new_folder(name: str) -> Path:

@@ -15,7 +15,7 @@ from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
 from hpo.report.pages.values import blocks
 from hpo.report.part import part
-from hpo.study.study import how_far
+from hpo.study.study import how_far, training_command
 
 # The other buttons would upload the figure, or have no effect on lines.
 _PLOTLY_SETTINGS = {
@@ -50,6 +50,7 @@ def templates() -> Environment:
         "palette": PALETTE,
         "part_or": _part_or,
         "how_far": how_far,
+        "training_command": training_command,
         "value_text": value_text,
         "plotly_library": _plotly_library,
         "plotly_settings": _PLOTLY_SETTINGS,

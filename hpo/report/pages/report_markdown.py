@@ -13,7 +13,7 @@ from hpo.report.facts.tried import reproduction_text
 from hpo.report.facts.words import ended, heading, score_text
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
-from hpo.study.study import how_far
+from hpo.study.study import how_far, training_command
 
 EXTENDED = ("trial", "before", "score before", "score", "gain (above 0 is better)", "trained")
 
@@ -67,7 +67,7 @@ def _winner(summary: ReportJson) -> Iterable[str]:
     yield from markdown_table(("hyperparameter", "value"), values)
     yield ""
     yield f"Folds: {', '.join(map(text, winner['values'].values()))}."
-    yield f"Train it: `hpo train --config {winner['config']}`."
+    yield f"Train it: `{training_command(summary['study']['objective'], winner['config'])}`."
     yield ""
     yield _test_line(summary)
 

@@ -1,0 +1,48 @@
+"""The next step that is printed is one that works."""
+
+import pytest
+
+import hpo
+from tests.hpo.interface.searched import found, noted
+from tests.hpo.interface.searched import note as write_down
+
+SPACE = {"lr": [0.5, 0.25]}
+
+
+def of_a_notebook():
+    """Return a function that no module has."""
+
+    def trained(config, trial):
+        trial.report(epoch=1, score=config["lr"] / 2)
+        write_down(config)
+        return {"score": config["lr"], "other": 3.0}
+
+    return trained
+
+
+def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys):
+    study = found(of_a_notebook(), space=SPACE, config={"width": 8}, name="mine", trials=2)
+    text = (study.folder / "report.md").read_text()
+    assert 'hpo.load("mine").train()' in text
+    assert "hpo train --config" not in text
+    capsys.readouterr()
+    assert hpo.load("mine").train() == {"score": 0.5, "other": 3.0}
+    assert "epoch 1  score 0.25" in capsys.readouterr().out
+    assert noted()[-1] == {"lr": 0.5, "width": 8}
+    assert study.train(progress=False)["score"] == 0.5
+    assert capsys.readouterr().out == ""
+
+
+def test_one_that_is_trained_to_its_end_is_not_extended_and_what_to_do_is_said():
+    study = found(of_a_notebook(), space=SPACE, name="mine", trials=2)
+    with pytest.raises(hpo.HpoError, match=r'trained to their end.*hpo\.load\("mine"\)\.train\(\)'):
+        study.extend(best=1)
+
+
+def test_without_a_complete_trial_there_is_none_to_train():
+    def fails(config):
+        raise ValueError(f"no {config}")
+
+    with pytest.raises(hpo.HpoError):
+        found(fails, space=SPACE, name="failed", trials=2)
+        hpo.load("failed").train()
