@@ -29,6 +29,9 @@ MOST = 100_000_000
 _MOST_THREADS = 4096
 MOST_SEED = 2**31 - 1
 
+# Belong to the search and are never sent to a worker; everything else is the trial's own tree.
+SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
+
 StudyName = Annotated[str, AfterValidator(_safe_name)]
 ObjectiveText = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?$")]
 
@@ -95,6 +98,8 @@ class StudySection(Section):
     mirror: str | None = None
     artifacts: str | None = None
     score: Literal["best", "last"] = "best"
+    # Written by us: the own keys that refer to what is searched, each with its text; see `references`.
+    references: dict[str, str] | None = None
 
     @model_validator(mode="after")
     def _can_be_copied(self) -> Self:
@@ -102,6 +107,11 @@ class StudySection(Section):
             text = "copies the study's folder, in which no record is with study.storage; leave one of them out"
             raise conflict(text, "study.mirror")
         return self
+
+
+def later_keys() -> dict[str, Any]:
+    """Return the keys of the section `study` that configurations of earlier versions lack, with their defaults."""
+    return {name: field.default for name, field in StudySection.model_fields.items() if not field.is_required()}
 
 
 class SplitSection(Section):

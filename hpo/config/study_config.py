@@ -8,9 +8,11 @@ from typing import Any, Self
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from hpo.config.composing.references import configured, placed
 from hpo.config.interpreter import refuse_optimized_python
-from hpo.config.keys import replaced
+from hpo.config.keys import flatten, without
 from hpo.config.sealing import seal, sealed_keys
+from hpo.config.sections import SEARCH_SECTIONS as SEARCH_SECTIONS
 from hpo.config.sections import (
     DispatchSection,
     ObjectiveText,
@@ -21,11 +23,9 @@ from hpo.config.sections import (
     StudySection,
     TrackSection,
     conflict,
+    later_keys,
 )
 from hpo.errors import ConfigError, nearest
-
-# Belong to the search and are never sent to a worker; everything else is the trial's own tree.
-SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
 
 # Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
 # study and are written down.
@@ -33,7 +33,7 @@ _ADDRESSES = ("study.storage", "track.uri", "dispatch.address")
 
 # Keys of the section `study` that are frozen only where they are not the default, so that a search that was frozen
 # without them is found by the same words.
-_NEWEST = ("score",)
+_NEWEST = ("score", "references")
 
 # Integers from here on are refused wherever they are read.
 TOO_LARGE = 10**300
@@ -112,8 +112,15 @@ class StudyConfig(Section):
         return ":" in str(self.strategy.get("name"))
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's tree with the point's values written into it."""
-        return replaced(self.objective_config, point)
+        """Return the objective's tree with the point's values written into it, and what refers to them resolved."""
+        sections = self.model_dump(mode="json", exclude={"objective_config"}) if self.study.references else {}
+        whole = configured({**sections, **self.objective_config}, point, self.study.references)
+        return {name: branch for name, branch in whole.items() if name not in sections}
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The values of the objective's tree by dotted key; of one that refers to what is searched, its text."""
+        return flatten(placed(self.objective_config, self.study.references or {}))
 
 
 def is_free(key: str) -> bool:
@@ -121,19 +128,19 @@ def is_free(key: str) -> bool:
     return any(key == free or key.startswith(f"{free}.") for free in FREE_KEYS)
 
 
-def later_keys() -> dict[str, Any]:
-    """Return the keys of the section `study` that configurations of earlier versions lack, with their defaults."""
-    return {name: field.default for name, field in StudySection.model_fields.items() if not field.is_required()}
-
-
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     """Check a plain tree and return the study's configuration; ConfigError has one line with the full key."""
     refuse_optimized_python()
     refuse_unwritable(tree)
-    tree, secrets = seal(tree)
+    section = tree.get("study")
+    references = section.get("references") if isinstance(section, Mapping) else None
+    # A text such as `${keys.mine}` holds no secret, though its key may look like one: see `refuse_secrets`.
+    tree, secrets = seal(tree if references is None else without(tree, "study.references"))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     others = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     refuse_sealed(sections)
+    if references is not None:
+        sections["study"] = {**sections["study"], "references": references}
     with_explanation = sections | {"objective_config": others, "secrets": secrets}
     try:
         return StudyConfig.model_validate(with_explanation)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from hpo.config.composing.references import changed, plain_config
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError, StudyError
 from hpo.interface.given.composed import composed
@@ -15,7 +16,7 @@ from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
 from hpo.study.basis.configurations import moved_sources, refuse_other_config
 from hpo.study.folder import RUNS, StudyFolder, find_study
-from hpo.study.preparation import prepare_study
+from hpo.study.preparation import as_begun, prepare_study
 
 
 def search(
@@ -45,7 +46,8 @@ def search(
         space: what is searched: `hpo.log(1e-5, 1e-2)`, `(0.0, 0.5)` for a range, `[1, 2, 3]` for ordered values,
             `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. None =
             what an objective of Optuna's shape, `f(trial)`, suggests.
-        config: constants of the configuration; values of what is searched are tried first.
+        config: constants of the configuration; values of what is searched are tried first. References of OmegaConf's
+            DictConfig (`lr: ${base}`) follow what is searched.
         trials: how many points are evaluated; a study that has more already is returned with all of them.
         minutes: no trial begins after so many.
         strategy: one of conf/strategy (None = random), or its name and settings, such as
@@ -79,6 +81,7 @@ def search(
     if space is None and is_optuna_shape(objective, has_space=False):
         assert callable(objective)
         space = suggested_space(objective)
+    config, references = plain_config(config)
     if space is None:
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
     if "study.direction" not in settings:
@@ -90,8 +93,10 @@ def search(
         searched = plain_space(space, config)
     given = GivenObjective.of(objective, searched)
     tree = search_tree(given.text, searched, own_tree(searched, config), strategy or "random")
+    tree["study"] |= {"references": references} if references else {}
     called = given.text.partition(":")[2].partition("(")[0] or "study"
-    made = config_from_dict(with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings}))
+    tree = with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings})
+    made = config_from_dict(changed(tree, {}))
     if "study.name" not in settings:
         made = _with_free_name(made, given)
     return run(prepare_study(_with_its_trials(made), given.kept), progress)
@@ -133,7 +138,7 @@ def train(
 
 def _with_its_trials(config: StudyConfig) -> StudyConfig:
     """Return the configuration with as many trials as its study has been given already, where those are more."""
-    folder = StudyFolder(RUNS / config.study.name)
+    config, folder = as_begun(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
     return config.model_copy(update={"study": config.study.model_copy(update={"trials": trials})})
 
@@ -155,7 +160,9 @@ def _is_free(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     frozen = folder.config()
     try:
         # As an existing study has it: with what the objective itself says of the space.
-        refuse_other_config(frozen, prepare_study(config, given.kept).config, config.study.name)
+        refuse_other_config(
+            frozen, prepare_study(as_begun(config, is_said=False), given.kept).config, config.study.name
+        )
     except StudyError:
         return False
     if moved_sources(frozen.to_dict(), config.to_dict()):

@@ -197,7 +197,8 @@ class Study:
             name: the new study's; None = the old one's with `-extended`.
             progress: whether it is shown.
         """
-        from hpo.config.keys import refuse_unknown, replaced
+        from hpo.config.composing.references import changed
+        from hpo.config.keys import refuse_unknown
         from hpo.study.extension import chosen, extension_of
 
         study, changes = load_study(str(self.folder), elsewhere=data), changes or {}
@@ -205,7 +206,7 @@ class Study:
         record = read_study(study)
         picked = chosen(study, read_verdict(study, record).history, best, trials)
         record.close()
-        tree = replaced(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
+        tree = changed(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
         config = extension_of(study, picked, config_from_dict(tree))
         return run(prepare_study(config, study.objective.kept), progress)
 

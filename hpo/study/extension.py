@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.config.composing.references import within
 from hpo.config.keys import differences, flatten
 from hpo.config.sections import ExtendedTrial, Extension
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, study_name
@@ -42,8 +43,11 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
             f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
             f"such as training.epochs=60, or train the winner once more: {again}"
         )
-    own = {key: before for key, (before, _) in changed.items() if _is_own(key)}
-    can_continue = study.objective.continues and set(own) <= set(study.objective.continues_with)
+    other = {key: before for key, (before, _) in changed.items() if _is_own(key)}
+    can_continue = study.objective.continues and set(other) <= set(study.objective.continues_with)
+    # What refers to a searched key follows in each trial by itself.
+    references = study.config.study.references or {}
+    own = {key: before for key, before in other.items() if not any(within(key, one) for one in references)}
     section = given.study
     extends = Extension(
         study=study.reference,
@@ -126,6 +130,9 @@ def _is_own(key: str) -> bool:
 
 def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str]) -> None:
     for key in changed:
+        if key.startswith("study.references."):
+            name = key.removeprefix("study.references.")
+            raise ConfigError(f"{name}: refers to what is searched, and every trial has its own value; remove it")
         if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
         if key in searched:

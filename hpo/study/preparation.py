@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hpo.config.composing.references import leading, refuse_secrets
 from hpo.config.documents import read_json
-from hpo.config.keys import flatten, replaced, without
+from hpo.config.keys import differences, flatten, replaced, without
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
@@ -87,8 +88,9 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     objective.refuse_bad_config(config.objective_config)
     own = objective.own_search(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
-    config = _as_begun(config)
+    config = _ranges_as_begun(config)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
+    config = _with_references(config, space)
     refuse_bad_space(space, config, objective, own)
     refuse_missing_keys(space, config, own)
     strategy = strategy_of(config, space)
@@ -97,7 +99,7 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     return _Checked(config, objective, own, method, space, strategy)
 
 
-def _as_begun(config: StudyConfig) -> StudyConfig:
+def _ranges_as_begun(config: StudyConfig) -> StudyConfig:
     """Return the configuration with the ranges of fractions of a study of before whole ends meant whole numbers.
 
     There they have no `integer`, and whoever writes them again gets it by the rule of today (see `as_meant`).
@@ -114,12 +116,50 @@ def _as_begun(config: StudyConfig) -> StudyConfig:
     return config.model_copy(update={"space": space})
 
 
-def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> None:
-    """Raise HpoError, as `prepare_study` does, for what can be refused without reading the data."""
+def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
+    """Return a new search's configuration; without references where it continues a study of before they were kept.
+
+    Args:
+        config: as it was composed.
+        is_said: whether a line says which keys do not follow the search.
+    """
+    folder, section = StudyFolder(RUNS / config.study.name), config.study
+    if section.references is None or not folder.exists or (frozen := folder.config()).study.references is not None:
+        return config
+    searched = space_from_dict(frozen.space, flatten(frozen.objective_config)).keys
+    if is_said and (keys := leading(section.references, searched)):
+        text = "study '%s' was begun when references to what is searched were not followed: %s stays as it was there"
+        _log.warning(text, section.name, ", ".join(keys))
+    return config.model_copy(update={"study": section.model_copy(update={"references": None})})
+
+
+def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
+    """Return the configuration with those of its references that lead to what is searched.
+
+    Raises:
+        ConfigError: one holds a secret, or its key has another value than it refers to.
+    """
+    section = config.study
+    if section.references is None:
+        return config
+    references = leading(section.references, space.keys)
+    refuse_secrets(references)
+    config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
+    for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
+        raise ConfigError(
+            f"{key}: must be what it refers to, {resolved!r}, given {given!r}; change what it refers to, or remove "
+            f"its line from study.references"
+        )
+    return config
+
+
+def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> StudyConfig:
+    """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
     refuse_missing_lanes(config)
     checked = _check(config, kept)
     refuse_unknown_metric(config.study.metric, checked.method, checked.objective)
     _imports(config, StudyFolder(RUNS / config.study.name), checked.space)
+    return checked.config
 
 
 def strategy_of(config: StudyConfig, space: Space) -> Strategy:
@@ -211,7 +251,7 @@ def at_places(config: StudyConfig, places: Mapping[str, str]) -> StudyConfig:
     for key in places:
         if key not in sources:
             raise StudyError(f"{key}: the study has no such source of data; it has {', '.join(sources) or 'none'}")
-    return config.model_copy(update={"objective_config": replaced(config.objective_config, places)})
+    return config.model_copy(update={"objective_config": config.trial_config(places)})
 
 
 def missing_sources(config: StudyConfig) -> list[str]:

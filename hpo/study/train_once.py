@@ -4,6 +4,7 @@ import datetime
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
+from hpo.config.keys import replaced
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
@@ -77,7 +79,7 @@ def train_once(
     shared = Training(
         training.study.name,
         training.objective,
-        config,
+        partial(replaced, config),
         training.study.metric,
         training.study.direction,
         seed,

@@ -42,22 +42,24 @@ def run(arguments: Sequence[str]) -> int:
     replay = _replay(given) if given.replay else None
     tree = replay.tree if replay else read_config("search", given)
 
+    from hpo.config.keys import replaced, without
     from hpo.config.study_config import config_from_dict
 
     config = config_from_dict(tree)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
-    from hpo.study.preparation import prepare_study, refuse_bad_search
+    from hpo.study.preparation import as_begun, prepare_study, refuse_bad_search
 
     kept = replay.folder.kept_function(config) if replay else None
     if given.cfg:
         from hpo.session.surroundings import refuse_bad_surroundings
 
-        refuse_bad_search(config, kept)
+        references = refuse_bad_search(config, kept).study.references
         refuse_bad_surroundings(config)
-        show_config(tree)
+        tree = without(tree, "study.references")
+        show_config(replaced(tree, {"study.references": references}) if references else tree)
         return 0
-    study = prepare_study(config, kept)
+    study = prepare_study(config if replay else as_begun(config), kept)
     if replay:
         study = replay.study_of(study)
 

@@ -18,12 +18,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolved
+from hpo.config.composing.references import changed, references_of
 from hpo.config.documents import read_yaml
 from hpo.config.interpreter import refuse_optimized_python
-from hpo.config.keys import flatten, replaced, without
+from hpo.config.keys import flatten, without
 from hpo.config.sealing import hidden_argument
+from hpo.config.sections import SEARCH_SECTIONS, later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
-from hpo.config.study_config import later_keys
 from hpo.errors import ConfigError, nearest
 
 _SHOWN = 200
@@ -70,6 +71,10 @@ def compose_config(
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     tree = resolved(config)
+    texts = references_of(OmegaConf.to_container(config))
+    references = {key: text for key, text in texts.items() if key.partition(".")[0] not in SEARCH_SECTIONS}
+    if name == "search" and references:
+        tree["study"]["references"] = references
     return tree | ({"track": with_mlflows_own(tree["track"])} if isinstance(tree.get("track"), dict) else {})
 
 
@@ -182,7 +187,7 @@ def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> N
 
 
 def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the configuration in the file with the overrides applied; nothing in it is interpolated.
+    """Return the configuration in the file with the overrides applied; only its `references` are interpolated.
 
     Args:
         path: the file.
@@ -202,8 +207,8 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
         if override.is_delete():
             tree = without(tree, override.key_or_group)
         elif override not in choices:
-            tree = replaced(tree, {override.key_or_group: _plain(override.value())})
-    return tree
+            tree = changed(tree, {override.key_or_group: _plain(override.value())})
+    return changed(tree, {}, [override.key_or_group for override in overrides])
 
 
 def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:

@@ -15,6 +15,9 @@ from hpo.errors import ConfigError
 
 # Limit on the text that all references expand to; the longest line of a real configuration has 100 characters.
 _MAX_WRITTEN = 1_000_000
+# `oc.select` with its key in quotes, other resolvers that are given a key, and a key that is made of another.
+_UNFOLLOWED = re.compile(r"\$\{\s*(?:oc\.(?:select|deprecated|dict\.\w+)\s*:|[^:{}]*\})")
+_ENVIRONMENT = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
 # Placeholders until everything is resolved, because OmegaConf would resolve the name itself again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
@@ -40,6 +43,22 @@ def resolved(config: DictConfig) -> dict[str, Any]:
             raise ConfigError(f"config: cannot be resolved: {type(error).__name__}; write values out") from error
     assert isinstance(tree, dict)
     return {str(key): _named(branch) for key, branch in tree.items()}
+
+
+def resolved_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plain tree with its references resolved; raises as `resolved` does."""
+    return resolved(OmegaConf.create(dict(tree), flags={"allow_objects": True}))
+
+
+def kept_names(text: str) -> str:
+    """Return a reference's text in which the environment's names stay, also of variables that are not set here."""
+    return _ENVIRONMENT.sub(lambda match: _NAME.format(match[1]), text)
+
+
+def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the paths to which the text at a path refers; the root's, `()`, for one that cannot be told."""
+    found = [_target(reference, path) for reference in _REFERENCE.findall(text)]
+    return [*found, *([()] if _UNFOLLOWED.search(_REFERENCE.sub("", text)) else [])]
 
 
 @contextmanager
@@ -87,7 +106,7 @@ def _refuse_explosion(tree: Any) -> None:
 
     @functools.cache
     def size(path: tuple[str, ...]) -> int:
-        value = _at(tree, path)
+        value = at(tree, path)
         if isinstance(value, Mapping | list):
             names = value if isinstance(value, Mapping) else range(len(value))
             return sum(size((*path, str(name))) for name in names)
@@ -108,7 +127,7 @@ def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
     return parts if dots == 0 else (*path[: len(path) - dots], *parts)
 
 
-def _at(tree: Any, path: tuple[str, ...]) -> Any:
+def at(tree: Any, path: tuple[str, ...]) -> Any:
     """Return the value at a path; None where there is none."""
     for name in path:
         if isinstance(tree, list) and name.isdigit() and int(name) < len(tree):

@@ -1,7 +1,7 @@
 """Builds every task: each fold of a trial, the final training, and the test."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,7 +24,7 @@ class Training:
     """What all tasks of a study, or of a single training, share.
 
     Attributes:
-        config: the objective's, sealed, without any point of a space.
+        trial_config: returns the objective's configuration, sealed, with a trial's point written into it.
         metric, direction: the score's name, and which way is better.
         seed: the study's; each task's own seed is derived from it.
         threads: number of threads per process of a task.
@@ -39,7 +39,7 @@ class Training:
 
     study: str
     objective: str
-    config: Mapping[str, Any]
+    trial_config: Callable[[Mapping[str, Any]], dict[str, Any]]
     metric: str
     direction: Direction
     seed: int
@@ -59,7 +59,7 @@ class Training:
         return cls(
             study.name,
             config.objective,
-            config.objective_config,
+            config.trial_config,
             study.metric,
             study.direction,
             study.seed,
@@ -143,7 +143,7 @@ class TaskBuilder:
         Only this task gets the sources of the data, from which the test part is read.
         """
         assert self.plan is not None
-        config = replaced(self.training.config, trial.point)
+        config = self.training.trial_config(trial.point)
         payload = replace(
             self._payload(trial, FINAL_FOLD, 0),
             config=config,
@@ -167,13 +167,15 @@ class TaskBuilder:
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
         """Return a task's payload; no other function creates one."""
         training = self.training
-        config = without_sources(replaced(training.config, trial.point), self.data_dir is not None)
+        is_copied = self.data_dir is not None
+        config = without_sources(training.trial_config(trial.point), is_copied)
         train = validation = None
         if self.plan is not None and fold != FINAL_FOLD:
             train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
         before = None
         if fold != FINAL_FOLD and (there := training.before(trial.number)) is not None:
-            before = {"config": replaced(config, there[0]), "amount": there[1]}
+            earlier = training.trial_config({**trial.point, **there[0]})
+            before = {"config": without_sources(earlier, is_copied), "amount": there[1]}
         return Payload(
             objective=training.objective,
             config=config,

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.config.keys import flatten
 from hpo.config.study_config import TOO_LARGE, StudyConfig
 from hpo.engine.trials.reported import number
 from hpo.engine.trials.table import point_of
@@ -65,7 +64,7 @@ def repeated(config: StudyConfig) -> dict[str, Any]:
         "metric": {"name": study.metric, "direction": study.direction},
         "data": {"split": {"seed": config.split.seed}},
         "strategy": config.strategy,
-        "fixed": flatten(config.objective_config),
+        "fixed": config.fixed,
         "config": config.to_dict(),
         "counts": {"budget": study.trials},
         "winner": {"run": {"study": study.name}},

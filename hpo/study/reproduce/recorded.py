@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.config.documents import read_json
-from hpo.config.keys import flatten, replaced
+from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import Row, own_columns, read_rows
 from hpo.errors import StudyError
@@ -131,7 +131,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     for key in elsewhere or {}:
         if key not in flatten(config.objective_config):
             raise StudyError(f"{key}: the study has no such source of data; remove it")
-    config = config.model_copy(update={"objective_config": replaced(config.objective_config, elsewhere or {})})
+    config = config.model_copy(update={"objective_config": config.trial_config(elsewhere or {})})
     config = config.model_copy(update={"study": config.study.model_copy(update={"imports": None})})
     study = prepare_study(config, folder.kept_function(config))
     names = [study.layout.name(index) for index in range(study.layout.size)]

@@ -55,7 +55,7 @@ def describe_search(
         "space_size": described["space_size"],
         "space_rules": described["space_rules"],
         "first": described["first"],
-        "fixed": _fixed(config.objective_config, space.keys),
+        "fixed": _fixed(config.fixed, space.keys),
         "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
         "counts": counts,
         "imported": num_imported,
@@ -66,9 +66,8 @@ def describe_search(
     return part
 
 
-def _fixed(tree: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
+def _fixed(flat: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
     """Return the leaves that are not searched, nor below a key that is."""
-    flat = flatten(tree)
     return {k: v for k, v in flat.items() if not any(k == key or k.startswith(f"{key}.") for key in searched)}
 
 

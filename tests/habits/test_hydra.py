@@ -1,0 +1,210 @@
+"""What Hydra's users type: references between keys, of which one is searched; a configuration of OmegaConf."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+import hpo
+from hpo.config.composing.compose import compose_config
+from hpo.config.composing.references import configured, leading, references_of
+from hpo.config.study_config import config_from_dict
+from hpo.study.preparation import prepare_study
+from tests.hpo.cli.commands import hpo as in_this_process
+from tests.hpo.cli.commands import refused
+from tests.hpo.interface.searched import HERE
+
+OBJECTIVE = """
+import json
+
+
+def train(config):
+    with open("seen", "a") as file:
+        file.write(json.dumps(config) + "\\n")
+    return config["model"]["lr"]
+"""
+GROUP = """# @package _global_
+objective: refers:train(config)
+base: 0.01
+extra: 1
+preset: {width: 8, rate: "${base}"}
+model: {lr: "${base}", name: "run-${.lr}-${extra}-${study.seed}", betas: [0.9, "${base}"], other: "${extra}"}
+nested: ${preset}
+which: lr
+picked: ${model.${which}}
+data: {name: refs, digits: null}
+"""
+SPACE = "base: {low: 1.0e-5, high: 0.1, log: true}\n"
+ARGUMENTS = ("--config-dir", "my_conf", "data=refers", "space=refers", "study.name=refs")
+QUICK = (*ARGUMENTS, "study.trials=3", "dispatch=local", "track=none", "study.metric=score", "study.direction=minimize")
+
+
+@pytest.fixture
+def own():
+    """Write an objective and groups of the user's, with references to a searched key."""
+    for folder in ("data", "space"):
+        Path("my_conf", folder).mkdir(parents=True)
+    Path("refers.py").write_text(OBJECTIVE)
+    Path("my_conf/data/refers.yaml").write_text(GROUP)
+    Path("my_conf/space/refers.yaml").write_text(SPACE)
+    yield
+    sys.modules.pop("refers", None)
+
+
+def seen():
+    return [json.loads(line) for line in Path("seen").read_text().splitlines()]
+
+
+def is_right(config, base, extra=1):
+    model, nested = config["model"], config["nested"]
+    assert config["base"] == model["lr"] == model["betas"][1] == nested["rate"] == config["picked"] == base
+    assert (model["name"], model["other"], nested["width"]) == (f"run-{base}-{extra}-0", extra, 8)
+    return True
+
+
+def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys, own):
+    assert in_this_process(capsys, "search", *QUICK)[0] == 0
+    study = hpo.load("refs")
+    bases = study.trials["base"].tolist()
+    points = dict(zip(study.trials["number"], bases, strict=True))
+    assert [one["base"] for one in seen()] == [points[number] for number in range(3)]
+    assert len({*bases}) == 3
+    assert all(is_right(one, one["base"]) for one in seen())
+    assert is_right(study.best.config, study.best.point["base"])
+    assert is_right(yaml.safe_load(Path("runs/refs/best.yaml").read_text()), study.best.point["base"])
+    assert "references" not in Path("runs/refs/best.yaml").read_text()
+    frozen = yaml.safe_load(Path("runs/refs/config.yaml").read_text())
+    assert is_right(frozen, 0.01)
+    assert "model.other" not in frozen["study"]["references"]
+    assert frozen["study"]["references"]["model.lr"] == "${base}"
+
+    assert in_this_process(capsys, "search", *QUICK)[0] == 0
+    assert in_this_process(capsys, "resume", "refs", "study.trials=4")[0] == 0
+    assert in_this_process(capsys, "reproduce", "refs", "--trial=all")[0] == 0
+    assert in_this_process(capsys, "train", "--config", "runs/refs/best.yaml")[0] == 0
+    assert len(seen()) == 3 + 1 + 4 + 1
+    assert all(is_right(one, one["base"]) for one in seen())
+    fixed = json.loads(Path("runs/refs/report.json").read_text())["fixed"]
+    assert fixed["model.lr"] == "${base}"
+    assert "nested.rate" not in fixed
+
+
+def test_what_is_extended_refers_to_its_own_point(capsys, own):
+    assert in_this_process(capsys, "search", *QUICK)[0] == 0
+    assert in_this_process(capsys, "extend", "refs", "extra=2", "--best", "2")[0] == 0
+    later = seen()[3:]
+    assert len(later) == 2
+    assert {one["base"] for one in later} <= {one["base"] for one in seen()[:3]}
+    for one in later:
+        one["model"]["other"] = 2  # It refers to nothing that is searched, and stays as it was composed.
+        assert is_right(one, one["base"], extra=2)
+    line = refused(capsys, "extend", "refs", "model.lr=0.5", "--best", "1")
+    assert "model.lr: refers to what is searched" in line
+
+
+def test_a_study_of_before_goes_on_as_it_was(capsys, own):
+    assert in_this_process(capsys, "search", *QUICK, "model.lr=0.01", "model.name=x", "study.name=old")[0] == 0
+    path = Path("runs/old/config.yaml")
+    text = yaml.safe_load(path.read_text())
+    del text["study"]["references"]
+    shutil.rmtree("runs/old")
+    Path("seen").unlink()
+    Path("old.yaml").write_text(yaml.safe_dump(text, sort_keys=False))
+    assert in_this_process(capsys, "search", "--config", "old.yaml")[0] == 0
+    assert {one["nested"]["rate"] for one in seen()} == {0.01}
+    again = (*QUICK, "model.lr=0.01", "model.name=x", "study.name=old", "study.trials=4")
+    assert in_this_process(capsys, "search", *again)[0] == 0
+    assert len(seen()) == 4
+    assert {one["nested"]["rate"] for one in seen()} == {0.01}
+    assert in_this_process(capsys, "reproduce", "old")[0] == 0
+
+
+def test_a_reference_that_cannot_be_resolved_names_its_key(capsys, own):
+    line = refused(capsys, "search", *QUICK, "space.which=[lr,nothing]", is_silent=True)
+    assert "picked" in line
+    assert not Path("runs").exists()
+
+
+def test_a_searched_key_that_is_a_reference_is_set(capsys, own):
+    assert in_this_process(capsys, "search", *QUICK, "space.model.lr=[0.5,0.25]")[0] == 0
+    assert all(one["model"]["lr"] in (0.5, 0.25) and one["model"]["betas"][1] == one["base"] for one in seen())
+    assert all(one["model"]["name"] == f"run-{one['model']['lr']}-1-0" for one in seen())
+
+
+def test_without_references_to_what_is_searched_nothing_is_kept():
+    for overrides in ([], ["data=text_classification"]):
+        assert "references" not in compose_config("search", overrides)["study"]
+    tree = compose_config("search", ["+model.note=${model.d_model}"])
+    config = config_from_dict(tree)
+    assert config.study.references == {"model.note": "${model.d_model}"}
+    assert leading(config.study.references, ["training.lr"]) == {}
+
+
+def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
+    tree = compose_config("search", ["training.weight_decay=${training.lr}", "dispatch=local"])
+    kept = prepare_study(config_from_dict(tree)).config.study.references
+    assert kept == {"training.weight_decay": "${training.lr}"}
+    tree["training"]["weight_decay"] = 0.5
+    with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be what it refers to, 0\.003, given 0\.5"):
+        prepare_study(config_from_dict(tree))
+
+
+def test_a_configuration_of_omegaconf_keeps_its_references():
+    config = OmegaConf.create({"model": {"lr": "${base}", "betas": [0.9, "${base}"]}, "text": "a", "layers": [1, 2]})
+    found = []
+
+    def train(given):
+        found.append(given)
+        assert isinstance(given["layers"], list)
+        return given["model"]["lr"]
+
+    arguments = {"trials": 3, "direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
+    study = hpo.search(train, {"base": hpo.log(1e-5, 0.1)}, config=config, **arguments)
+    assert [row.score == row.base for row in study.trials.itertuples()] == [True] * 3
+    assert study.best.config["model"]["betas"] == [0.9, study.best.point["base"]]
+    assert hpo.search(train, {"base": hpo.log(1e-5, 0.1)}, config=config, **arguments).name == study.name
+    plain = {"base": 0.5, "text": "${base}"}
+    other = hpo.search(lambda given: given["base"], {"base": (0.0, 1.0)}, config=plain, **arguments)
+    assert other.best.config["text"] == "${base}"
+
+
+TREE = {
+    "base": 0.01,
+    "size": {"width": 8, "depth": "${.width}"},
+    "model": {"lr": "${base}", "text": "x-${base}-${size.width}", "list": [1, "${base}", {"in": "${size.depth}"}]},
+    "copy": "${size}",
+    "deep": "${copy.depth}",
+    "some": "${oc.select:base,1}",
+    "none": "${oc.select:missing,1}",
+    "which": "lr",
+    "picked": "${model.${which}}",
+    "up": {"a": {"b": "${...base}"}},
+}
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "base": st.floats(-10, 10),
+            "size.width": st.integers(0, 9),
+            "which": st.sampled_from(["lr", "text"]),
+            "model.lr": st.sampled_from([3, "a"]),
+        },
+    )
+)
+def test_a_point_gives_what_composing_anew_with_it_would(point):
+    composed = OmegaConf.create(TREE)
+    default = OmegaConf.to_container(composed, resolve=True)
+    references = leading(references_of(TREE), ["base", "size.width", "which", "model.lr"])
+    assert "none" not in references
+    for key, value in point.items():
+        OmegaConf.update(composed, key, value)
+    assert configured(default, point, references) == OmegaConf.to_container(composed, resolve=True)
