@@ -14,9 +14,12 @@ from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
-from hpo.study.basis.configurations import moved_sources, refuse_other_config
+from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparation import as_begun, prepare_study
+
+# The largest number of changes in the line about a new study.
+_SAID = 3
 
 
 def search(
@@ -55,7 +58,8 @@ def search(
         metric: the score's name (None = score), where the function returns or reports several numbers.
         direction: whether a higher or a lower score is better.
         score: which reported value counts where the function returns nothing (None = best).
-        name: the study's, a folder under runs/; None = the function's, with a number where that is another study's.
+        name: the study's, a folder under runs/; None = the function's, with a number where that is another study's: a
+            line says what has changed.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as fit.
         settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`;
@@ -98,7 +102,7 @@ def search(
     tree = with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings})
     made = config_from_dict(changed(tree, {}))
     if "study.name" not in settings:
-        made = _with_free_name(made, given)
+        made = _with_free_name(made, given, progress)
     return run(prepare_study(_with_its_trials(made), given.kept), progress)
 
 
@@ -143,29 +147,34 @@ def _with_its_trials(config: StudyConfig) -> StudyConfig:
     return config.model_copy(update={"study": config.study.model_copy(update={"trials": trials})})
 
 
-def _with_free_name(config: StudyConfig, given: GivenObjective) -> StudyConfig:
-    """Return the configuration under the first name that no other study has: its own, or that with a number."""
-    base = config.study.name
+def _with_free_name(config: StudyConfig, given: GivenObjective, is_said: bool) -> StudyConfig:
+    """Return the configuration under the first name that no other study has: its own, or that with a number.
+
+    Args:
+        config: with its own name.
+        given: its objective.
+        is_said: whether a line says what is not as in the last of those.
+    """
+    base, changes = config.study.name, list[str]()
     for number in range(1, sys.maxsize):
         name = base if number == 1 else f"{base}-{number}"
         named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
-        if _is_free(StudyFolder(RUNS / name), named, given):
+        folder = StudyFolder(RUNS / name)
+        if not folder.exists:
+            if changes and is_said:
+                print(f"a new study, {name}: {', '.join(changes[:_SAID])} changed")
+            return named
+        changes = _changes(folder, named, given)
+        if not changes:
             return named
     raise AssertionError
 
 
-def _is_free(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> bool:
-    if not folder.exists:
-        return True
-    frozen = folder.config()
-    try:
-        # As an existing study has it: with what the objective itself says of the space.
-        refuse_other_config(
-            frozen, prepare_study(as_begun(config, is_said=False), given.kept).config, config.study.name
-        )
-    except StudyError:
-        return False
-    if moved_sources(frozen.to_dict(), config.to_dict()):
-        return False
+def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
+    """Return in what an existing study is another one: keys, and the function."""
+    frozen = folder.config().to_dict()
+    # As an existing study has it: with what the objective itself says of the space.
+    now = prepare_study(as_begun(config, is_said=False), given.kept).config.to_dict()
     kept = folder.kept_function(config)
-    return kept.is_like(given.kept) if kept and given.kept else kept is given.kept
+    is_same = kept.is_like(given.kept) if kept and given.kept else kept is given.kept
+    return [*made_changes(frozen, now), *moved_sources(frozen, now), *([] if is_same else ["the function"])]

@@ -174,6 +174,53 @@ def test_a_configuration_of_omegaconf_keeps_its_references():
     assert other.best.config["text"] == "${base}"
 
 
+CHANGED = [
+    ({"lr": (0.0, 0.5)}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5"),
+    ({"lr": [0.1, 0.2]}, "space.lr was log 1e-05 to 0.01 and is now [0.1, 0.2]"),
+    ({"lr": hpo.log(1e-5, 0.1)}, "space.lr was log 1e-05 to 0.01 and is now log 1e-05 to 0.1"),
+    (
+        {"lr": hpo.log(1e-5, 1e-2), "net": {"act": ["relu", "gelu"]}},
+        "space.net.act was not there and is now ['relu', 'gelu']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("space", "said"), CHANGED)
+def test_a_changed_search_says_first_what_the_user_changed_in_his_own_words(space, said):
+    def train(given):
+        return given["lr"]
+
+    arguments = {"trials": 1, "direction": "minimize", "settings": HERE, "progress": False, "name": "train"}
+    hpo.search(train, {"lr": hpo.log(1e-5, 1e-2)}, **arguments)
+    with pytest.raises(hpo.HpoError) as raised:
+        hpo.search(train, space, **arguments)
+    assert f"exists with another configuration: {said}; choose another" in str(raised.value)
+
+
+def test_a_new_study_without_a_name_says_what_changed(capsys):
+    def train(given):
+        return given["C"]
+
+    def found(space, function=train, **more):
+        name = hpo.search(function, space, trials=1, direction="minimize", **{"settings": HERE, **more}).name
+        return name, [line for line in capsys.readouterr().out.splitlines() if line.startswith("a new study")]
+
+    assert found({"C": (0.0, 1.0)}) == ("train", [])
+    assert found({"C": (0.0, 1.0)}) == ("train", [])
+    assert found({"C": (0.0, 2.0)}) == ("train-2", ["a new study, train-2: space.C changed"])
+    more = {"C": [1, 2, 3], "gamma": (0.0, 1.0)}
+    assert found(more) == ("train-3", ["a new study, train-3: space.C, space.gamma changed"])
+    assert found(more, seed=5) == ("train-4", ["a new study, train-4: study.seed changed"])
+    assert found({"C": (0.0, 2.0)}) == ("train-2", [])
+    assert found({"C": (0.0, 3.0)}, progress=False) == ("train-5", [])
+    before = train
+
+    def train(given):
+        return before(given) + 1
+
+    assert found({"C": (0.0, 3.0)}, train) == ("train-6", ["a new study, train-6: the function changed"])
+
+
 TREE = {
     "base": 0.01,
     "size": {"width": 8, "depth": "${.width}"},

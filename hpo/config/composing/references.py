@@ -24,7 +24,8 @@ def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
     try:
         tree = OmegaConf.to_container(config, resolve=is_part, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(f"config: {' '.join(str(error).split())}; give it a value") from error
+        reason = "is ??? and has to be given" if error.full_key else str(error).partition("\n")[0]
+        raise ConfigError(f"config.{error.full_key}: {reason}; give it a value") from error
     return tree, {} if is_part else references_of(tree)
 
 

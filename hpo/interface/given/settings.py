@@ -30,6 +30,9 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict
     """
     flat = flatten(config or {})
     searched = {key: None for key in _keys(space) if at(flat, key, _MISSING) is _MISSING}
+    for key, text in flat.items():
+        if inner := [name for name in searched if name.startswith(f"{key}.") and text != {}]:
+            raise ConfigError(f"space.{inner[0]}: '{key}' is {text!r} in config, and has no keys; make it a dict there")
     tree = replaced(config or {}, searched)
     for name in tree:
         if name in SEARCH_SECTIONS:

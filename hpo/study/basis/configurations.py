@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.config.composing.references import within
 from hpo.config.keys import differences, flatten
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free
 from hpo.errors import StudyError
@@ -26,16 +27,66 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 
     What lies at another place of its data is compared when it is read: see `Basis`.
     """
-    before, now = frozen.to_dict(), given.to_dict()
-    changed = changed_config(before, now)
-    if changed:
-        differing = _differing(before, now)
-        made = sorted((key for key in changed if not _follows(key, differing)), key=_place)
-        said = first_of([changed[key] for key in made or changed])
+    changes = made_changes(frozen.to_dict(), given.to_dict())
+    if changes:
         raise StudyError(
-            f"study '{name}' exists with another configuration: {said}; choose another study.name, or "
-            f"continue unchanged with `hpo resume {name}`"
+            f"study '{name}' exists with another configuration: {first_of([*changes.values()])}; choose another "
+            f"study.name, or continue unchanged with `hpo resume {name}`"
         )
+
+
+def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Return the changes that somebody made and may not, in his words: a dimension is one key, and the space is first.
+
+    What only follows from others is left out.
+    """
+    changed, differing = changed_config(before, now), _differing(before, now)
+    references = now["study"].get("references") or {}
+    made = [
+        key
+        for key in sorted(changed, key=_place)
+        if not (_follows(key, differing) or any(within(key, one) for one in references))
+    ]
+    lines = {}
+    for key in made or changed:
+        dimension = _dimension(key, before, now)
+        old, new = (_written(_at(tree, dimension)) for tree in (before, now))
+        is_told = dimension.startswith("space.") and old != new
+        lines[dimension] = f"{dimension} was {old} and is now {new}" if is_told else changed[key]
+    return lines
+
+
+def _dimension(key: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the key of the dimension that a key of the space belongs to; any other key itself."""
+    parts = key.split(".")
+    for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
+        name = ".".join(parts[:number])
+        if any(_is_dimension(_at(tree, name)) for tree in (before, now)):
+            return name
+    return key
+
+
+def _is_dimension(branch: Any) -> bool:
+    if not isinstance(branch, Mapping):
+        return branch is not _NOT_THERE
+    return any(not isinstance(branch.get(name, {}), Mapping) for name in ("values", "choices", "low"))
+
+
+def _at(tree: Any, key: str) -> Any:
+    for name in key.split("."):
+        tree = tree.get(name, _NOT_THERE) if isinstance(tree, Mapping) else _NOT_THERE
+    return tree
+
+
+def _written(dimension: Any) -> str:
+    """Return a dimension as people say it: `log 1e-05 to 0.01`, or its values."""
+    if not _is_dimension(dimension) or not isinstance(dimension, Mapping):
+        return repr(dimension)
+    listed = dimension.get("values") or dimension.get("choices")
+    scale = "log " if dimension.get("log") else ""
+    points = f" in {dimension['points']} points" if dimension.get("points") else ""
+    rules = "".join(f", {name} {dimension[name]!r}" for name in ("when", "default") if dimension.get(name) is not None)
+    return (repr(listed) if listed else f"{scale}{dimension.get('low')} to {dimension.get('high')}{points}") + rules
 
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
@@ -72,6 +123,11 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, t
 def _follows(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
     """Return whether a difference only follows from another, and nobody made it."""
     section = key.partition(".")[0]
+    if key.startswith("study.references."):
+        return True
+    if key == "space.first":
+        # From Python it is there where the configuration has a value for each dimension.
+        return all(value in (["default"], _NOT_THERE) for value in differing[key])
     if section not in SEARCH_SECTIONS and "objective" in differing:
         return True
     if section == "strategy" and key != "strategy.name" and "strategy.name" in differing:

@@ -29,7 +29,7 @@ def test_a_key_that_is_new_in_the_space_is_said_once():
 
 def test_a_range_in_another_notation_is_no_change_beside_a_real_one():
     now = toy_config(space={"toy": {"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 2.0}}})
-    assert said(toy_config(space=SPACE), now) == "space.toy.lr.high was 1.0 and is now 2.0"
+    assert said(toy_config(space=SPACE), now) == "space.toy.lr was 0.1 to 1.0 and is now 0.1 to 2.0"
 
 
 def test_what_follows_from_another_strategy_or_objective_is_not_said_and_the_space_comes_first():
