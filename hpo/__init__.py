@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.engine.space.shorthand import log
+    from hpo.engine.space.shorthand import choices, log
     from hpo.engine.training.examples import Examples
     from hpo.engine.training.objective.companions import objective
     from hpo.engine.training.objective.plain_function import RunningTrial, TrainingStopped
@@ -30,6 +30,7 @@ _PLACES = {
     "RunningTrial": "hpo.engine.training.objective.plain_function",
     "Study": "hpo.interface.study",
     "TrainingStopped": "hpo.engine.training.objective.plain_function",
+    "choices": "hpo.engine.space.shorthand",
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
     "compose": "hpo.interface.search",
@@ -50,6 +51,7 @@ __all__ = [
     "RunningTrial",
     "Study",
     "TrainingStopped",
+    "choices",
     "compare_strategies",
     "compare_studies",
     "compose",

@@ -19,10 +19,10 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the tree with the values at these dotted keys replaced or added, as wholes."""
+    """Return a copy of the tree with the values at these dotted keys replaced as wholes, or added, nested."""
     copy = {name: replaced(branch, {}) if isinstance(branch, Mapping) else branch for name, branch in tree.items()}
     for key, value in changes.items():
-        *path, last = key.split(".")
+        *path, last = path_of(copy, key) or key.split(".")
         node = copy
         for name in path:
             node = node.setdefault(name, {})
@@ -45,6 +45,18 @@ def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
     return replaced({}, inner) if inner else default
 
 
+def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    """Return the names that lead to the leaf or branch at a dotted key; a name may have dots itself. None = nowhere."""
+    if key in tree:
+        return (key,)
+    for name, branch in tree.items():
+        if isinstance(branch, Mapping) and key.startswith(f"{name}."):
+            inner = path_of(branch, key[len(name) + 1 :])
+            if inner is not None:
+                return (name, *inner)
+    return None
+
+
 def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:
     """Raise ConfigError for a dotted key that the tree does not have; `what` names the argument that it is in."""
     if not isinstance(changes, Mapping):
@@ -57,10 +69,10 @@ def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: st
 
 def without(tree: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return a copy of the tree without the leaf or branch at this dotted key."""
-    name, _, rest = key.partition(".")
+    name, *rest = path_of(tree, key) or (None,)
     if not rest:
         return {other: branch for other, branch in tree.items() if other != name}
-    return {other: without(branch, rest) if other == name else branch for other, branch in tree.items()}
+    return {other: without(branch, ".".join(rest)) if other == name else branch for other, branch in tree.items()}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

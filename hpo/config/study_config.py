@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -26,6 +26,9 @@ from hpo.config.sections import (
     later_keys,
 )
 from hpo.errors import ConfigError, nearest
+
+# Where the trial's own tree stands as a whole in a plain tree, if one of its names is that of a section.
+_OWN = "objective_config"
 
 # Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
 # study and are written down.
@@ -78,13 +81,13 @@ class StudyConfig(Section):
     secrets: dict[str, str] = Field(default_factory=dict, exclude=True, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plain tree that `config_from_dict` reads, the trial's own keys at the top."""
+        """Return the plain tree that `config_from_dict` reads; of the trial's own keys see `plain_own`."""
         tree = self.model_dump(mode="json")
         for name, default in later_keys().items():
             # Frozen by an earlier version, without this key; or one that the last of them lack, at what they did.
             if name not in self.study.model_fields_set or (name in _NEWEST and tree["study"][name] == default):
                 del tree["study"][name]
-        return {**tree.pop("objective_config"), **tree}
+        return {**plain_own(tree.pop(_OWN)), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:
         """Return the configuration with these values in its section `report`; ConfigError names the key at fault."""
@@ -113,7 +116,8 @@ class StudyConfig(Section):
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it, and what refers to them resolved."""
-        sections = self.model_dump(mode="json", exclude={"objective_config"}) if self.study.references else {}
+        dumped = self.model_dump(mode="json", exclude={_OWN}) if self.study.references else {}
+        sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
         whole = configured({**sections, **self.objective_config}, point, self.study.references)
         return {name: branch for name, branch in whole.items() if name not in sections}
 
@@ -121,6 +125,22 @@ class StudyConfig(Section):
     def fixed(self) -> dict[str, Any]:
         """The values of the objective's tree by dotted key; of one that refers to what is searched, its text."""
         return flatten(placed(self.objective_config, self.study.references or {}))
+
+
+def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the trial's own tree as it stands in a plain tree: at the top, or all of it below `objective_config`."""
+    return {_OWN: dict(own)} if any(name in (*SEARCH_SECTIONS, _OWN) for name in own) else dict(own)
+
+
+def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
+    """Return the trial's own tree of a plain one with these sections: see `plain_own`."""
+    own = {name: branch for name, branch in tree.items() if name not in sections}
+    return dict(own[_OWN]) if list(own) == [_OWN] and isinstance(own[_OWN], Mapping) else own
+
+
+def own_key(key: str) -> str:
+    """Return the key in the trial's own tree of a key of the plain tree: see `plain_own`."""
+    return key.removeprefix(f"{_OWN}.")
 
 
 def is_free(key: str) -> bool:
@@ -137,11 +157,10 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     # A text such as `${keys.mine}` holds no secret, though its key may look like one: see `refuse_secrets`.
     tree, secrets = seal(tree if references is None else without(tree, "study.references"))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
-    others = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     refuse_sealed(sections)
     if references is not None:
         sections["study"] = {**sections["study"], "references": references}
-    with_explanation = sections | {"objective_config": others, "secrets": secrets}
+    with_explanation = sections | {_OWN: own_part(tree), "secrets": secrets}
     try:
         return StudyConfig.model_validate(with_explanation)
     except ValidationError as error:

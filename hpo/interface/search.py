@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpo.config.composing.references import changed, plain_config
+from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError
 from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
+from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.running import train_shown
@@ -90,19 +92,23 @@ def search(
         raise ConfigError('space: is missing; give what is searched, such as {"lr": hpo.log(1e-5, 1e-1)}')
     if "study.direction" not in settings:
         raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
-    searched = plain_space(space, config)
+    objects = Objects()
+    searched, constants = objects.space(space), objects.config({} if config is None else config)
     if default := getattr(objective, "default_config", None):
         # One of a trainer, which has values of its own.
-        config = {**default(space), **(config or {})}
-        searched = plain_space(space, config)
-    given = GivenObjective.of(objective, searched)
-    tree = search_tree(given.text, searched, own_tree(searched, config), strategy or "random")
+        constants = {**objects.config(default(space)), **constants}
+    searched = plain_space(searched, constants)
+    given = GivenObjective.of(objective, searched, objects)
+    tree = search_tree(given.text, searched, own_tree(searched, constants), strategy or "random")
     tree["study"] |= {"references": references} if references else {}
     called = given.text.partition(":")[2].partition("(")[0] or "study"
     tree = with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings})
     made = config_from_dict(changed(tree, {}))
-    if "study.name" not in settings:
-        made = _with_free_name(made, given, progress)
+    earlier = GivenObjective.of(objective, searched) if given.kept and objects.are_tuples else given
+    if "study.name" in settings:
+        made, given = _as_before(made, (given, earlier))
+    else:
+        made, given = _with_free_name(made, (given, earlier), progress)
     return run(prepare_study(_with_its_trials(made), given.kept), progress)
 
 
@@ -147,26 +153,48 @@ def _with_its_trials(config: StudyConfig) -> StudyConfig:
     return config.model_copy(update={"study": config.study.model_copy(update={"trials": trials})})
 
 
-def _with_free_name(config: StudyConfig, given: GivenObjective, is_said: bool) -> StudyConfig:
-    """Return the configuration under the first name that no other study has: its own, or that with a number.
+def _as_before(config: StudyConfig, given: tuple[GivenObjective, ...]) -> tuple[StudyConfig, GivenObjective]:
+    """Return the configuration and the objective as a study of this name has them, if an earlier version has made it.
+
+    That nested keys with dots, and gave lists for tuples (the second objective).
+    """
+    folder = StudyFolder(RUNS / config.study.name)
+    if not folder.exists:
+        return config, given[0]
+    frozen = folder.config()
+    if flatten(frozen.objective_config) == flatten(config.objective_config):
+        config = config.model_copy(update={"objective_config": frozen.objective_config})
+    kept = folder.kept_function(frozen)
+    for one in given:
+        if one.text == frozen.objective and (kept is None or one.kept is None or kept.is_like(one.kept)):
+            return config.model_copy(update={"objective": one.text}), one
+    return config, given[0]
+
+
+def _with_free_name(
+    config: StudyConfig, given: tuple[GivenObjective, ...], is_said: bool
+) -> tuple[StudyConfig, GivenObjective]:
+    """Return both under the first name that no other study has: the configuration's own, or that with a number.
 
     Args:
         config: with its own name.
-        given: its objective.
+        given: its objective; see `_as_before`.
         is_said: whether a line says what is not as in the last of those.
     """
     base, changes = config.study.name, list[str]()
     for number in range(1, sys.maxsize):
         name = base if number == 1 else f"{base}-{number}"
-        named = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
         folder = StudyFolder(RUNS / name)
+        named, its = _as_before(
+            config.model_copy(update={"study": config.study.model_copy(update={"name": name})}), given
+        )
         if not folder.exists:
             if changes and is_said:
                 print(f"a new study, {name}: {', '.join(changes[:_SAID])} changed")
-            return named
-        changes = _changes(folder, named, given)
+            return named, its
+        changes = _changes(folder, named, its)
         if not changes:
-            return named
+            return named, its
     raise AssertionError
 
 

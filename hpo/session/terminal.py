@@ -14,6 +14,7 @@ from hpo.engine.dispatch.ray.address import is_connected_here
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.first_points import default_point
+from hpo.engine.space.reader import parted
 from hpo.engine.trials.digits import score_format
 from hpo.errors import SpaceError, printable
 from hpo.report.facts.schema.missing import known
@@ -55,7 +56,7 @@ class Terminal:
         _say(study.strategy.announcement)
         if (says := expected_at_end(study)) is not None:
             _say(says)
-        if "default" in config.space.get("first", ()):
+        if "default" in parted(config.space)[1].get("first", ()):
             try:
                 default_point(study.space, flatten(config.objective_config))
             except SpaceError as error:

@@ -7,7 +7,8 @@ from typing import Any
 from hpo.config.composing.references import within
 from hpo.config.keys import differences, flatten
 from hpo.config.sections import ExtendedTrial, Extension
-from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, study_name
+from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, own_key, study_name
+from hpo.engine.space.reader import with_first
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
@@ -36,14 +37,15 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
         ConfigError: nothing changes that trainings depend on, or something that makes them incomparable.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
-    _refuse_bad_changes(changed, study.space.keys)
+    has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
+    _refuse_bad_changes(changed, study.space.keys, DATA_SOURCES if has_sources else ())
     if all(_is_trained(study, trial) for trial in trials) and not any(map(_is_own, changed)):
         again = training_command(study.config.objective, str(shown(study.folder.best_path)))
         raise ConfigError(
             f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
             f"such as training.epochs=60, or train the winner once more: {again}"
         )
-    other = {key: before for key, (before, _) in changed.items() if _is_own(key)}
+    other = {own_key(key): before for key, (before, _) in changed.items() if _is_own(key)}
     can_continue = study.objective.continues and set(other) <= set(study.objective.continues_with)
     # What refers to a searched key follows in each trial by itself.
     references = study.config.study.references or {}
@@ -60,7 +62,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
     return given.model_copy(
         update={
             "study": section.model_copy(update=update),
-            "space": {**given.space, "first": [dict(trial.point) for trial in trials]},
+            "space": with_first(given.space, [dict(trial.point) for trial in trials]),
             "strategy": {"name": "random", "round_size": len(trials)},
             "split": given.split.model_copy(update={"race_after": None}),
         }
@@ -128,16 +130,16 @@ def _is_own(key: str) -> bool:
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
-def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str]) -> None:
+def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], sources: Sequence[str]) -> None:
     for key in changed:
         if key.startswith("study.references."):
             name = key.removeprefix("study.references.")
             raise ConfigError(f"{name}: refers to what is searched, and every trial has its own value; remove it")
         if key.partition(".")[2] in (*_NONE, "trials") and key.startswith("study."):
             raise ConfigError(f"{key}: has no effect on trials that are given; remove it")
-        if key in searched:
+        if _is_own(key) and own_key(key) in searched:
             raise ConfigError(f"{key}: is searched, and every trial keeps its own value; remove it")
-        if key in DATA_SOURCES or not (_is_own(key) or is_free(key) or key in _ALLOWED):
+        if key in sources or not (_is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make the scores incomparable with those before; remove it, or start a new study"
             )

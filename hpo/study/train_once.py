@@ -15,7 +15,7 @@ from hpo.config.files import write_atomically
 from hpo.config.keys import replaced
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
-from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
+from hpo.config.study_config import explain, own_part, refuse_sealed, refuse_unwritable
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective
@@ -36,6 +36,7 @@ class _Study(Section):
     name: StudyName
     metric: str = Field(min_length=1)
     direction: Literal["maximize", "minimize"]
+    seed: int | None = Field(default=None, ge=0)
     score: Literal["best", "last"] = "best"
 
 
@@ -126,11 +127,13 @@ def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTrai
     refuse_unwritable(tree)
     tree, secrets = seal(tree)
     refuse_sealed({name: tree[name] for name in _SECTIONS if name in tree})
-    config, seed = _without_seed({k: v for k, v in tree.items() if k not in _SECTIONS})
     try:
         training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
+    config, seed = own_part(tree, _SECTIONS), training.study.seed
+    if seed is None:
+        config, seed = _without_seed(config)
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
@@ -140,6 +143,8 @@ def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTrai
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
     """Return the objective's own tree, and the seed that only a single training has in it."""
+    if not isinstance(tree.get("training", {}), Mapping):
+        return dict(tree), 0
     training = dict(tree.get("training", {}))
     seed = training.pop("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:

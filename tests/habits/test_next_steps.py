@@ -43,6 +43,6 @@ def test_without_a_complete_trial_there_is_none_to_train():
     def fails(config):
         raise ValueError(f"no {config}")
 
+    found(fails, space=SPACE, name="failed", trials=2)
     with pytest.raises(hpo.HpoError):
-        found(fails, space=SPACE, name="failed", trials=2)
         hpo.load("failed").train()

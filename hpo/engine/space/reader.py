@@ -1,7 +1,9 @@
 """Reads a space from the configuration, with errors that name the faulty key."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +21,8 @@ from hpo.errors import SpaceError, nearest
 _RESERVED = ("require", "first")
 _MOST_POINTS = 100_000
 _LARGEST_WHOLE = 2**63 - 1
+# What neither is a dimension nor holds one.
+_PLAIN = (str, int, float, bool, type(None))
 _FIELDS = ("values", "choices", "low", "high", "log", "integer", "points", "step", "when", "default")
 
 
@@ -40,20 +44,23 @@ def space_from_dict(
         SpaceError: naming the dimension, what was given, and what is allowed.
     """
     fixed = fixed or {}
-    dimensions = tuple(_dimensions({k: v for k, v in tree.items() if k not in _RESERVED}, ()))
+    branches, rules = parted(tree)
+    dimensions = tuple(_dimension(*branch) for branch in _written(branches))
     if not dimensions:
         raise SpaceError("space: it has no dimension; name at least one, such as space.training.lr.values=[0.001,0.01]")
+    keys = [d.key for d in dimensions]
+    if twice := [key for key, number in Counter(keys).items() if number > 1]:
+        raise SpaceError(f"space.{twice[0]}: stands there twice, as one name with dots and nested; give it once")
     _check_conditions(dimensions)
-    given = tree.get("require") or ()
+    given = rules.get("require") or ()
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, Sequence):
         raise SpaceError(f"space.require: must be an expression or a list of them, given {given!r}")
-    keys = [d.key for d in dimensions]
     space = Space(dimensions, tuple(read_constraint(text, keys, fixed) for text in texts))
     if members is not None:
         space = replace(space, members=tuple(filter(None, (_member(space, point) for point in members))))
     _refuse_unsatisfiable(space)
-    return replace(space, first=first_points(tree.get("first") or (), space, fixed))
+    return replace(space, first=first_points(rules.get("first") or (), space, fixed))
 
 
 def _member(space: Space, point: Point) -> Point | None:
@@ -79,28 +86,98 @@ def overridden(described: Mapping[str, Any], given: Mapping[str, Any]) -> dict[s
     merged = dict(described)
     for name, branch in given.items():
         before = merged.get(name)
-        is_inner = isinstance(before, Mapping) and not _is_leaf(before) and isinstance(branch, Mapping)
+        is_inner = isinstance(before, Mapping) and not is_leaf(before) and isinstance(branch, Mapping)
         merged[name] = overridden(before, branch) if is_inner and isinstance(before, Mapping) else branch
     return merged
 
 
-def _is_leaf(tree: Mapping[str, Any]) -> bool:
-    return any(name in _FIELDS and not isinstance(tree[name], Mapping) for name in tree)
+def is_leaf(branch: Mapping[str, Any]) -> bool:
+    """Return whether a branch of a space is a dimension and its names are fields, which may be names of a user's, too.
+
+    They are names where one beside them is no field, holds a dimension, and is no mistyped field.
+    """
+    # What has `to_dict` is a dimension in a short form of Python's: `hpo.log(...)`.
+    is_field = any(
+        name in _FIELDS and not (isinstance(value, Mapping) or hasattr(value, "to_dict"))
+        for name, value in branch.items()
+    )
+    return is_field and all(
+        name in _FIELDS or isinstance(value, _PLAIN) or nearest(str(name), _FIELDS) for name, value in branch.items()
+    )
 
 
-def _dimensions(tree: Any, path: tuple[str, ...]) -> Iterator[Dimension]:
-    key = ".".join(path)
-    if isinstance(tree, Sequence) and not isinstance(tree, str):
-        yield _dimension(key, {"values": tree})
-    elif not isinstance(tree, Mapping):
-        raise SpaceError(f"space.{key}: must be a list or one of values / choices / low and high, given {tree!r}")
-    elif _is_leaf(tree):
-        yield _dimension(key, tree)
-    elif path and not tree:
-        raise SpaceError(f"space.{key}: is empty; give values, choices, or low and high")
-    else:
-        for name, branch in tree.items():
-            yield from _dimensions(branch, (*path, str(name)))
+def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Return the dimensions as they are written, each with the names that lead to it; at the top all are names."""
+    for name, branch in tree.items():
+        inner = (*path, str(name))
+        if isinstance(branch, Mapping) and branch and not is_leaf(branch):
+            yield from leaves(branch, inner)
+        else:
+            yield inner, branch
+
+
+def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the branches of a space with dimensions, and its `require` and `first` where those are none.
+
+    A dimension `first` may hold the points to try first under the same name: see `with_first`.
+    """
+    keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
+    rules = {name: tree[name] for name, says in _SAYS.items() if name in tree and says(tree[name], keys)}
+    branches = {name: branch for name, branch in tree.items() if name not in rules}
+    first = branches.get("first")
+    if isinstance(first, Mapping) and "first" in first and _are_points(first["first"], {*keys, "first"}):
+        rules["first"] = first["first"]
+        branches["first"] = {name: value for name, value in first.items() if name != "first"}
+    return branches, rules
+
+
+def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]:
+    """Return the space with these points to try first."""
+    dimension = parted(tree)[0].get("first")
+    if dimension is None:
+        return {**tree, "first": points}
+    fields = dimension if isinstance(dimension, Mapping) else {"values": dimension}
+    return {**tree, "first": {**fields, "first": points}}
+
+
+def _are_rules(given: Any, keys: Collection[str]) -> bool:
+    """Return whether `require` holds rules: a text, or a list of texts of which one compares or names a key."""
+    if isinstance(given, _PLAIN):
+        return True
+    if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
+        return False
+    return not given or any(set("<>=%") & set(text) or {*re.findall(r"[\w.]+", text)} & {*keys} for text in given)
+
+
+def _are_points(given: Any, keys: Collection[str]) -> bool:
+    """Return whether `first` holds points: `default`, a list of that or mappings, or a mapping of searched keys."""
+    if isinstance(given, _PLAIN):
+        return True
+    if isinstance(given, list | tuple):
+        return all(isinstance(p, Mapping) or (isinstance(p, str) and nearest(p, ("default",))) for p in given)
+    if not isinstance(given, Mapping) or isinstance(given.get("choices", given.get("values")), list | tuple):
+        return False
+    if flatten(given).keys() <= {*keys}:
+        return True
+    has_leaf = {"low", "high"} <= given.keys() or any(isinstance(v, Mapping) and is_leaf(v) for v in given.values())
+    return not has_leaf and all(isinstance(value, _PLAIN) for value in flatten(given).values())
+
+
+_SAYS = {"require": _are_rules, "first": _are_points}
+
+
+def _written(branches: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return the key and the fields of each dimension."""
+    for path, branch in leaves(branches):
+        key = ".".join(path)
+        if isinstance(branch, Sequence) and not isinstance(branch, str):
+            yield key, {"values": branch}
+        elif not isinstance(branch, Mapping):
+            raise SpaceError(f"space.{key}: must be a list or one of values / choices / low and high, given {branch!r}")
+        elif not branch:
+            raise SpaceError(f"space.{key}: is empty; give values, choices, or low and high")
+        else:
+            yield key, branch
 
 
 def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:

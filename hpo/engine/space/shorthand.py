@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.engine.space.peers import of_peer
+from hpo.engine.space.reader import is_leaf
 from hpo.errors import SpaceError
-
-# Kept as they are.
-_KEPT = ("values", "choices", "when")
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,28 @@ def log(low: float, high: float, points: int | None = None) -> Log:
     return Log(low, high, points)
 
 
+@dataclass(frozen=True)
+class Choices:
+    """Values without an order; `named` ones are objects that are written down by their names."""
+
+    values: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as conf/space has it."""
+        return {"choices": [*self.values, *self.named]}
+
+
+def choices(*values: Any, **named: Any) -> Choices:
+    """Return values without an order: `hpo.choices(16, 64)`, or any objects by names, `hpo.choices(relu=nn.ReLU)`.
+
+    Files, reports and MLflow hold the names; the function gets the objects, which workers must be able to unpickle.
+    """
+    if both := [name for name in named if name in values]:
+        raise SpaceError(f"space: choices has '{both[0]}' as a value and as a name; give one of them another name")
+    return Choices(values, named)
+
+
 def written_out(branch: Any, where: str = "space") -> Any:
     """Return a dimension, or a tree of them, in the form of conf/space.
 
@@ -44,7 +64,7 @@ def written_out(branch: Any, where: str = "space") -> Any:
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
         return read
-    if isinstance(branch, Log):
+    if isinstance(branch, Log | Choices):
         return branch.to_dict()
     if isinstance(branch, tuple):
         if len(branch) != 2 or not all(map(_is_number, branch)):
@@ -53,16 +73,11 @@ def written_out(branch: Any, where: str = "space") -> Any:
     if isinstance(branch, list) and not all(map(_is_number, branch)):
         return {"choices": branch}
     if isinstance(branch, Mapping):
-        inner = {str(name): value for name, value in branch.items()}
-        return {
-            name: _kept(value) if name in _KEPT else written_out(value, f"{where}.{name}")
-            for name, value in inner.items()
-        }
+        inner = {str(name): _of_python(value) for name, value in branch.items()}
+        if not is_leaf(inner):
+            return {name: written_out(value, f"{where}.{name}") for name, value in inner.items()}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in inner.items()}
     return branch
-
-
-def _kept(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def _of_python(value: Any) -> Any:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.space.reader import _RESERVED, _is_leaf, identity
+from hpo.engine.space.peers import of_peer
+from hpo.engine.space.reader import identity, is_leaf, parted, with_first
 from hpo.errors import SpaceError
 
 _log = logging.getLogger(__name__)
@@ -24,11 +25,14 @@ def as_meant(space: Mapping[str, Any]) -> dict[str, Any]:
     `integer: false` makes it one of fractions. With `points` the values are fractions, with `step` see the reader. A
     text such as 1e-5, which YAML reads as one, is a number at the ends of a range, and in a list beside a number. A
     bare list of lists or mappings has no order. A value that is listed twice is kept once, with a warning.
+    What W&B and NNI write is read, too: see `of_peer`.
 
     Raises:
         SpaceError: a list has only texts that look like numbers, or a key has blanks around it.
     """
-    return {str(name): branch if name in _RESERVED else _meant(branch, (str(name),)) for name, branch in space.items()}
+    branches, rules = parted(space)
+    plain = {str(name): _meant(branches[name], (str(name),)) if name in branches else rules[name] for name in space}
+    return with_first(plain, rules["first"]) if "first" in branches and "first" in rules else plain
 
 
 def _meant(branch: Any, path: tuple[str, ...]) -> Any:
@@ -36,7 +40,9 @@ def _meant(branch: Any, path: tuple[str, ...]) -> Any:
         raise SpaceError(f"space: the key {path[-1]!r} has blanks around it; write {path[-1].strip()!r}")
     where = f"space.{'.'.join(path)}"
     if isinstance(branch, Mapping):
-        if _is_leaf(branch):
+        if (read := of_peer(branch, where)) is not None:
+            return read
+        if is_leaf(branch):
             return _leaf(branch, where)
         return {str(name): _meant(inner, (*path, str(name))) for name, inner in branch.items()}
     if _is_list(branch):

@@ -167,15 +167,14 @@ class TaskBuilder:
     def _payload(self, trial: Trial, fold: int, repeat: int) -> Payload:
         """Return a task's payload; no other function creates one."""
         training = self.training
-        is_copied = self.data_dir is not None
-        config = without_sources(training.trial_config(trial.point), is_copied)
+        config = self._without_sources(training.trial_config(trial.point))
         train = validation = None
         if self.plan is not None and fold != FINAL_FOLD:
             train, validation = map(self._positions, (self.plan.folds[fold].train, self.plan.folds[fold].validation))
         before = None
         if fold != FINAL_FOLD and (there := training.before(trial.number)) is not None:
             earlier = training.trial_config({**trial.point, **there[0]})
-            before = {"config": without_sources(earlier, is_copied), "amount": there[1]}
+            before = {"config": self._without_sources(earlier), "amount": there[1]}
         return Payload(
             objective=training.objective,
             config=config,
@@ -200,6 +199,10 @@ class TaskBuilder:
             code=training.code,
             secrets=values_of(config, training.secrets),
         )
+
+    def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        # Without data to divide, such keys are the objective's own.
+        return dict(config) if self.plan is None else without_sources(config, self.data_dir is not None)
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:
         """Return the names of the state folders of these trials' trainings."""

@@ -11,6 +11,7 @@ from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
 from hpo.engine.training.objective.origin import origin_of
 from hpo.engine.training.objective.path import Form, ObjectivePath
 from hpo.errors import ConfigError
+from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape
 
 
@@ -22,24 +23,31 @@ class GivenObjective:
     kept: KeptFunction | None = None
 
     @classmethod
-    def of(cls, objective: Callable[..., Any] | str, searched: Collection[str]) -> "GivenObjective":
+    def of(
+        cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects | None = None
+    ) -> "GivenObjective":
         """Read what was given.
 
         Args:
             objective: a function, or the path of one.
             searched: the names at the top of the space.
+            objects: what the function gets instead of JSON's values; where there are some, it is kept with its study.
 
         Raises:
             ConfigError: it cannot be called with a configuration, or not be sent to workers.
         """
+        objects = objects or Objects()
         if isinstance(objective, str):
+            objects.refuse_all()
             return cls(objective)
         if not callable(objective):
             raise ConfigError(f"objective: must be a function or 'package.module:function', given {objective!r}")
         name = _name(objective)
         form = _form(objective, name, searched)
         module = getattr(objective, "__module__", None) or ""
-        if _is_importable(objective, module):
+        is_importable = _is_importable(objective, module)
+        called = objects.given_to(objective, is_importable)
+        if is_importable and called is objective:
             path = str(ObjectivePath(module, objective.__name__, form))
             try:
                 origin_of(path, str(Path.cwd()))
@@ -47,7 +55,7 @@ class GivenObjective:
                 pass  # It is in a package that no worker may take objectives from by their name.
             else:
                 return cls(path)
-        return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(objective, name))
+        return cls(str(ObjectivePath(MODULE, name, form)), KeptFunction.of(called, name))
 
 
 def _name(objective: Callable[..., Any]) -> str:
@@ -69,7 +77,7 @@ def _form(objective: Callable[..., Any], name: str, searched: Collection[str]) -
     given = f"{name}{inspect.signature(objective)}"
     if named or len(needed) > 2 or (not places and not has_any):
         raise ConfigError(f"objective: must be called as f(config) or f(config, trial), given {given}")
-    if taken := [p.name for p in needed if p.name in searched]:
+    if taken := [p.name for p in needed if p.name in searched and p.name not in ("config", "trial")]:
         raise ConfigError(
             f"objective: must be called as f(config) or f(config, trial), given {given}; what is searched comes in "
             f"config: config['{taken[0]}']"

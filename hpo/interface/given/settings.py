@@ -1,20 +1,18 @@
 """The whole configuration of a search that is given from Python."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.config.keys import at, flatten, refuse_unknown, replaced
+from hpo.config.keys import path_of, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
-from hpo.config.study_config import SEARCH_SECTIONS
+from hpo.config.study_config import SEARCH_SECTIONS, plain_own
 from hpo.engine.space.peers import refuse_whole
-from hpo.engine.space.reader import space_from_dict
+from hpo.engine.space.reader import leaves, parted, with_first
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.written import as_meant
 from hpo.errors import ConfigError, nearest
 
-# Names at the top of a space that are no dimensions.
-_RULES = ("require", "first")
-_MISSING = object()
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 
 
@@ -25,21 +23,40 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict
         space: as `plain_space` returns it.
         config: constants, and default values of what is searched.
 
+    A searched name with dots stays one name, unless `config` has a dict for what is before its first dot.
+
     Raises:
-        ConfigError: a name is that of a section of the search.
+        ConfigError: a key has two values, or stands below one.
     """
-    flat = flatten(config or {})
-    searched = {key: None for key in _keys(space) if at(flat, key, _MISSING) is _MISSING}
-    for key, text in flat.items():
-        if inner := [name for name in searched if name.startswith(f"{key}.") and text != {}]:
-            raise ConfigError(f"space.{inner[0]}: '{key}' is {text!r} in config, and has no keys; make it a dict there")
-    tree = replaced(config or {}, searched)
-    for name in tree:
-        if name in SEARCH_SECTIONS:
-            raise ConfigError(
-                f"space, config: '{name}' is a section of the search's own configuration; give yours another name"
-            )
+    tree = dict(config or {})
+    if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
+        raise ConfigError(f"config: '{twice[0]}' stands there twice, as one name with dots and nested; give it once")
+    for path, _ in leaves(parted(space)[0]):
+        if path_of(tree, ".".join(path)) is None:
+            tree = _with_none(tree, path, "")
     return tree
+
+
+def _leaf_keys(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, branch in tree.items():
+        if isinstance(branch, Mapping):
+            yield from _leaf_keys(branch, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> dict[str, Any]:
+    """Return the tree with None at the end of these names."""
+    name, *rest = path
+    head, _, tail = name.partition(".")
+    if tail and isinstance(tree.get(head), Mapping):
+        name, rest = head, [tail, *rest]
+    if not rest:
+        return {**tree, name: None}
+    inner = tree.get(name) or {}
+    if not isinstance(inner, Mapping):
+        raise ConfigError(f"config.{before}{name}: must be a dict, as in the space, given {inner!r}")
+    return {**tree, name: _with_none(inner, (*rest,), f"{before}{name}.")}
 
 
 def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -47,16 +64,19 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
 
     Where `config` has a value for each dimension, that point is tried first.
     """
-    for argument, value in (("space", space), ("config", config or {})):
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{argument}: must be a dict, given a {type(value).__name__}")
     refuse_whole(space)
-    written = {name: branch if name in _RULES else written_out(branch, f"space.{name}") for name, branch in space.items()}
+    branches, rules = parted(space)
+    written = {
+        name: rules[name] if name not in branches else written_out(branches[name], f"space.{name}") for name in space
+    }
+    for name in ("require", "first"):
+        if name in branches and isinstance(written[name], list):
+            # So that nobody takes them for rules or points.
+            written[name] = {"values": written[name]}
     plain = as_meant(written)
-    flat = flatten(config or {})
-    if "first" not in plain and all(at(flat, key, _MISSING) is not _MISSING for key in _keys(plain)):
-        plain["first"] = ["default"]
-    return plain
+    if "first" not in rules and all(path_of(config or {}, ".".join(path)) for path, _ in leaves(branches)):
+        return with_first(plain, ["default"])
+    return plain if "first" not in rules else with_first(plain, rules["first"])
 
 
 def search_tree(
@@ -67,7 +87,7 @@ def search_tree(
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
     return {
-        **own,
+        **plain_own(own),
         "objective": objective,
         "space": dict(space),
         "strategy": strategy_settings(given),
@@ -103,8 +123,3 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
     refuse_unknown(values, {name: tree[name] for name in _SETTABLE}, "settings")
     return replaced(tree, values)
-
-
-def _keys(space: Mapping[str, Any]) -> set[str]:
-    """Return the dotted keys of the dimensions."""
-    return set(space_from_dict({name: branch for name, branch in space.items() if name not in _RULES}).keys)

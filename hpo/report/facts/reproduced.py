@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.config.study_config import plain_own
 from hpo.engine.trials.table import Row
 from hpo.report.facts.repeated import entries, is_number, leaves, repeated, repeated_of_study
 from hpo.report.facts.schema.missing import is_missing
@@ -71,7 +72,8 @@ def unchecked(recorded: Recorded, figures: Sequence[Figure]) -> list[str]:
     report, config = recorded.report, recorded.study.config
     checked = {"format", "winner.number", *(figure.key for figure in figures)}
     # Of the configuration, what its trials depend on: a report alone repeats the other settings nowhere.
-    decisive = tuple(f"config.{name}." for name in (*config.objective_config, "space", "strategy", "split"))
+    own = plain_own(config.objective_config)
+    decisive = tuple(f"config.{name}." for name in (*own, "space", "strategy", "split"))
     checked |= {key for key in repeated(config) if not key.startswith("config.") or key.startswith(decisive)}
     checked |= {*repeated_of_study(recorded)}
     for trial in {figure.trial for figure in figures}:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from hpo.config.keys import flatten, replaced
-from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig
+from hpo.config.study_config import DATA_SOURCES, StudyConfig, own_part
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources
@@ -137,7 +137,7 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.other_versions(now)],
-        trial={name: branch for name, branch in before.config.items() if name not in SEARCH_SECTIONS},
+        trial=own_part(before.config),
         threads=before.config["dispatch"]["threads"],
         processes=before.config["dispatch"].get("processes_per_task", 1),
         trials=len(trials),
@@ -157,7 +157,8 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
         if number < (change.trials or 0) and number not in change.unfinished:
             there = flatten(config.objective_config)
             # The current sources of the data: fingerprints detect other content.
-            trial = replaced(change.trial, {key: there[key] for key in DATA_SOURCES if key in there})
+            places = {key: there[key] for key in DATA_SOURCES if isinstance(there.get(key), str)}
+            trial = replaced(change.trial, places)
             shares = {"threads": change.threads, "processes_per_task": change.processes}
             dispatch = config.dispatch.model_copy(update=shares)
             return config.model_copy(update={"objective_config": trial, "dispatch": dispatch})

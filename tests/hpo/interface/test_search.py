@@ -92,7 +92,6 @@ def test_companions_are_given_by_a_decorator():
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
         ({"space": {"lr": (1, 2, 3)}}, "a tuple is a range"),
-        ({"space": {"study": {"lr": (0, 1)}}}, "'study' is a section of the search's own"),
         ({"space": {"lr": []}}, "space.lr"),
         ({"trials": 0}, "study.trials"),
         ({"objective": lambda lr: lr}, "must be called as f(config) or f(config, trial), given objective(lr); what is"),

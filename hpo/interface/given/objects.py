@@ -1,0 +1,214 @@
+"""Values that JSON does not have: the configuration holds their JSON, and the function gets them back."""
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpo.config.keys import path_of, replaced
+from hpo.engine.space.reader import is_leaf, parted
+from hpo.engine.space.shorthand import Choices
+from hpo.engine.training.objective.by_value import dumps
+from hpo.engine.training.objective.resolution import COMPANIONS
+from hpo.errors import ConfigError, text_of
+from hpo.interface.given.written import json_text, written
+
+_WITHOUT_CONFIG = ("predict", "attention")
+_CONSTANTS = ("CONTINUES", "CONTINUES_WITH")
+
+Known = Mapping[str, Mapping[str, Any]]
+"""By dotted key: by the JSON of a value, the value."""
+
+
+@dataclass
+class Objects:
+    """What was given and JSON does not have.
+
+    Attributes:
+        choices: of what is searched.
+        constants: of the other keys of the configuration, one value each.
+    """
+
+    choices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    constants: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def space(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a space with values of JSON alone; what it is without goes into `choices`.
+
+        Raises:
+            ConfigError: a value cannot be written down, or not be sent to workers.
+        """
+        branches, rules = parted(_mapping("space", given))
+        plain = {name: self._branch(branch, str(name)) for name, branch in branches.items()}
+        points = {name: self._point(rule, "") for name, rule in rules.items()}
+        if "first" in branches and "first" in rules:
+            return {**points, **plain, "first": {**plain["first"], "first": points["first"]}}
+        return {name: {**plain, **points}[name] for name in given}
+
+    def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a configuration with values of JSON alone; what it is without goes into `constants`.
+
+        Raises:
+            ConfigError: a value cannot be written down.
+        """
+        if names := [name for name in _mapping("config", given) if not isinstance(name, str)]:
+            raise ConfigError(f"config: its names must be texts, given {names[0]!r}")
+        return {name: self._constant(value, name) for name, value in given.items()}
+
+    def given_to(self, function: Callable[..., Any], is_importable: bool) -> Callable[..., Any]:
+        """Return the function, and what it has besides, as they get these values instead of their JSON."""
+        if not (self.choices or self.constants):
+            return function
+        module = sys.modules.get(function.__module__) if is_importable else None
+        has = {name: getattr(function, name, getattr(module, name, None)) for name in (*COMPANIONS, *_CONSTANTS)}
+        given = functools.partial(call_with, function, self.choices, self.constants)
+        for name, value in has.items():
+            takes = callable(value) and name not in _WITHOUT_CONFIG
+            if value is not None:
+                setattr(given, name, functools.partial(call_with, value, *given.args[1:]) if takes else value)
+        given.check = functools.partial(check_with, has["check"], *given.args[1:])  # type: ignore[attr-defined]
+        return given
+
+    @property
+    def are_tuples(self) -> bool:
+        """Whether there are tuples alone, which earlier versions took as lists."""
+        values = [
+            value for known in (self.choices, self.constants) for each in known.values() for value in each.values()
+        ]
+        return bool(values) and all(isinstance(value, tuple) for value in values)
+
+    def refuse_all(self) -> None:
+        """Raise ConfigError where there are some, but tuples, which the path of a function gets as lists."""
+        for where, known in (("space", self.choices), ("config", self.constants)):
+            for key, values in known.items():
+                if not all(isinstance(value, tuple) for value in values.values()):
+                    raise ConfigError(
+                        f"{where}.{key}: only a function gets such values; give that itself, not its path"
+                    )
+
+    def _branch(self, branch: Any, key: str) -> Any:
+        if isinstance(branch, Choices):
+            for name, value in branch.named.items():
+                self.choices.setdefault(key, {})[json_text(name)] = _sendable(value, f"space.{key}: {name}")
+            return {"choices": [*self._values(branch.values, key), *branch.named]}
+        if isinstance(branch, list):
+            return self._values(branch, key)
+        if not isinstance(branch, Mapping):
+            return branch
+        if not is_leaf(branch):
+            return {name: self._branch(inner, f"{key}.{name}") for name, inner in branch.items()}
+        fields = dict(branch)
+        for name in ("values", "choices"):
+            if isinstance(fields.get(name), list | tuple):
+                fields[name] = self._values(fields[name], key)
+        if "default" in fields:
+            fields["default"] = self._stand_in(fields["default"], key, "space")
+        if isinstance(fields.get("when"), Mapping):
+            fields["when"] = self._point(fields["when"], "")
+        return fields
+
+    def _values(self, values: Iterable[Any], key: str) -> list[Any]:
+        plains = []
+        for value in values:
+            plain, is_plain = written(value, f"space.{key}")
+            if not is_plain:
+                self.choices.setdefault(key, {})[json_text(plain)] = value
+            plains.append(plain)
+        return plains
+
+    def _point(self, given: Any, key: str) -> Any:
+        """Return points, rules or conditions as JSON."""
+        if isinstance(given, Mapping):
+            return {name: self._point(value, f"{key}.{name}".removeprefix(".")) for name, value in given.items()}
+        if isinstance(given, list | tuple) and key not in self.choices:
+            return [self._point(value, key) for value in given]
+        return self._stand_in(given, key, "space")
+
+    def _constant(self, value: Any, key: str) -> Any:
+        if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+            return {name: self._constant(inner, f"{key}.{name}") for name, inner in value.items()}
+        if key in self.choices:
+            return self._stand_in(value, key, "config")
+        plain, is_plain = written(value, f"config.{key}")
+        if not is_plain:
+            self.constants[key] = {json_text(plain): value}
+        return plain
+
+    def _stand_in(self, value: Any, key: str, where: str) -> Any:
+        """Return the JSON of a value, which is its name where it has one."""
+        names = [text for text, known in self.choices.get(key, {}).items() if known is value]
+        return json.loads(names[0]) if names else written(value, f"{where}.{key}")[0]
+
+
+def call_with(
+    function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
+) -> Any:
+    """Call a function with the values that were given; kept functions name this one, so it stays where it is.
+
+    Args:
+        function: takes the configuration first.
+        choices: of what is searched; a value that is not among them is JSON's own.
+        constants: of the other keys.
+        config: with the JSON of each.
+        others: what the function takes besides.
+
+    Raises:
+        ConfigError: a constant was changed to a value that nobody gave.
+    """
+    found = {}
+    for key, known in (*choices.items(), *constants.items()):
+        path = path_of(config, key)
+        if path is None:
+            continue
+        value = functools.reduce(lambda tree, name: tree[name], path, config)
+        if (text := json_text(value)) in known:
+            found[key] = known[text]
+            with contextlib.suppress(TypeError):  # A module has no copy.
+                # A training may change it in place.
+                found[key] = copy.deepcopy(known[text])
+        elif key in constants:
+            ((before, given),) = known.items()
+            found[key] = _rebuilt(key, given, json.loads(before), value)
+    return function(replaced(config, found), *others)
+
+
+def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
+    """Check a configuration as `call_with` calls a function, also one without a check of its own; it stays, too."""
+    call_with(check or (lambda _: None), choices, constants, config)
+
+
+def _mapping(argument: str, given: Any) -> Mapping[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{argument}: must be a dict, given a {type(given).__name__}")
+    return given
+
+
+def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
+    """Return a dataclass with other values of JSON's own kinds; ConfigError for any other value that was changed."""
+    is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
+    if not is_whole:
+        is_plain = written(given, key)[1]
+        if is_plain:
+            return now
+        raise ConfigError(
+            f"{key}: was given from Python, a {type(given).__name__}, and only {before!r} stands for it, given "
+            f"{now!r}; start a search with another value from Python"
+        )
+    changed = {name: value for name, value in now.items() if json_text(value) != json_text(before[name])}
+    inner = {name: _rebuilt(f"{key}.{name}", getattr(given, name), before[name], changed[name]) for name in changed}
+    return dataclasses.replace(given, **inner)
+
+
+def _sendable(value: Any, where: str) -> Any:
+    try:
+        dumps(value)
+    except Exception as error:  # a __reduce__ of any library may raise anything
+        raise ConfigError(
+            f"{where}: a {type(value).__name__} cannot be sent to workers: {text_of(error)}; make it in the objective"
+        ) from error
+    return value

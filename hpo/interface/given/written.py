@@ -1,0 +1,92 @@
+"""Writes a value that is given from Python as JSON has it, or refuses it by its key."""
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import json
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from hpo.errors import ConfigError
+
+_ALLOWED = "numbers, texts, true/false, None, dates, paths, enums, and lists, tuples, sets, dicts, dataclasses of these"
+_TEXTS = (PurePath, decimal.Decimal, fractions.Fraction, uuid.UUID, complex, datetime.timedelta)
+# Of a dict, what is written as text.
+_KEYS = (str, int, float, bool, type(None), enum.Enum)
+_MOST_VALUES = 1000  # of an array: a configuration is read by people.
+
+
+def written(value: Any, where: str) -> tuple[Any, bool]:
+    """Return a value as JSON has it, and whether that does as well as the value.
+
+    Args:
+        value: of any kind.
+        where: its key, for messages.
+
+    Raises:
+        ConfigError: it has no text that stays the same and that people can read.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value, True
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}", False
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return _of_array(value, where)
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value), True
+    if isinstance(value, Mapping):
+        return _of_mapping(value, where)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return _of_mapping(fields, where)[0], False
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray | memoryview):
+        parts = [written(part, f"{where}.{place}") for place, part in enumerate(value)]
+        plain = [part for part, _ in parts]
+        is_plain = all(is_plain for _, is_plain in parts) and not isinstance(value, tuple | range | set | frozenset)
+        return sorted(plain, key=json_text) if isinstance(value, set | frozenset) else plain, is_plain
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat(), False
+    library, kind_name = type(value).__module__.partition(".")[0], type(value).__name__.lower()
+    if isinstance(value, _TEXTS) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
+        return str(value), False
+    shown = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
+    raise ConfigError(
+        f"{where}: {shown} cannot be written down; allowed are {_ALLOWED}; make it in the objective, or search it by a "
+        f"name: hpo.choices(name=...)"
+    )
+
+
+def _of_array(value: Any, where: str) -> tuple[Any, bool]:
+    """Return an array of NumPy, torch, ... as lists; what it holds as one number is that."""
+    if not getattr(value, "shape", ()):
+        return written(value.item(), where)
+    size = math.prod(value.shape)
+    if size > _MOST_VALUES:
+        raise ConfigError(
+            f"{where}: an array must hold at most {_MOST_VALUES:,} values to be written down, given {size:,}; make it "
+            f"in the objective"
+        )
+    return written(value.tolist(), where)[0], False
+
+
+def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], bool]:
+    parts = {}
+    for key, part in value.items():
+        name = key if isinstance(key, str) else str(key)
+        if not isinstance(key, _KEYS) or name in parts:
+            why = "two of its keys are the same text" if name in parts else f"a key is a {type(key).__name__}"
+            raise ConfigError(f"{where}: cannot be written down: {why}, {key!r}; give each another text")
+        parts[name] = written(part, f"{where}.{name}")
+    is_plain = all(isinstance(key, str) for key in value) and all(is_plain for _, is_plain in parts.values())
+    return {name: part for name, (part, _) in parts.items()}, is_plain
+
+
+def json_text(value: Any) -> str:
+    """Return the one JSON of a value, by which it is known."""
+    return json.dumps(value, sort_keys=True)
