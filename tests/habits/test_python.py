@@ -70,8 +70,8 @@ def test_all_words_of_the_toolkit_are_constants_like_any_other():
 def test_hpo_train_takes_the_winners_training_section_as_it_is(form):
     name = f"owns_{len(form)}"
     Path(f"{name}.py").write_text(
-        f"import json\ndef train({form}):\n"
-        "    open('noted', 'a').write(json.dumps(config) + '\\n')\n    return config['training']\n"
+        f"import json\ndef train({form}):\n    with open('noted', 'a') as file:\n"
+        "        file.write(json.dumps(config) + '\\n')\n    return config['training']\n"
     )
     study = found(f"{name}:train({form})", space={"training": [3, 5]}, trials=2)
     study.report()
