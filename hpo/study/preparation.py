@@ -117,20 +117,35 @@ def _ranges_as_begun(config: StudyConfig) -> StudyConfig:
 
 
 def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
-    """Return a new search's configuration; without references where it continues a study of before they were kept.
+    """Return a new search's configuration, as an earlier version would have composed it for a study that it began.
 
     Args:
         config: as it was composed.
         is_said: whether a line says which keys do not follow the search.
     """
-    folder, section = StudyFolder(RUNS / config.study.name), config.study
-    if section.references is None or not folder.exists or (frozen := folder.config()).study.references is not None:
+    folder = StudyFolder(RUNS / config.study.name)
+    if not folder.exists:
+        return config
+    frozen, section = folder.config(), config.study
+    config = _data_as_begun(config, frozen)
+    if section.references is None or frozen.study.references is not None:
         return config
     searched = space_from_dict(frozen.space, flatten(frozen.objective_config)).keys
     if is_said and (keys := leading(section.references, searched)):
         text = "study '%s' was begun when references to what is searched were not followed: %s stays as it was there"
         _log.warning(text, section.name, ", ".join(keys))
     return config.model_copy(update={"study": section.model_copy(update={"references": None})})
+
+
+def _data_as_begun(config: StudyConfig, frozen: StudyConfig) -> StudyConfig:
+    """Return it without what the toolkit's data sections have had since: null for a header, and a metric's name."""
+    then, now = (each.objective_config.get("data") for each in (frozen, config))
+    if not (config.objective.startswith("model.") and isinstance(then, Mapping) and isinstance(now, Mapping)):
+        return config
+    data = {name: value for name, value in now.items() if name != "metric_name" or name in then}
+    if then.get("header") == "auto" and data.get("header", "") is None:
+        data["header"] = "auto"
+    return config.model_copy(update={"objective_config": {**config.objective_config, "data": data}})
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
