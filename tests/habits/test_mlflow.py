@@ -63,6 +63,8 @@ def test_an_address_with_a_password_is_kept_by_its_name(surroundings):
         assert track["experiment"] == "theirs"
 
 
-def test_without_variables_the_store_is_a_file():
+def test_without_variables_the_store_is_a_file(monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
     for track in sections():
         assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo"}

@@ -96,10 +96,10 @@ def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
     usual = "constant" if is_value else "categorical" if "values" in given else "uniform"
     if usual == "uniform" and all(isinstance(end, int) for end in ends):
         usual = "int_uniform"
-    return _of_wandb(str(given.get("distribution", usual)), given, where)
+    return _of_sweep(str(given.get("distribution", usual)), given, where)
 
 
-def _of_wandb(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]:
+def _of_sweep(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]:
     if kind == "constant":
         return _choices([given.get("value")], where)
     if kind == "categorical":
