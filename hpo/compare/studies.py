@@ -1,18 +1,15 @@
-"""Compares studies that exist, one search each: their curves, and their winners fold by fold."""
+"""Studies that exist, as their folders hold them: the trials of each, its winner, and what it was scored on."""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpo.compare.curves import FinishedSearch
-from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
-from hpo.report.facts.schema.comparison import ComparisonJson, FoldPair
 from hpo.study.basis.since_report import inner
 from hpo.study.folder import StudyFolder, find_study, shown
 from hpo.study.winner.recorded_winner import recorded_winner
@@ -28,7 +25,7 @@ class FinishedStudy:
         search: losses and seconds of its trials.
         winner: number of the winning trial in its report; None where no trial is complete.
         folds: the winner's score per fold, by the fold's name.
-        data: equal for two studies that were scored on the same examples.
+        data: `examples` and `split`, each equal for two studies that were scored on the same ones.
         budget: the number of configurations that were tried, each once, however far it was trained.
     """
 
@@ -63,38 +60,6 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
                     f"{study.label}; their scores cannot be compared"
                 )
     return studies
-
-
-def compare_studies(
-    name: str, studies: Sequence[FinishedStudy], budgets: Sequence[Budget], optimum: float | None
-) -> ComparisonJson:
-    """Return the content of comparison.json for studies that exist."""
-    study = studies[0].config.study
-    measure = Measure(study.metric, study.direction, optimum)
-    searches = {study.label: [study.search] for study in studies}
-    return {
-        "format": FORMAT,
-        "kind": "studies",
-        "name": name,
-        "metric": study.metric,
-        "direction": study.direction,
-        "repeats": 1,
-        "optimum": optimum,
-        "strategies": {study.label: dict(study.config.strategy) for study in studies},
-        "method": {"folds": "no test: the folds share training examples, and the winners were selected on them"},
-        "notes": [*_ONE_EACH, *_differences(studies)],
-        "standings": standings(searches, measure, budgets),
-        "pairs": [],
-        "curves": curves(searches, measure),
-        "winners": [{"label": s.label, "trial": s.winner, "folds": dict(s.folds)} for s in studies],
-        "folds": _fold_differences(studies, measure),
-    }
-
-
-_ONE_EACH = (
-    "One search each does not compare strategies: the next seed may reverse the order. To compare strategies, "
-    "repeat whole searches: hpo compare --strategies A,B --repeats 30.",
-)
 
 
 def _read(folder: StudyFolder) -> FinishedStudy:
@@ -135,43 +100,15 @@ def _folds(row: Mapping[str, str]) -> dict[str, float]:
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
-    """Return the fingerprints of the split's parts; without a split, the objective's settings of its data."""
-    split = (report.get("data") or {}).get("split") or {}
+    """Return the fingerprints of the split's parts; without a split, the objective's settings and files of its data."""
+    described = inner(report, "data")
+    split = inner(described, "split")
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
     if parts:
-        return {"parts": parts, "folds": split.get("folds"), "kind": split.get("kind"), "seed": config.split.seed}
-    return {"data": config.objective_config.get("data"), "split": config.split.model_dump()}
-
-
-def _differences(studies: Sequence[FinishedStudy]) -> list[str]:
-    """Return one warning per difference that makes the comparison unequal."""
-    first, warnings = studies[0], []
-    for study in studies[1:]:
-        both = f"{first.label} and {study.label}"
-        if first.data != study.data:
-            warnings.append(f"{both} were not scored on the same examples: their data or split differ.")
-        if first.config.objective != study.config.objective:
-            warnings.append(f"{both} have different objectives.")
-        if first.budget != study.budget:
-            warnings.append(f"{both} have different budgets: {first.budget} and {study.budget} configurations.")
-    return warnings
-
-
-def _fold_differences(studies: Sequence[FinishedStudy], measure: Measure) -> list[FoldPair]:
-    """Return, per other study, how much higher the first winner's loss is than its winner's on each fold."""
-    first = studies[0]
-    pairs: list[FoldPair] = []
-    for study in studies[1:]:
-        is_paired = first.data == study.data and first.folds.keys() == study.folds.keys() and bool(first.folds)
-        by_fold = {
-            fold: measure.sign * (first.folds[fold] - study.folds[fold]) for fold in (first.folds if is_paired else ())
-        }
-        pairs.append(
-            {
-                "a": first.label,
-                "b": study.label,
-                "by_fold": by_fold,
-                "mean_difference": statistics.fmean(by_fold.values()) if by_fold else None,
-            }
-        )
-    return pairs
+        folds = {"folds": split.get("folds"), "kind": split.get("kind"), "seed": config.split.seed}
+        return {"examples": parts, "split": folds}
+    data, files = config.objective_config.get("data"), described.get("files")
+    if isinstance(data, Mapping) and "path" in data and isinstance(files, list):
+        # A file that was moved holds the same data, one that was written anew does not.
+        data = {**data, "path": [file["sha256"] for file in files]}
+    return {"examples": data, "split": config.split.model_dump()}

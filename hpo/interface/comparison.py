@@ -79,7 +79,7 @@ def compare_studies(
     name: str | None = None,
     publish: bool = False,
 ) -> Comparison:
-    """Compare studies that exist: their curves, and their winners fold by fold; arguments as above."""
+    """Compare studies that exist, one sentence per pair, by their winners fold by fold; arguments as above."""
     from hpo.compare.terminal.run import run_studies
 
     if isinstance(names, str):

@@ -15,13 +15,14 @@ from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_missing
-from hpo.compare.studies import compare_studies, read_studies
+from hpo.compare.studies import read_studies
+from hpo.compare.studies_result import compare_studies
 from hpo.compare.terminal.progress import ComparingProgress
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import READING, Cells, answer, headline, standings, verdicts, winners
+from hpo.report.pages.comparison_cells import READING, Cells, answers, headline, standings, verdicts, winners
 from hpo.session.program import is_ours, leave
 from hpo.session.stopping import StoppableDispatcher, Stopped, Stopping
 from hpo.study.folder import RUNS, StudyFolder
@@ -115,15 +116,15 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
     if not console.is_terminal:
         console.width = _WIDTH_OF_A_FILE
     console.print(f"\n{_printable(headline(result))}", highlight=False, markup=False)
-    if told := answer(result):
-        console.print(_printable(told), style="bold", highlight=False, markup=False)
+    for told in answers(result):
+        console.print(_printable(told), style="bold", highlight=False, markup=False, soft_wrap=True)
     _print_by_budget(console, standings(result))
     if result["pairs"]:
-        _print_by_budget(console, _fitted(console, verdicts(result["pairs"])))
+        _print_by_budget(console, _fitted(console, verdicts(result, result["pairs"])))
         console.print(READING, highlight=False, markup=False)
     if result.get("folds"):
+        console.print()
         console.print(_table(*winners(result)))
-        console.print(READING, highlight=False, markup=False)
     for note in result["notes"]:
         console.print(f"note: {_printable(note)}", highlight=False, markup=False, soft_wrap=True)
     print(f"files: {', '.join(str(path) for path in paths)}")

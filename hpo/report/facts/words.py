@@ -1,7 +1,7 @@
 """Names and numbers as text, for the figures and the pages of a report."""
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hpo.engine.course.course import EndedBy
 from hpo.engine.trials.digits import score_format
@@ -30,6 +30,12 @@ def shown(text: str) -> str:
 def counted(number: int, thing: str) -> str:
     """Return a number with its noun, in which a star marks the place of the plural's s."""
     return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as in a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def score_text(summary: ReportJson) -> Callable[[float], str]:

@@ -1,15 +1,18 @@
 """The cells of a comparison's tables, shared by the text and the page."""
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import loss_of
 from hpo.report.facts.schema.comparison import ComparisonJson, Pair
+from hpo.report.facts.words import listed
 
-READING = "A loss A − B below 0 means that A is better; [95 % intervals]."
-_PAIR_HEAD = ("budget", "A", "B", "loss A − B", "P(A beats B)", "p (Holm)", "verdict")
-_FOLD_HEAD = ("A", "B", "winners: loss A − B on each fold", "mean")
+READING = "B better by less than 0 means that A is better; [95 % intervals]."
+_PAIR_HEAD = ("budget", "A", "B", "B better by", "P(A beats B)", "p (Holm)", "verdict")
+_FOLD_HEAD = ("A", "B", "by how much B's winner is better, on each fold")
 
 
 class Cells(NamedTuple):
@@ -32,11 +35,13 @@ def headline(result: ComparisonJson) -> str:
     )
 
 
-def answer(result: ComparisonJson) -> str:
-    """Return which is better, in one sentence, at the budget that was asked for first; empty without pairs."""
-    pairs = first_pairs(result)
-    if not pairs:
-        return ""
+def answers(result: ComparisonJson) -> list[str]:
+    """Return which is better: of strategies one sentence, of studies one per pair."""
+    return result["answers"] if result["kind"] == "studies" else [_answer(first_pairs(result))]
+
+
+def _answer(pairs: Sequence[Pair]) -> str:
+    """Return which strategy is better at one budget."""
     when = f"After {pairs[0]['budget']:,g} {pairs[0]['unit']}"
     labels = list(dict.fromkeys(label for pair in pairs for label in (pair["a"], pair["b"])))
     beaten: dict[str, list[str]] = {}
@@ -49,13 +54,8 @@ def answer(result: ComparisonJson) -> str:
     best = next((label for label, others in beaten.items() if len(others) == len(labels) - 1), None)
     if best is not None:
         return f"{when} {best} is better than {'all others' if len(labels) > 2 else beaten[best][0]}."
-    says = "; ".join(f"{label} is better than {_listed(others)}" for label, others in beaten.items())
+    says = "; ".join(f"{label} is better than {listed(others)}" for label, others in beaten.items())
     return f"{when} {says}; no other two can be told apart."
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def first_pairs(result: ComparisonJson) -> list[Pair]:
@@ -64,15 +64,16 @@ def first_pairs(result: ComparisonJson) -> list[Pair]:
     return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
 
 
-def verdicts(pairs: Sequence[Pair]) -> Cells:
-    """Return the table of pairs; a loss below 0 means that A is better."""
+def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Cells:
+    """Return the table of pairs; below 0 means that A is better."""
+    written = score_format(standing["mean_score"] for standing in result["standings"])
     rows = [
         [
             f"{pair['budget']:,g} {pair['unit']}",
             pair["a"],
             pair["b"],
-            _number(pair["mean_difference"], pair["interval"], "+.3g"),
-            _number(pair["a_beats_b"], pair["a_beats_b_interval"], ".2f"),
+            _number(pair["mean_difference"], pair["interval"], _signed(written)),
+            _number(pair["a_beats_b"], pair["a_beats_b_interval"], "{:.2f}".format),
             "–" if pair["p_holm"] is None else _p(pair["p_holm"]),
             pair["verdict"],
         ]
@@ -82,22 +83,26 @@ def verdicts(pairs: Sequence[Pair]) -> Cells:
 
 
 def winners(result: ComparisonJson) -> Cells:
-    """Return the table of winners, fold by fold; a loss below 0 means that A is better."""
+    """Return the table of winners, fold by fold; below 0 means that A is better."""
+    folds = (winner["folds"].values() for winner in result.get("winners", ()))
+    written = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
     rows = [
         [
             pair["a"],
             pair["b"],
-            ", ".join(_number(value, None, "+.4g") for value in pair["by_fold"].values()) or "not the same folds",
-            _number(pair["mean_difference"], None, "+.4g"),
+            ", ".join(map(written, pair["by_fold"].values())),
+            _number(pair["mean_difference"], pair["interval"], written),
         ]
         for pair in result.get("folds", ())
     ]
-    return Cells(_FOLD_HEAD, rows)
+    has_interval = any(pair["interval"] for pair in result.get("folds", ()))
+    return Cells([*_FOLD_HEAD, "mean [95 %]" if has_interval else "mean"], rows)
 
 
 def standings(result: ComparisonJson) -> Cells:
     """Return the table of standings, the best of each budget first."""
     has_regret = result["optimum"] is not None
+    written = score_format(standing["mean_score"] for standing in result["standings"])
     one = "strategy" if result["kind"] == "strategies" else "study"
     head = ("budget", one, f"best {result['metric']}", *(["regret"] if has_regret else []), "seconds spent")
     budgets = list(dict.fromkeys((s["budget"], s["unit"]) for s in result["standings"]))
@@ -112,8 +117,8 @@ def standings(result: ComparisonJson) -> Cells:
         [
             f"{s['budget']:,g} {s['unit']}",
             s["label"],
-            _number(s["mean_score"], s["interval"], ".5g"),
-            *([_number(s["mean_regret"], s["regret_interval"], ".3g")] if has_regret else []),
+            _number(s["mean_score"], s["interval"], written),
+            *([_number(s["mean_regret"], s["regret_interval"], "{:.3g}".format)] if has_regret else []),
             f"{s['mean_seconds']:,.0f}" if s["mean_seconds"] >= 10 else f"{s['mean_seconds']:.2g}",
         ]
         for s in ordered
@@ -121,13 +126,16 @@ def standings(result: ComparisonJson) -> Cells:
     return Cells(head, rows)
 
 
-def _number(value: float | None, interval: Sequence[float] | None, form: str) -> str:
+def _number(value: float | None, interval: Sequence[float] | None, written: Callable[[float], str]) -> str:
     if value is None:
         return "–"
     # The addition removes the sign of -0.0.
-    low, high = interval or (0.0, 0.0)
-    ends = "" if interval is None else f" [{format(low + 0.0, form)}, {format(high + 0.0, form)}]"
-    return f"{format(value + 0.0, form)}{ends}"
+    ends = "" if interval is None else f" [{', '.join(written(end + 0.0) for end in interval)}]"
+    return f"{written(value + 0.0)}{ends}"
+
+
+def _signed(written: Callable[[float], str]) -> Callable[[float], str]:
+    return lambda value: f"{'+' if value > 0 else ''}{written(value)}"
 
 
 def _p(value: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import READING, answer, headline, standings, verdicts, winners
+from hpo.report.pages.comparison_cells import READING, answers, headline, standings, verdicts, winners
 from hpo.report.pages.tables import markdown_table
 
 
@@ -14,16 +14,15 @@ def render_comparison_markdown(result: ComparisonJson) -> str:
 
 def _lines(result: ComparisonJson) -> Iterator[str]:
     yield from (f"# {result['name']}", "")
-    if told := answer(result):
-        yield from (f"**{told}**", "")
+    yield from (line for told in answers(result) for line in (f"**{told}**", ""))
     yield from (headline(result), "")
     yield from (f"- {note}" for note in result["notes"])
     tables = (
         ("Standings", standings(result)),
-        ("Verdicts", verdicts(result["pairs"])),
+        ("Verdicts", verdicts(result, result["pairs"])),
         ("Winners, fold by fold", winners(result)),
     )
     for title, cells in tables:
         if cells.rows:
             yield from ("", f"## {title}", "", *markdown_table(*cells))
-    yield from ("", READING, "")
+    yield from ("", READING, "") if result["pairs"] else ("",)

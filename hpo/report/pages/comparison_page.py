@@ -5,7 +5,7 @@ from typing import Any
 
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.figures.mean_curves import draw_mean_curves
-from hpo.report.pages.comparison_cells import READING, answer, first_pairs, headline, standings, verdicts, winners
+from hpo.report.pages.comparison_cells import READING, answers, first_pairs, headline, standings, verdicts, winners
 from hpo.report.pages.html import render
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
@@ -21,14 +21,14 @@ def render_comparison_page(result: ComparisonJson) -> str:
     return render(
         "comparison.html",
         result=result,
-        answer=answer(result),
+        answers=answers(result),
         headline=headline(result),
-        verdicts=(*verdicts(first), _marks(first)),
+        verdicts=(*verdicts(result, first), _marks(first)),
         winners=(*winners(result), _marks(folds)),
-        reading=READING if first or folds else "",
+        reading=READING if first else "",
         figures=figures,
         has_figures=bool(figures),
-        other_verdicts=(*verdicts(others), _marks(others)),
+        other_verdicts=(*verdicts(result, others), _marks(others)),
         standings=(*standings(result), _marks(result["standings"])),
         titles=_TITLES,
     )

@@ -32,11 +32,10 @@ def studies(made):
     return "random", "evolutionary"
 
 
-def test_studies_that_exist_are_compared_without_a_verdict(capsys, studies):
+def test_studies_that_exist_are_compared_by_their_winners(capsys, studies):
     code, out, _ = hpo(capsys, "compare", *studies)
     assert code == 0
     assert "One search each does not compare strategies" in out
-    assert "is better" not in out.replace("A is better", "").replace("A's winner is better", "")
     result = json.loads(Path("runs/compare-random-evolutionary/comparison.json").read_text())
     winners = [max(rows(Path(f"runs/{name}/trials.csv")), key=lambda row: float(row["score"])) for name in studies]
     expected = {f"fold_{k}": float(winners[1][f"fold_{k}"]) - float(winners[0][f"fold_{k}"]) for k in range(3)}
@@ -63,9 +62,8 @@ def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
     assert hpo(capsys, "search", *arguments)[0] == 0
     code, out, _ = hpo(capsys, "compare", "random", "runs/other")
     assert code == 0
-    assert "not scored on the same examples" in out
+    assert "other was scored on other data than random: not compared" in out
     assert "different budgets: 12 and 5 configurations" in out
-    assert "not the same folds" in out
 
 
 BAD_STUDIES = (

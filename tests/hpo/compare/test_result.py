@@ -10,7 +10,7 @@ import pytest
 from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
 from hpo.report.figures.mean_curves import draw_mean_curves
-from hpo.report.pages.comparison_cells import answer
+from hpo.report.pages.comparison_cells import answers
 from hpo.report.pages.comparison_page import render_comparison_page
 
 FULL = Budget(20, "trials")
@@ -157,7 +157,8 @@ def test_one_sentence_says_which_is_better():
     def told(*shifts):
         searches = {name: made_up(name, 12, shift=-shift) for name, shift in zip("abc", shifts, strict=False)}
         measure = Measure("m", "minimize")
-        return answer(compare_strategies("c", searches, measure, [FULL], {name: {} for name in searches}))
+        (said,) = answers(compare_strategies("c", searches, measure, [FULL], {name: {} for name in searches}))
+        return said
 
     assert told(0.0, 1.0, 2.0).endswith("trials a is better than all others.")
     assert told(0.0, 1.0).endswith("trials a is better than b.")

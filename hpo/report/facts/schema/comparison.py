@@ -1,7 +1,7 @@
 """What comparison.json holds, key by key.
 
-Scores are in the metric's own unit; losses are scores with the sign turned so that lower is better; intervals are 95 %,
-and null where a single search says nothing of spread.
+Scores and differences are in the metric's own unit; intervals are 95 %, and null where a single search says nothing of
+spread.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -38,7 +38,7 @@ class Pair(TypedDict):
 
     Attributes:
         pairs: how many searches had the same seed.
-        mean_difference: loss of A - loss of B: below 0, A is better.
+        mean_difference: by how much B is better than A, in the metric's unit: below 0, A is better.
         a_beats_b: share of the pairs that A wins; a tie is half a win.
         p, p_holm: of a two-sided sign-flip test, and corrected for all pairs of this budget.
         better: a label, or null.
@@ -60,12 +60,17 @@ class Pair(TypedDict):
 
 
 class FoldPair(TypedDict):
-    """By how much the loss of A's winner is above that of B's on each fold, and in the mean; null without folds."""
+    """By how much B's winner is better than A's on each fold, and in the mean, in the metric's unit.
+
+    Attributes:
+        interval: of the mean; null where each has one score.
+    """
 
     a: str
     b: str
     by_fold: dict[str, float]
-    mean_difference: float | None
+    mean_difference: float
+    interval: Ends | None
 
 
 class WinnerOf(TypedDict):
@@ -86,7 +91,8 @@ class ComparisonJson(TypedDict):
         method: how the figures were made.
         notes: what a reader must know, in sentences.
         curves: by label and unit: the places, `mean`, `low` and `high` of the best score so far.
-        winners, folds: of studies only.
+        answers: which study is better, one sentence per pair.
+        winners, folds, answers: of studies only.
     """
 
     format: int
@@ -104,3 +110,4 @@ class ComparisonJson(TypedDict):
     curves: Curves
     winners: NotRequired[list[WinnerOf]]
     folds: NotRequired[list[FoldPair]]
+    answers: NotRequired[list[str]]
