@@ -79,8 +79,11 @@ def search(
         while waiting and len(in_flight) < dispatcher.slots:
             record.begin_stretch(dispatcher.slots)
             key = waiting.popleft()
-            dispatcher.submit(course.task(key))
+            task = course.task(key)
+            dispatcher.submit(task)
             in_flight.add(key)
+            for observer in observers:
+                observer.task_begun(task)
         if not in_flight:
             late = given()
             if late:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Space, short_text, short_value
+from hpo.engine.training.payload import Task
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -29,7 +30,8 @@ _REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
-
+# Of silence before the first trial has ended, after which lines tell how far it is.
+_SILENT_SECONDS = 10
 
 _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of those that were trained furthest"
 # Of a number of a range: 5.57e-5.
@@ -45,6 +47,7 @@ class TerminalProgress(Progress):
         seconds_before: how long they took.
         space: for columns as wide as its values.
         counts: what the budget of trials counts.
+        clock: returns the time in seconds.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class TerminalProgress(Progress):
         seconds_before: float = 0.0,
         space: Space | None = None,
         counts: Counts = "trials",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._study = study
         self._counts = counts
         self._layout = layout
@@ -66,8 +71,9 @@ class TerminalProgress(Progress):
         self._best = history.best()
         self._scores = [trial.score for trial in history]
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
-        self._started = self._last_line = time.monotonic()
+        self._started = self._last_line = self._clock()
         self._num_printed = 0
+        self._is_first_trial, self._is_long = True, False
         self._warnings: set[str] = set()
         self._has_told_memory = False
         self._console = Console(file=sys.stdout)
@@ -96,6 +102,11 @@ class TerminalProgress(Progress):
         """How much of the budget of trials is finished, including earlier sessions."""
         return self._num_done
 
+    def task_begun(self, task: Task) -> None:
+        """Show it among the running ones."""
+        self._running[task.trial, task.index] = {}
+        self._tell_of_first(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long)
+
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
         task = (trial.number, report.task.index)
@@ -109,17 +120,19 @@ class TerminalProgress(Progress):
             self._warnings.add(report.warning)
         elif report.point is not None:
             self._running[task] = report.point
+            self._tell_of_first("  ".join(filter(None, self._running_cells(*task, report.point))))
         else:
             self._running.pop(task, None)
 
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
+        self._is_first_trial = False
         self._num_done += is_counted(trial, self._counts)
         self._scores.append(trial.score)
         is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
         if is_best:
             self._best = trial
-        now = time.monotonic()
+        now = self._clock()
         is_last = self._num_done == self._study.trials
         if is_best or is_last or self._num_printed < _LINES_AT_ONCE or now - self._last_line > 1 / _LINES_PER_SECOND:
             if trial.amount is not None and not self._has_told_amounts:
@@ -128,6 +141,14 @@ class TerminalProgress(Progress):
             self._console.print(self._line(trial), highlight=False, soft_wrap=True)
             self._num_printed += 1
             self._last_line = now
+
+    def _tell_of_first(self, text: str, is_due: bool = False) -> None:
+        """Print a line of a running trial: until the first has ended, after a silence, and where no panel shows it."""
+        now = self._clock()
+        if self._live or not self._is_first_trial or not (is_due or now - self._last_line >= _SILENT_SECONDS):
+            return
+        self._console.print(Text(text), soft_wrap=True)
+        self._is_long, self._last_line = True, now
 
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))
@@ -160,19 +181,23 @@ class TerminalProgress(Progress):
         return Group(head, Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
-        task = self._layout.name(index).replace("_", " ")
-        name = f"trial {number}" + (f" {task}" if self._layout.size > 1 else "")
-        if index < 0:
-            name = f"final model of trial {number}"
         epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
         if epoch and "epochs" in point:
             epoch += f"/{point['epochs']}"
         value = point.get(self._study.metric)
         return [
-            name,
+            self._name(number, index),
             epoch,
             printable(f"{self._study.metric} {self._written(value)}") if isinstance(value, float) else "",
         ]
+
+    def _name(self, number: int, index: int) -> str:
+        if index < 0:
+            return f"final model of trial {number}"
+        layout = self._layout
+        fold = f", fold {layout.fold(index) + 1} of {layout.folds}" if layout.folds > 1 else ""
+        repeat = f", repeat {layout.repeat(index) + 1} of {layout.repeats}" if layout.repeats > 1 else ""
+        return f"trial {number}{fold}{repeat}"
 
     def _written(self, score: float) -> str:
         return score_format([*self._scores, score])(score)
@@ -183,7 +208,7 @@ class TerminalProgress(Progress):
         missing = self._study.trials - self._num_done
         if not done or not missing:
             return ""
-        passed = time.monotonic() - self._started
+        passed = self._clock() - self._started
         seconds = passed / done * missing
         if self._study.minutes is not None:
             seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))

@@ -67,7 +67,7 @@ def test_the_panel_shows_counts_best_and_running_trials(width):
     assert "1 of 4 trials" in text
     if width == 120:
         assert "best accuracy 0.7500 (trial 0)" in text
-        assert screen.getvalue().splitlines()[-1].startswith("trial 1 fold 1  epoch 3/9  accuracy 0.6000")
+        assert screen.getvalue().splitlines()[-1].startswith("trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000")
 
 
 def test_the_time_left_is_at_most_that_of_the_budget(capsys):
