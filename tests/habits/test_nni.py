@@ -3,7 +3,11 @@
 import pytest
 
 import hpo
+from hpo.config.composing.compose import compose_config
+from hpo.config.documents import parse_yaml
 from hpo.engine.space.peers import of_peer
+from hpo.engine.space.written import as_meant
+from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found
 
 
@@ -36,3 +40,22 @@ def test_a_typed_dict_is_a_dimension(kind, value, read):
 def test_what_no_space_says_is_refused(kind, value, says):
     with pytest.raises(hpo.HpoError, match=f"^space.lr: {says}"):
         found(lambda config: 1.0, space={"lr": {"_type": kind, "_value": value}})
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("{_type: loguniform, _value: [1e-5, 1e-1]}", {"low": 1e-5, "high": 0.1, "log": True}),
+        ("{_type: choice, _value: [16, 32]}", {"choices": [16, 32]}),
+        ("{_type: randint, _value: [1, 9]}", {"low": 1, "high": 8, "integer": True}),
+    ],
+)
+def test_a_typed_dict_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
+    composed = compose_config("search", ["space=none", f"space.training.lr={typed}"])["space"]
+    assert as_meant(composed) == as_meant(parse_yaml(f"training: {{lr: {typed}}}", "space"))
+    assert as_meant(composed) == {"training": {"lr": read}}
+
+
+def test_one_that_no_space_says_is_refused_as_it_was_typed(capsys):
+    said = refused(capsys, "search", "space.training.lr={_type: normal, _value: [0, 1]}")
+    assert said.startswith("error: space.training.lr: cannot be NNI's normal; give ")

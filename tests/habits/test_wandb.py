@@ -5,7 +5,11 @@ import math
 import pytest
 
 import hpo
+from hpo.config.composing.compose import compose_config
+from hpo.config.documents import parse_yaml
 from hpo.engine.space.peers import of_peer
+from hpo.engine.space.written import as_meant
+from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found
 
 
@@ -75,3 +79,35 @@ def test_a_whole_sweep_names_its_part():
         found(lambda config: 1.0, space=sweep)
     study = found(lambda config: config["lr"], space=sweep["parameters"])
     assert set(study.trials["lr"]) <= {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        (
+            "{distribution: log_uniform_values, min: 1e-5, max: 1e-1}",
+            {"training": {"lr": {"low": 1e-5, "high": 0.1, "log": True}}},
+        ),
+        ("{min: 1, max: 8}", {"training": {"lr": {"low": 1, "high": 8, "integer": True}}}),
+        (
+            "{distribution: q_uniform, min: 0, max: 1, q: 0.25}",
+            {"training": {"lr": {"low": 0.0, "high": 1.0, "step": 0.25}}},
+        ),
+        ("{value: adam}", {"training": {"lr": {"choices": ["adam"]}}}),
+    ],
+)
+def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
+    assert as_meant(compose_config("search", ["space=none", f"space.training.lr={typed}"])["space"]) == read
+    assert as_meant(parse_yaml(f"training: {{lr: {typed}}}", "space")) == read
+
+
+def test_a_parameter_that_no_space_says_is_refused_as_it_was_typed(capsys):
+    said = refused(capsys, "search", "space.training.lr={distribution: normal, mu: 0, sigma: 1}")
+    assert said.startswith("error: space.training.lr: cannot be W&B's normal; give ")
+
+
+def test_a_categorical_parameter_of_texts_that_look_like_numbers_is_refused():
+    with pytest.raises(
+        hpo.HpoError, match=r"^space.lr.choices: holds only texts that look like numbers, such as '1e-5'"
+    ):
+        as_meant(parse_yaml("lr: {distribution: categorical, values: [1e-5, 1e-3]}", "space"))

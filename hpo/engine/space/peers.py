@@ -1,6 +1,7 @@
 """Reads the dimensions of other tools: objects of Ray Tune, Optuna and SciPy, dicts of W&B and NNI."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import Any, Never
@@ -8,6 +9,7 @@ from typing import Any, Never
 from hpo.errors import SpaceError
 
 _FORMS = "hpo.log(1e-5, 1e-1), a range (0.0, 0.5), or a list [1, 2, 3]"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 
 
@@ -82,6 +84,7 @@ def _of_scipy(value: Any, where: str) -> dict[str, Any]:
 
 def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
     """Return a dimension of W&B, NNI or `tune.grid_search`; None for a group of dimensions, or ours."""
+    given = {name: as_number(value) if name in ("min", "max", "q") else value for name, value in given.items()}
     if isinstance(given.get("_type"), str):
         return _of_nni(given["_type"], given.get("_value"), where)
     if set(given) == {"grid_search"} and isinstance(given["grid_search"], Sequence):
@@ -122,6 +125,7 @@ def _of_nni(kind: str, given: Any, where: str) -> dict[str, Any]:
     if kind not in ("uniform", "quniform", "loguniform", "qloguniform", "randint"):
         _refuse(where, f"NNI's {kind}")
     is_stepped = kind.startswith("q")
+    given = [*map(as_number, given)] if isinstance(given, list | tuple) else given
     if not isinstance(given, Sequence) or len(given) != 2 + is_stepped or not all(map(_is_number, given)):
         raise SpaceError(f"{where}: NNI's {kind} must have {2 + is_stepped} numbers as _value, given {given!r}")
     is_whole = kind == "randint"
@@ -155,6 +159,13 @@ def range_of(
         )
     is_all_whole = all(isinstance(number, int) for number in (low, high, step))
     return ({name: int(end) for name, end in ends.items()} if is_all_whole else ends) | {"step": step}
+
+
+def as_number(value: Any) -> Any:
+    """Return the number that a text looks like, and all else as it is."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    return float(value) if any(sign in value for sign in ".eE") else int(value)
 
 
 def _refuse(where: str, what: str, instead: str = _FORMS) -> Never:

@@ -4,17 +4,15 @@ Only what somebody has just written comes here: a frozen space keeps the meaning
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.space.peers import of_peer
+from hpo.engine.space.peers import as_number, of_peer
 from hpo.engine.space.reader import identity, is_leaf, parted, with_first
 from hpo.errors import SpaceError
 
 _log = logging.getLogger(__name__)
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _SHOWN = 3
 
 
@@ -41,7 +39,7 @@ def _meant(branch: Any, path: tuple[str, ...]) -> Any:
     where = f"space.{'.'.join(path)}"
     if isinstance(branch, Mapping):
         if (read := of_peer(branch, where)) is not None:
-            return read
+            return _leaf(read, where)
         if is_leaf(branch):
             return _leaf(branch, where)
         return {str(name): _meant(inner, (*path, str(name))) for name, inner in branch.items()}
@@ -62,7 +60,7 @@ def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
             name == "default" and _is_list(listed) and (fields.get(name) in listed or not any(map(_is_number, listed)))
         )
         if name in fields and not (is_text and listed):
-            fields[name] = _as_number(fields[name])
+            fields[name] = as_number(fields[name])
     ends = (fields.get("low"), fields.get("high"))
     unsaid = all(fields.get(name) is None for name in ("integer", "points", "step"))
     return (
@@ -74,13 +72,13 @@ def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _listed(given: Sequence[Any], where: str) -> list[Any]:
     """Return the values of a list, each once, with numbers where some were read as texts."""
-    texts = [value for value in given if _as_number(value) is not value]
+    texts = [value for value in given if as_number(value) is not value]
     if texts and len(texts) == len(given):
         raise SpaceError(
             f"{where}: holds only texts that look like numbers, such as {texts[0]!r}; write numbers without quotes and "
             f"with a point (1.0e-5: YAML takes 1e-5 for a text), or give texts another form, such as v1, v2"
         )
-    values = list(map(_as_number, given)) if any(map(_is_number, given)) else list(given)
+    values = list(map(as_number, given)) if any(map(_is_number, given)) else list(given)
     once: dict[str, Any] = {}
     try:
         for value in values:
@@ -92,13 +90,6 @@ def _listed(given: Sequence[Any], where: str) -> list[Any]:
         twice = [value for key, value in once.items() if keys.count(key) > 1]
         _log.warning("%s: listed twice, and kept once: %s", where, ", ".join(map(repr, twice[:_SHOWN])))
     return list(once.values())
-
-
-def _as_number(value: Any) -> Any:
-    """Return the number that a text looks like, and all else as it is."""
-    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
-        return value
-    return float(value) if any(sign in value for sign in ".eE") else int(value)
 
 
 def _is_number(value: Any) -> bool:
