@@ -7,7 +7,6 @@ import locale
 import os
 import select
 import shlex
-import string
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -17,13 +16,24 @@ from typing import IO, Any
 
 import psutil
 
-from hpo.config.keys import flatten
-from hpo.errors import ConfigError, nearest
+from hpo.config.keys import at, flatten, path_of
+from hpo.errors import ConfigError
+from hpo.objectives.command_line import (
+    base_of,
+    fill,
+    filled,
+    flags_of,
+    names_of,
+    needed,
+    placeholders,
+    refuse_bad,
+    refuse_unread,
+    takes_all,
+    write_copy,
+)
 
-# What a command may be told of its task.
-_TOLD = ("seed", "fold", "repeat", "trial", "threads", "epochs", "checkpoint_dir", "resume_dir")
 # Of a stranger's study they are shown, and run only after a yes: see `Objective.code_keys`.
-CODE_KEYS = ("command.line",)
+CODE_KEYS = ("command.line", "command.config")
 # What a command reads and never writes; a file of another kind may be its result of last time.
 _OF_CODE = (".py", ".sh", ".r", ".jl", ".pl", ".rb", ".js", ".lua", ".m", ".yaml", ".yml", ".toml", ".ini", ".cfg")
 _SECONDS_TO_END = 10.0
@@ -33,25 +43,55 @@ _MOST_IN_PIPE = 1 << 20  # bytes that the system lets a pipe hold
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Refuse a command that cannot be read: ConfigError, in one line."""
-    _names(config)
+    """Refuse a command, or its file, that cannot be read, and values that neither has a place for: ConfigError."""
+    refuse_bad(config)
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
     """Return the scripts, programs and configurations that the command names; no program from elsewhere."""
-    words = [word for word in shlex.split(config["command"]["line"]) if not _names_in(word)]
+    words = [word for word in shlex.split(config["command"]["line"]) if not placeholders(word)]
     # An option may have its value behind a sign: `--config=small.yaml`.
-    named = {part for word in words for part in (_fill(word, {}), _fill(word, {}).partition("=")[2]) if part}
+    named = {part for word in words for part in (fill(word, {}), fill(word, {}).partition("=")[2]) if part}
     program = shlex.split(config["command"]["line"])[0]
     if Path(program).is_absolute() and not Path(program).is_relative_to(Path.cwd()):
         named.discard(program)
-    return sorted(name for name in named if _is_script(Path(name)))
+    base = config["command"].get("config")
+    read = {base} if isinstance(base, str) and Path(base).is_file() else set()
+    return sorted(read | {name for name in named if _is_script(Path(name))})
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return that the names in the command may be searched, and must be where the configuration has no value."""
-    names = [name for name in _names(config) if not name.startswith("task.")]
-    return {"keys": names, "needs": names}
+    """Return that the names in the command may be searched, and must be where the configuration has no value.
+
+    With `{args}` in it any key may be searched. The values in its file are tried first.
+    """
+    names = needed(config)
+    space = {} if base_of(config) is None else {"first": "default"}
+    return {"space": space, "keys": None if takes_all(config) else names, "needs": names}
+
+
+def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
+    """Return the values that the command's file has for what is searched, and those keys, whose values are wholes.
+
+    Raises:
+        ConfigError: neither the file nor the line has one of the keys, or there is no file, and `{config}` in the line.
+    """
+    base, flat = base_of(config), flatten(config)
+    if base is None and "config" in names_of(config) and "config" not in (*flat, *searched):
+        raise ConfigError(
+            "command.config: is missing: {config} in command.line becomes the path of each trial's own copy of a file "
+            "in YAML or JSON; give command.config=FILE"
+        )
+    if base is None and not takes_all(config, searched):
+        return {}
+    if base is not None:
+        refuse_unread(config, base, searched, "space.")
+    own = flatten(base or {})
+    unsaid = [key for key in searched if at(flat, key, {}) == {}]
+    values = {key: at(own, key) for key in unsaid if path_of(base or {}, key)}
+    # A flag is usually off where it is not given.
+    values |= {key: False for key in flags_of(config) if key in unsaid and key not in values}
+    return {**values, "command.searched": list(searched)}
 
 
 def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,9 +106,9 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
         ConfigError: this trial has no value for a name in the command.
         RuntimeError: the command cannot be found, ended with an error, or printed no such line.
     """
-    words = _filled(task)
     last: dict[str, Any] = {}
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", errors="replace") as errors:
+        words = filled(task, write_copy(task["config"], Path(folder)))
         try:
             # It stays in this worker's process group, which ends as a whole.
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
@@ -90,52 +130,12 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     return {name: value for name, value in last.items() if name not in ("epoch", "more", "units", "warning")}
 
 
-def _names(config: Mapping[str, Any]) -> list[str]:
-    line = config["command"]["line"]
-    if not isinstance(line, str) or not line.strip():
-        raise ConfigError(f'command.line: must be a command, such as "python train.py --lr {{lr}}", given {line!r}')
-    try:
-        names = [name for word in shlex.split(line) for name in _names_in(word)]
-    except ValueError as error:
-        raise ConfigError(f"command.line: cannot be read ({error}), given {line!r}") from error
-    for name in names:
-        key = name.removeprefix("task.")
-        if name.startswith("task.") and key not in _TOLD:
-            raise ConfigError(f"command.line: a task has no '{key}'{nearest(key, _TOLD)}; it has {', '.join(_TOLD)}")
-    return names
-
-
-def _names_in(word: str) -> list[str]:
-    return [name for _, name, _, _ in string.Formatter().parse(word) if name is not None]
-
-
 def _is_script(path: Path) -> bool:
     try:
         return path.is_file() and (path.suffix.lower() in _OF_CODE or os.access(path, os.X_OK))
     except (OSError, ValueError):
         # No file can have this name.
         return False
-
-
-def _filled(task: Mapping[str, Any]) -> list[str]:
-    """Return the words of the command, each with its values: a value is never split, and no shell reads it."""
-    values = flatten(task["config"]) | {f"task.{key}": task[key] for key in _TOLD}
-    for name in _names(task["config"]):
-        if name not in values:
-            raise ConfigError(f"command.line: this trial has no value for {{{name}}}; +{name}=VALUE gives one to all")
-    return [_fill(word, values) for word in shlex.split(task["config"]["command"]["line"])]
-
-
-def _fill(word: str, values: Mapping[str, Any]) -> str:
-    parts = string.Formatter().parse(word)
-    return "".join(text + ("" if name is None else _text(values[name])) for text, name, _, _ in parts)
-
-
-def _text(value: Any) -> str:
-    """Return a value as JSON, and a text as it is; "" for none."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _points(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:

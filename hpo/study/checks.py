@@ -18,8 +18,8 @@ from hpo.errors import ConfigError, SpaceError, nearest
 def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: OwnSearch) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
     flat = flatten(config.objective_config)
-    keys = {*flat, *own.space, *own.keys}
-    for dimension in space.dimensions:
+    keys = {*flat, *own.space, *(own.keys or ())}
+    for dimension in space.dimensions if own.keys is not None else ():
         if dimension.key not in keys and at(flat, dimension.key) is None:
             example = short_value(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
             raise SpaceError(

@@ -11,7 +11,8 @@ from hpo.config.composing.references import leading, refuse_secrets
 from hpo.config.documents import read_json
 from hpo.config.keys import differences, flatten, replaced, without
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
-from hpo.engine.space.reader import overridden, space_from_dict
+from hpo.engine.space.peers import as_number
+from hpo.engine.space.reader import leaves, overridden, parted, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
@@ -88,7 +89,7 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     objective.refuse_bad_config(config.objective_config)
     own = objective.own_search(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
-    config = _ranges_as_begun(config)
+    config = _with_defaults(_ranges_as_begun(config), objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     refuse_bad_space(space, config, objective, own)
@@ -97,6 +98,16 @@ def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
     refuse_amounts_without_states(config, objective, own.amounts_need)
     method = objective.method(config.objective_config)
     return _Checked(config, objective, own, method, space, strategy)
+
+
+def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
+    """Return the configuration with what the objective adds to it for the searched keys."""
+    if objective.describe_defaults is None:
+        return config
+    keys = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    defaults = objective.describe_defaults(config.objective_config, keys)
+    own = replaced(config.objective_config, {key: as_number(value) for key, value in defaults.items()})
+    return config.model_copy(update={"objective_config": own})
 
 
 def _ranges_as_begun(config: StudyConfig) -> StudyConfig:

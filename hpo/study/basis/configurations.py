@@ -91,12 +91,13 @@ def _written(dimension: Any) -> str:
 
 def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys that differ and may not, each with a line about the change; of data files see `moved_sources`."""
-    # Studies of before there was the key trained in one process.
-    is_unsaid, moved = ("dispatch.processes_per_task", _NOT_THERE, 1), moved_sources(before, now)
+    # What studies of before there was the key did.
+    unsaid = (("dispatch.processes_per_task", _NOT_THERE, 1), ("command.config", _NOT_THERE, None))
+    moved = moved_sources(before, now)
     changed = {
         key: f"{key} was {old!r} and is now {new!r}"
         for key, (old, new) in _differing(before, now).items()
-        if not is_free(key) and key not in moved and (key, old, new) != is_unsaid
+        if not is_free(key) and key not in moved and (key, old, new) not in unsaid
     }
     is_said = any(key.partition(".")[0] == "space" for key in changed)
     if not is_said and json.dumps(before["space"]) != json.dumps(now["space"]):
@@ -123,7 +124,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, t
 def _follows(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
     """Return whether a difference only follows from another, and nobody made it."""
     section = key.partition(".")[0]
-    if key.startswith("study.references."):
+    if key.startswith("study.references.") or key == "command.searched":
         return True
     if key == "space.first":
         # From Python it is there where the configuration has a value for each dimension.

@@ -42,6 +42,8 @@ class Objective:
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
         describe_search: `(config) -> dict` with the fields of `OwnSearch`.
+        describe_defaults: `(config, keys) -> dict` with values, by dotted key, that a search of these keys adds to the
+            configuration: those that an objective reads from a file of its own.
         describe_cost: `(config) -> number`, above 0: what one unit of training costs, as a share of any fixed amount
             of work, always the same for the same configuration. A unit is what lies between two steps of the learning
             curve; without a curve, the whole training. With `describe_cost`, a step may say in `units` how many are
@@ -77,6 +79,7 @@ class Objective:
     describe_prediction: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     attention: Callable[[str, str, str | None], Mapping[str, Any]] | None = None
     describe_search: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    describe_defaults: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]] | None = None
     describe_cost: Callable[[Mapping[str, Any]], float] | None = None
     continues: bool = False
     continues_with: Sequence[str] = ()

@@ -20,7 +20,7 @@ class OwnSearch:
 
     Attributes:
         space: a tree as in conf/space; the study's own overrides it.
-        keys: what the study's own may have besides keys of the configuration.
+        keys: what the study's own may have besides keys of the configuration; None = anything.
         needs: keys that the study's space or the configuration must have.
         points: all existing points; None = the space defines them.
         folds: number of the objective's own folds.
@@ -30,7 +30,7 @@ class OwnSearch:
     """
 
     space: Mapping[str, Any] = field(default_factory=dict)
-    keys: Sequence[str] = ()
+    keys: Sequence[str] | None = ()
     needs: Sequence[str] = ()
     points: Sequence[Mapping[str, Any]] | None = None
     folds: int = 1

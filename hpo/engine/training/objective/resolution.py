@@ -28,13 +28,13 @@ _LONGEST_REASON = 200  # characters of an error in a user's own code
 
 COMPANIONS = (
     *("check", "describe_data", "describe_method", "describe_search", "prepare_data", "run_test"),
-    *("predict", "describe_prediction", "attention", "describe_cost"),
+    *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
 )
 
 
 _TAKE_CONFIG = (
     *("check", "describe_data", "describe_method", "describe_search", "describe_cost", "prepare_data"),
-    "describe_prediction",
+    *("describe_prediction", "describe_defaults"),
 )
 # Parts of their answers that people see; the rest (labels, hashes, a space) is not searched for secrets.
 _SHOWN = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")

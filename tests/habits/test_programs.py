@@ -1,0 +1,227 @@
+"""What people type whose training is a program: flags, lists of arguments, a file of its own in YAML or JSON."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpo.cli.main import main
+from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli.commands import refused
+from tests.studies import rows
+
+# Writes down what it was given, and what its file says; its score is the learning rate.
+PROGRAM = """\
+import json, sys
+said = sys.argv[1:]
+text = "".join(open(word).read() for word in said if word.endswith((".yaml", ".json")))
+with open("seen", "a") as file:
+    file.write(json.dumps({"said": said, "text": text}) + "\\n")
+print(json.dumps({"loss": 1.0}))
+"""
+# As Joey NMT, axolotl and nanoGPT have them; YAML reads 1e-3 as a text.
+BASE = """\
+name: small
+data: {name: wmt, train: train.de}
+training: {learning_rate: 1e-3, epochs: 30, use_amp: false}
+model:
+  encoder: {layers: 6, hidden: 512}
+  betas: [0.9, 0.99]
+optimizer: {name: adam, lr: 0.1, betas: [0.9, 0.99]}
+"""
+QUICK = ("study.metric=loss", "study.direction=minimize", "dispatch=local", "track=none", "strategy=grid")
+RATES = "+space.training.learning_rate={choices: [0.1, 1e-3]}"
+
+
+@pytest.fixture(autouse=True)
+def program():
+    Path("train.py").write_text(PROGRAM)
+    Path("base.yaml").write_text(BASE)
+
+
+def typed(line, *words):
+    return ["search", "objective=command", f"command.line={sys.executable} train.py {line}", *QUICK, *words]
+
+
+def seen():
+    return [json.loads(line) for line in Path("seen").read_text().splitlines()]
+
+
+def said(capsys, line, *words):
+    """Run the search, and return what the program was given in each trial."""
+    code, _, err = command(capsys, *typed(line, *words))
+    assert code == 0, err
+    return [one["said"] for one in seen()]
+
+
+def files(capsys, *words, line="{config}"):
+    """Run the search, and return what the program read in each trial."""
+    said(capsys, line, "command.config=base.yaml", *words)
+    return [yaml.safe_load(one["text"]) for one in seen()]
+
+
+# Flags.
+
+
+@pytest.mark.parametrize(
+    ("flag", "key", "given"),
+    [
+        ("{flag:amp}", "amp", "--amp"),
+        ("{flag:use_amp}", "use_amp", "--use_amp"),
+        ("{flag:training.amp}", "training.amp", "--amp"),
+        ("{flag:plain:--no-amp}", "plain", "--no-amp"),
+    ],
+)
+def test_a_flag_is_there_or_not(capsys, flag, key, given):
+    assert said(capsys, f"run {flag} end", f"space.{key}=[true,false]") == [["run", given, "end"], ["run", "end"]]
+
+
+def test_a_flag_must_be_true_or_false(capsys):
+    err = refused(capsys, *typed("{flag:amp}", "space.amp=[1,2]"))
+    assert "amp: must be true or false for {flag:amp} in command.line, given 1" in err
+    err = refused(capsys, *typed("{flag:amp} {lr}", "+amp=yes-please", "space.lr=[1,2]"))
+    assert "amp: must be true or false for {flag:amp} in command.line, given 'yes-please'" in err
+    assert "did you mean 'amp'?" in refused(capsys, *typed("{flag:amp}", "space.ammp=[true,false]"))
+    err = refused(capsys, *typed("--amp={flag:amp}", "space.amp=[true,false]"))
+    assert "{flag:amp} must be a word of its own, given '--amp={flag:amp}'" in err
+
+
+# All values at once.
+
+
+def test_all_values_are_key_value_pairs(capsys):
+    words = ("space.lr=[0.1]", "space.optim.layers=[3]", "+amp=true", "+shape=[64,32]", "+note=two words", "+none=null")
+    (given,) = said(capsys, "{args} --seed={task.seed}", *words)
+    assert given[:-1] == ["--amp=true", "--shape=[64, 32]", "--note=two words", "--lr=0.1", "--layers=3"]
+
+
+def test_two_keys_with_one_last_part_are_whole_and_what_stands_elsewhere_is_left_out(capsys):
+    words = ("space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1")
+    (given,) = said(capsys, "--rate {lr} {args} {flag:amp}", *words)
+    assert given == ["--rate", "0.5", "--wd=1", "--encoder.layers=1", "--decoder.layers=2", "--amp"]
+
+
+def test_a_mapping_that_is_searched_is_one_value(capsys):
+    space = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}"
+    adam = '{"name": "adam", "betas": [0.9, 0.99]}'
+    assert said(capsys, "{args} {optimizer}", space) == [[adam], ["sgd"]]
+    Path("seen").unlink()
+    words = ("study.name=other", "+nested.rate=1")
+    assert said(capsys, "{args}", space, *words) == [
+        ["--rate=1", f"--optimizer={adam}"],
+        ["--rate=1", "--optimizer=sgd"],
+    ]
+
+
+def test_a_key_that_is_called_args_or_config_is_a_key(capsys):
+    given = said(capsys, "{args} x{args} {config}", "space.args=[1,2]", "space.config=[small]")
+    assert given == [["1", "x1", "small"], ["2", "x2", "small"]]
+
+
+# A file of its own.
+
+
+def test_each_trial_has_its_own_copy_of_the_file_with_its_values(capsys):
+    read = files(capsys, RATES, "+training.epochs=3", line="--config {config}")
+    base = yaml.safe_load(BASE)
+    base["training"]["epochs"] = 3
+    assert [tree["training"]["learning_rate"] for tree in read] == [0.001, 0.1]
+    assert [{**tree, "training": {**tree["training"], "learning_rate": "1e-3"}} for tree in read] == [base, base]
+    paths = [Path(one["said"][1]) for one in seen()]
+    assert len({*paths}) == 2
+    assert [(path.name, path.exists()) for path in paths] == [("base.yaml", False)] * 2
+    assert yaml.safe_load(Path("base.yaml").read_text()) == yaml.safe_load(BASE)
+
+
+def test_the_values_in_the_file_are_the_default_and_are_tried_first(capsys):
+    rate = "+space.training.learning_rate={low: 1e-5, high: 1.0, log: true}"
+    words = (rate, "+space.training.epochs={low: 1, high: 50}", "space.amp=[true,false]")
+    (read,) = files(capsys, *words, "study.trials=1", "strategy=random", line="{config} {flag:amp}")
+    assert "--amp" not in seen()[0]["said"]
+    assert read["training"] == {"learning_rate": 0.001, "epochs": 30, "use_amp": False}
+    frozen = yaml.safe_load(Path("runs/command/config.yaml").read_text())
+    assert frozen["training"] == {"learning_rate": 0.001, "epochs": 30}
+
+
+def test_a_mapping_of_the_file_is_replaced_as_a_whole(capsys):
+    adam = "{name: adam, lr: 0.1, betas: [0.9, 0.99]}"
+    space = f"+space.optimizer={{choices: [{{name: sgd, momentum: 0.9}}, {adam}, null]}}"
+    read = [tree["optimizer"] for tree in files(capsys, space)]
+    assert read == [{"name": "adam", "lr": 0.1, "betas": [0.9, 0.99]}, None, {"name": "sgd", "momentum": 0.9}]
+    assert main(["reproduce", "command"]) == 0
+    Path("seen").unlink()
+    assert main(["train", "--config", "runs/command/best.yaml"]) == 0
+    assert yaml.safe_load(seen()[0]["text"])["optimizer"] in read
+
+
+def test_a_key_that_the_study_has_too_is_the_files_where_it_is_searched(capsys):
+    assert [tree["data"]["name"] for tree in files(capsys, RATES)] == ["wmt", "wmt"]
+    Path("seen").unlink()
+    read = files(capsys, "+space.data.name={choices: [wmt14, wmt17]}", "study.name=names")
+    assert [tree["data"] for tree in read] == [{"name": name, "train": "train.de"} for name in ("wmt14", "wmt17")]
+
+
+def test_a_file_in_json_and_its_folder(capsys):
+    Path("base.json").write_text(json.dumps({"lr": 0.5, "task": {"name": "x"}}))
+    words = ("command.config=base.json", "space.lr=[0.25]")
+    (given,) = said(capsys, "{config} --config-dir {config.dir} {args}", *words, "+more=1")
+    assert given[1:] == ["--config-dir", str(Path(given[0]).parent), "--more=1"]
+    assert json.loads(seen()[0]["text"]) == {"lr": 0.25, "task": {"name": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["{config}", "+space.training.lerning_rate=[0.1,0.2]", "command.config=base.yaml"],
+            "space.training.lerning_rate: base.yaml has no such key, and command.line has no {training.lerning_rate}; "
+            "did you mean 'training.learning_rate'?",
+        ),
+        (
+            ["{config}", RATES, "+training.epoch=3", "command.config=base.yaml"],
+            "training.epoch: base.yaml has no such key, and command.line has no {training.epoch}; "
+            "did you mean 'training.epochs'?",
+        ),
+        (["{lr}", "space.lr=[1,2]", "command.config=base.yaml"], "command.config: has no effect, given 'base.yaml'"),
+        (["{config}", RATES], "command.config: is missing: {config} in command.line becomes"),
+        (["{config}", RATES, "command.config=bass.yaml"], "command.config: bass.yaml: cannot be read: No such file"),
+        (
+            ["{config}", RATES, "command.config=3"],
+            "command.config: must be the path of a file in YAML or JSON, given 3",
+        ),
+        (["{config}", RATES, "command.config=train.py"], "command.config: train.py:4:31: is not valid YAML"),
+        (["{config}", RATES, "command.confg=base.yaml"], "did you mean 'command.config'?"),
+    ],
+)
+def test_what_has_no_place_is_refused(capsys, words, says):
+    assert says in refused(capsys, *typed(*words))
+    assert not Path("runs").exists()
+
+
+def test_a_change_of_the_file_is_noticed_and_the_same_words_go_on(capsys):
+    words = typed("{config}", RATES, "command.config=base.yaml")
+    assert main([*words, "study.trials=1"]) == 0
+    assert main([*words, "study.trials=2"]) == 0
+    assert len(rows(Path("runs/command/trials.csv"))) == 2
+    capsys.readouterr()
+    Path("base.yaml").write_text(BASE.replace("512", "256"))
+    assert "code: base.yaml (run) was " in refused(capsys, "resume", "command", "study.trials=3")
+
+
+def test_a_strangers_file_is_shown(capsys, monkeypatch):
+    files(capsys, RATES)
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    assert "command.config='base.yaml'" in refused(capsys, "reproduce", "command")
+
+
+def test_a_study_that_was_frozen_without_the_key_goes_on_by_the_same_words(capsys):
+    words = typed("{lr}", "space.lr=[0.1,0.2]")
+    assert main([*words, "study.trials=1"]) == 0
+    frozen = Path("runs/command/config.yaml")
+    text = frozen.read_text()
+    assert "  config: null\n" in text
+    frozen.write_text(text.replace("  config: null\n", ""))
+    assert main([*words, "study.trials=2"]) == 0
+    assert main(["reproduce", "command"]) == 0
