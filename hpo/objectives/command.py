@@ -74,10 +74,13 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     """Return the values that the command's file has for what is searched, and those keys, whose values are wholes.
 
     Raises:
-        ConfigError: neither the file nor the line has one of the keys, or there is no file, and `{config}` in the line.
+        ConfigError: neither the file nor the line has one of the keys, or a placeholder of the line stands for nothing.
     """
     base, flat = base_of(config), flatten(config)
-    if base is None and "config" in names_of(config) and "config" not in (*flat, *searched):
+    missing = {*names_of(config)} - {*flat, *searched}
+    if "args" in missing:
+        raise ConfigError("command.line: {args} must be a word of its own; it becomes --key=value for each value")
+    if base is None and "config" in missing:
         raise ConfigError(
             "command.config: is missing: {config} in command.line becomes the path of each trial's own copy of a file "
             "in YAML or JSON; give command.config=FILE"

@@ -103,6 +103,10 @@ def test_two_keys_with_one_last_part_are_whole_and_what_stands_elsewhere_is_left
     assert given == ["--rate", "0.5", "--wd=1", "--encoder.layers=1", "--decoder.layers=2", "--amp"]
 
 
+def test_all_values_are_words_of_their_own(capsys):
+    assert "{args} must be a word of its own" in refused(capsys, *typed("--all={args}", "space.lr=[1,2]", "+lr=1"))
+
+
 def test_a_mapping_that_is_searched_is_one_value(capsys):
     space = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}"
     adam = '{"name": "adam", "betas": [0.9, 0.99]}'
