@@ -8,7 +8,12 @@ import pytest
 import yaml
 
 from hpo.cli.main import main
-from tests.hpo.cli.commands import hpo as command
+from hpo.config.composing.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.training.payload import Payload
+from hpo.engine.training.worker import outcome_of, run_task
+from hpo.study.preparation import prepare_study
 from tests.hpo.cli.commands import refused
 from tests.studies import rows
 
@@ -49,16 +54,20 @@ def seen():
     return [json.loads(line) for line in Path("seen").read_text().splitlines()]
 
 
-def said(capsys, line, *words):
-    """Run the search, and return what the program was given in each trial."""
-    code, _, err = command(capsys, *typed(line, *words))
-    assert code == 0, err
+def said(line, *words):
+    """Return what the program is given in each trial of this search, which is composed and checked as it is typed."""
+    config = prepare_study(config_from_dict(compose_config("search", typed(line, *words)[1:]))).config
+    space = space_from_dict(config.space)
+    Path("seen").unlink(missing_ok=True)
+    for point in space.points():
+        outcome = outcome_of(run_task(Payload(config.objective, config.trial_config(point), "loss")))
+        assert outcome.error is None, outcome.error
     return [one["said"] for one in seen()]
 
 
-def files(capsys, *words, line="{config}"):
-    """Run the search, and return what the program read in each trial."""
-    said(capsys, line, "command.config=base.yaml", *words)
+def files(*words, line="{config}"):
+    """Return what the program reads in each trial."""
+    said(line, "command.config=base.yaml", *words)
     return [yaml.safe_load(one["text"]) for one in seen()]
 
 
@@ -74,8 +83,8 @@ def files(capsys, *words, line="{config}"):
         ("{flag:plain:--no-amp}", "plain", "--no-amp"),
     ],
 )
-def test_a_flag_is_there_or_not(capsys, flag, key, given):
-    assert said(capsys, f"run {flag} end", f"space.{key}=[true,false]") == [["run", given, "end"], ["run", "end"]]
+def test_a_flag_is_there_or_not(flag, key, given):
+    assert said(f"run {flag} end", f"space.{key}=[true,false]") == [["run", given, "end"], ["run", "end"]]
 
 
 def test_a_flag_must_be_true_or_false(capsys):
@@ -91,15 +100,15 @@ def test_a_flag_must_be_true_or_false(capsys):
 # All values at once.
 
 
-def test_all_values_are_key_value_pairs(capsys):
+def test_all_values_are_key_value_pairs():
     words = ("space.lr=[0.1]", "space.optim.layers=[3]", "+amp=true", "+shape=[64,32]", "+note=two words", "+none=null")
-    (given,) = said(capsys, "{args} --seed={task.seed}", *words)
+    (given,) = said("{args} --seed={task.seed}", *words)
     assert given[:-1] == ["--amp=true", "--shape=[64, 32]", "--note=two words", "--lr=0.1", "--layers=3"]
 
 
-def test_two_keys_with_one_last_part_are_whole_and_what_stands_elsewhere_is_left_out(capsys):
+def test_two_keys_with_one_last_part_are_whole_and_what_stands_elsewhere_is_left_out():
     words = ("space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1")
-    (given,) = said(capsys, "--rate {lr} {args} {flag:amp}", *words)
+    (given,) = said("--rate {lr} {args} {flag:amp}", *words)
     assert given == ["--rate", "0.5", "--wd=1", "--encoder.layers=1", "--decoder.layers=2", "--amp"]
 
 
@@ -107,31 +116,29 @@ def test_all_values_are_words_of_their_own(capsys):
     assert "{args} must be a word of its own" in refused(capsys, *typed("--all={args}", "space.lr=[1,2]", "+lr=1"))
 
 
-def test_a_mapping_that_is_searched_is_one_value(capsys):
+def test_a_mapping_that_is_searched_is_one_value():
     space = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}"
     adam = '{"name": "adam", "betas": [0.9, 0.99]}'
-    assert said(capsys, "{args} {optimizer}", space) == [[adam], ["sgd"]]
-    Path("seen").unlink()
-    words = ("study.name=other", "+nested.rate=1")
-    assert said(capsys, "{args}", space, *words) == [
+    assert said("{args} {optimizer}", space) == [[adam], ["sgd"]]
+    assert said("{args}", space, "+nested.rate=1") == [
         ["--rate=1", f"--optimizer={adam}"],
         ["--rate=1", "--optimizer=sgd"],
     ]
 
 
-def test_a_key_that_is_called_args_or_config_is_a_key(capsys):
-    given = said(capsys, "{args} x{args} {config}", "space.args=[1,2]", "space.config=[small]")
+def test_a_key_that_is_called_args_or_config_is_a_key():
+    given = said("{args} x{args} {config}", "space.args=[1,2]", "space.config=[small]")
     assert given == [["1", "x1", "small"], ["2", "x2", "small"]]
 
 
 # A file of its own.
 
 
-def test_each_trial_has_its_own_copy_of_the_file_with_its_values(capsys):
-    read = files(capsys, RATES, "+training.epochs=3", line="--config {config}")
+def test_each_trial_has_its_own_copy_of_the_file_with_its_values():
+    read = files(RATES, "+training.epochs=3", line="--config {config}")
     base = yaml.safe_load(BASE)
     base["training"]["epochs"] = 3
-    assert [tree["training"]["learning_rate"] for tree in read] == [0.001, 0.1]
+    assert [tree["training"]["learning_rate"] for tree in read] == [0.1, 0.001]
     assert [{**tree, "training": {**tree["training"], "learning_rate": "1e-3"}} for tree in read] == [base, base]
     paths = [Path(one["said"][1]) for one in seen()]
     assert len({*paths}) == 2
@@ -139,20 +146,24 @@ def test_each_trial_has_its_own_copy_of_the_file_with_its_values(capsys):
     assert yaml.safe_load(Path("base.yaml").read_text()) == yaml.safe_load(BASE)
 
 
-def test_the_values_in_the_file_are_the_default_and_are_tried_first(capsys):
+def test_the_values_in_the_file_are_the_default_and_are_tried_first():
     rate = "+space.training.learning_rate={low: 1e-5, high: 1.0, log: true}"
     words = (rate, "+space.training.epochs={low: 1, high: 50}", "space.amp=[true,false]")
-    (read,) = files(capsys, *words, "study.trials=1", "strategy=random", line="{config} {flag:amp}")
-    assert "--amp" not in seen()[0]["said"]
-    assert read["training"] == {"learning_rate": 0.001, "epochs": 30, "use_amp": False}
+    assert (
+        main(typed("{config} {flag:amp}", "command.config=base.yaml", *words, "study.trials=1", "strategy=random")) == 0
+    )
+    (only,) = seen()
+    assert "--amp" not in only["said"]
+    assert yaml.safe_load(only["text"])["training"] == {"learning_rate": 0.001, "epochs": 30, "use_amp": False}
     frozen = yaml.safe_load(Path("runs/command/config.yaml").read_text())
     assert frozen["training"] == {"learning_rate": 0.001, "epochs": 30}
 
 
-def test_a_mapping_of_the_file_is_replaced_as_a_whole(capsys):
+def test_a_mapping_of_the_file_is_replaced_as_a_whole():
     adam = "{name: adam, lr: 0.1, betas: [0.9, 0.99]}"
     space = f"+space.optimizer={{choices: [{{name: sgd, momentum: 0.9}}, {adam}, null]}}"
-    read = [tree["optimizer"] for tree in files(capsys, space)]
+    assert main(typed("{config}", "command.config=base.yaml", space)) == 0
+    read = [yaml.safe_load(one["text"])["optimizer"] for one in seen()]
     assert read == [{"name": "adam", "lr": 0.1, "betas": [0.9, 0.99]}, None, {"name": "sgd", "momentum": 0.9}]
     assert main(["reproduce", "command"]) == 0
     Path("seen").unlink()
@@ -160,17 +171,16 @@ def test_a_mapping_of_the_file_is_replaced_as_a_whole(capsys):
     assert yaml.safe_load(seen()[0]["text"])["optimizer"] in read
 
 
-def test_a_key_that_the_study_has_too_is_the_files_where_it_is_searched(capsys):
-    assert [tree["data"]["name"] for tree in files(capsys, RATES)] == ["wmt", "wmt"]
-    Path("seen").unlink()
-    read = files(capsys, "+space.data.name={choices: [wmt14, wmt17]}", "study.name=names")
+def test_a_key_that_the_study_has_too_is_the_files_where_it_is_searched():
+    assert [tree["data"]["name"] for tree in files(RATES)] == ["wmt", "wmt"]
+    read = files("+space.data.name={choices: [wmt14, wmt17]}")
     assert [tree["data"] for tree in read] == [{"name": name, "train": "train.de"} for name in ("wmt14", "wmt17")]
 
 
-def test_a_file_in_json_and_its_folder(capsys):
+def test_a_file_in_json_and_its_folder():
     Path("base.json").write_text(json.dumps({"lr": 0.5, "task": {"name": "x"}}))
     words = ("command.config=base.json", "space.lr=[0.25]")
-    (given,) = said(capsys, "{config} --config-dir {config.dir} {args}", *words, "+more=1")
+    (given,) = said("{config} --config-dir {config.dir} {args}", *words, "+more=1")
     assert given[1:] == ["--config-dir", str(Path(given[0]).parent), "--more=1"]
     assert json.loads(seen()[0]["text"]) == {"lr": 0.25, "task": {"name": "x"}}
 
@@ -215,7 +225,7 @@ def test_a_change_of_the_file_is_noticed_and_the_same_words_go_on(capsys):
 
 
 def test_a_strangers_file_is_shown(capsys, monkeypatch):
-    files(capsys, RATES)
+    assert main(typed("{config}", RATES, "command.config=base.yaml")) == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
     assert "command.config='base.yaml'" in refused(capsys, "reproduce", "command")
 
