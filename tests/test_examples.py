@@ -53,6 +53,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert {output.output_type for output in outputs} == {"display_data", "execute_result", "stream"}
     assert {output.name for output in outputs if output.output_type == "stream"} == {"stdout"}
-    shown = [data for output in outputs for data in output.get("data", {})]
-    assert shown.count("application/vnd.plotly.v1+json") == 2
+    pictures = [output for output in outputs if "application/vnd.plotly.v1+json" in output.get("data", {})]
+    for kind in ("application/vnd.plotly.v1+json", "text/html", "image/png"):
+        assert sum(kind in output.data for output in pictures) == 2
     assert (tmp_path / "runs/train/report.html").exists()

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hpo.engine.record.record import Record
-    from hpo.report.figures import Drawing
 
 
 @dataclass(frozen=True)
@@ -108,24 +107,24 @@ class Study:
     def plot(self, figure: str = "best_so_far") -> Any:
         """Return a figure of the report, as one of plotly, which a notebook shows: `best_so_far`, `importance`, ...
 
+        A notebook keeps it as a picture, too, for GitHub and exports; all but `contours`, which need a browser.
+
         Raises:
             StudyError: there is no such figure, or this study has nothing to show there.
         """
         from hpo.report.facts.subject import Subject
-        from hpo.report.figures import draw_figures
-        from hpo.report.figures.canvas.drawn import Drawn
+        from hpo.report.figures import FIGURES, Drawn, draw_figures
+        from hpo.report.pages.notebook_figure import NotebookFigure
 
-        with self._read() as (study, record, verdict):
-            figures: dict[str, Drawing] = {
-                drawing.name.replace("-", "_"): drawing
-                for drawing in draw_figures(Subject.of(study, verdict, record.stretches))
-            }
+        figures = {name.replace("-", "_"): name for name in FIGURES}
         if figure not in figures:
             raise StudyError(f"figure: must be one of {', '.join(figures)}, given {figure!r}{nearest(figure, figures)}")
-        content = figures[figure].content
+        with self._read() as (study, record, verdict):
+            (drawing,) = draw_figures(Subject.of(study, verdict, record.stretches), [figures[figure]])
+        content = drawing.content
         if not isinstance(content, Drawn):
             raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
-        return content.figure
+        return NotebookFigure(content.figure)
 
     def test(
         self, again: bool = False, with_default: bool = True, data: Mapping[str, str] | None = None

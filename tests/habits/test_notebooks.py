@@ -1,5 +1,7 @@
 """Habits of scripts and notebooks: print the study, export the page, stop with Ctrl-C, open the UI."""
 
+import base64
+import json
 import re
 import signal
 import subprocess
@@ -66,6 +68,29 @@ def test_print_shows_the_result():
     assert lines[0].startswith("study one_less: 2 of 2")
     assert lines[1].startswith("best: accuracy 0.7500, trial ")
     assert lines[2:] == ["  x=0.25", "report: runs/one_less/report.html"]
+
+
+def test_pictures_of_a_notebook_are_there_without_scripts_and_network():
+    study = hpo.search(
+        one_less,
+        space={"x": (0.0, 1.0), "y": (0.0, 1.0)},
+        strategy="random",
+        metric="accuracy",
+        direction="maximize",
+        trials=12,
+        settings=QUIET,
+        progress=False,
+    )
+    for figure in ("best_so_far", "contours"):
+        shown = study.plot(figure)._repr_mimebundle_()
+        assert shown["application/vnd.plotly.v1+json"]["data"], figure
+        page, picture = shown["text/html"], shown.get("image/png")
+        assert not re.search(r"(src|href)=.?(https?:)?//", page)
+        assert (picture is None) == (figure == "contours")
+        if picture is not None:
+            assert base64.b64decode(picture).startswith(b"\x89PNG")
+            assert f"src='data:image/png;base64,{picture}'" in page
+        assert len(json.dumps(shown)) < 1.5e6
 
 
 def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():

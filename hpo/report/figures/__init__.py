@@ -1,6 +1,6 @@
 """The figures of a report: each is drawn from a study and its trials, or gives the reason in one line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,7 @@ from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.part import Absent, part
 
-__all__ = ["Drawing", "Drawn", "draw_figures"]
+__all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,14 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] 
 )
 
 
-def draw_figures(subject: Subject) -> tuple[Drawing, ...]:
-    """Return all figures of a study in the order of the report; equal studies give equal figures."""
+FIGURES = tuple(name for name, *_ in _FIGURES)
+"""The names of all figures."""
+
+
+def draw_figures(subject: Subject, names: Collection[str] = FIGURES) -> tuple[Drawing, ...]:
+    """Return the figures of a study with these names in the order of the report; equal studies give equal figures."""
     return tuple(
-        Drawing(name, section, title, part(partial(draw, subject), Absent)) for name, section, title, draw in _FIGURES
+        Drawing(name, section, title, part(partial(draw, subject), Absent))
+        for name, section, title, draw in _FIGURES
+        if name in names
     )

@@ -1,5 +1,6 @@
 """HTML: the only place where templates are read and where a study's content is escaped."""
 
+import base64
 import gzip
 from collections.abc import Callable
 from functools import cache
@@ -47,6 +48,7 @@ def templates() -> Environment:
     environment.globals |= {
         "blocks": blocks,
         "figure_content": figure_content,
+        "packed_plotly": lambda: base64.b64encode(_packed_plotly()).decode(),
         "palette": PALETTE,
         "part_or": _part_or,
         "how_far": how_far,
@@ -70,4 +72,8 @@ def _plotly_library() -> str:
 
     It is that of `npm pack plotly.js-cartesian-dist-min` (MIT licence), of the major version that plotly draws for.
     """
-    return gzip.decompress((files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()).decode()
+    return gzip.decompress(_packed_plotly()).decode()
+
+
+def _packed_plotly() -> bytes:
+    return (files("hpo.report.pages") / "plotly-cartesian.min.js.gz").read_bytes()

@@ -11,6 +11,7 @@ from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.canvas.look import few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices
 from hpo.report.pages.html import templates
+from hpo.report.pages.picture import draw_png
 from hpo.report.part import Absent
 from tests.hpo.report.made_up import SPACE, scored, subject, trial
 
@@ -62,6 +63,7 @@ def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
         assert "<img" not in place
         data = place.partition("application/json")[2].partition(">")[2].removesuffix("</script>")
         assert {"data", "layout"} == set(json.loads(data, parse_constant=pytest.fail))
+        assert (draw_png(content.figure) is None) == (name == "contours")
 
 
 def test_where_nothing_is_there_all_that_needs_scores_is_refused():

@@ -1,0 +1,163 @@
+"""A plotly figure as a picture, for where no script runs: GitHub, or a notebook that was exported."""
+
+import html
+import io
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from hpo.report.figures.canvas.content import figure_content
+from hpo.report.figures.canvas.look import GREY
+
+_WIDTH, _DOTS = 900, 100  # pixels, and pixels per inch
+_POINTS = 72 / _DOTS  # of a pixel
+_DASHES = {"dash": "--", "dot": ":", "dashdot": "-."}
+_SYMBOLS = {"star": "*", "line-ew-open": "_"}
+_PLAIN = {"parse_math": False}  # a name with $ is not a formula
+
+Part = Mapping[str, Any]
+
+
+def draw_png(figure: Any) -> bytes | None:
+    """Return a figure drawn by matplotlib, as a PNG; None where it has more than lines, dots and horizontal bars.
+
+    Scales of colours are left out.
+    """
+    from matplotlib.figure import Figure  # here, because it loads slowly
+
+    data, layout = figure_content(figure).values()
+    if any(trace["type"] not in ("scatter", "bar") for trace in data):
+        return None
+    picture = Figure(figsize=(_WIDTH / _DOTS, layout["height"] / _DOTS), dpi=_DOTS)
+    panels: dict[str, Any] = {}
+    names: dict[str, dict[str, int]] = {}
+    for trace in data:
+        number = trace.get("xaxis", "x")[1:]
+        axes = [layout.get(f"{letter}axis{number}", {}) for letter in "xy"]
+        if number not in panels:
+            panels[number] = picture.add_axes(_place(*axes), sharey=panels.get(axes[1].get("matches", "none")[1:]))
+        at = [
+            _numbers(trace[letter], names.setdefault(letter + number, _ranks(axis)))
+            for letter, axis in zip("xy", axes, strict=True)
+        ]
+        _draw_trace(panels[number], trace, *at)
+    for number, panel in panels.items():
+        for letter in "xy":
+            _finish_axis(panel, letter, layout.get(f"{letter}axis{number}", {}), names[letter + number])
+    _write_notes(picture, panels, layout)
+    _add_legend(picture, panels, layout)
+    content = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)  # such characters become boxes
+        picture.savefig(content, format="png", bbox_inches="tight")
+    return content.getvalue()
+
+
+def _place(x: Part, y: Part) -> tuple[float, float, float, float]:
+    """Return left, bottom, width and height of a panel."""
+    (left, right), (bottom, top) = x.get("domain", (0, 1)), y.get("domain", (0, 1))
+    return left, bottom, right - left, top - bottom
+
+
+def _ranks(axis: Part) -> dict[str, int]:
+    """Return the places of an axis's names, in their order."""
+    return {name: place for place, name in enumerate(axis.get("categoryarray", ()))}
+
+
+def _numbers(values: Any, ranks: dict[str, int]) -> list[float]:
+    """Return values as places on an axis; names that are new come behind the others, and nothing is NaN."""
+    return [
+        ranks.setdefault(value, len(ranks)) if isinstance(value, str) else float("nan" if value is None else value)
+        for value in values
+    ]
+
+
+def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None:
+    line, marker = trace.get("line", {}), trace.get("marker", {})
+    said = {"label": _text(trace["name"]) if "name" in trace and trace.get("showlegend", True) else None, "zorder": 2}
+    if trace["type"] == "bar":
+        error = trace.get("error_x", {})
+        spread = [error["arrayminus"], error["array"]] if error else None
+        look = {"color": _colours(marker["color"]), "xerr": spread, "ecolor": error.get("color")}
+        panel.barh(y, x, left=trace.get("base"), height=0.7, **look, **said)
+        return
+    hold = line.get("shape") == "hv"
+    if trace.get("fill") == "tonexty":
+        edge = panel.lines[-1].get_ydata()
+        panel.fill_between(
+            x, edge, y, color=_colours(trace["fillcolor"]), step="post" if hold else None, linewidth=0, zorder=2
+        )
+    if "lines" in trace["mode"]:
+        width, dash = line.get("width", 2) * _POINTS, _DASHES.get(line.get("dash", ""), "-")
+        style = "steps-post" if hold else "default"
+        panel.plot(x, y, dash, color=_colours(line.get("color", GREY)), linewidth=width, drawstyle=style, **said)
+    if "markers" in trace["mode"] and any(value == value for value in x):
+        colours, symbol = _colours(marker.get("color", line.get("color", GREY))), marker.get("symbol", "")
+        look = {"c": [colours] if isinstance(colours, tuple) else colours, "marker": _SYMBOLS.get(symbol, "o")}
+        look |= {"s": (marker.get("size", 6) * _POINTS) ** 2, "alpha": marker.get("opacity", trace.get("opacity"))}
+        panel.scatter(x, y, linewidths=marker.get("line", {}).get("width", 0) * _POINTS or None, **look, **said)
+
+
+def _finish_axis(panel: Any, letter: str, axis: Part, ranks: Mapping[str, int]) -> None:
+    """Give an axis its name, scale, ends and ticks."""
+    getattr(panel, f"set_{letter}label")(_text(axis.get("title", {}).get("text", "")), **_PLAIN)
+    is_log, ends = axis.get("type") == "log", getattr(panel, f"set_{letter}lim")
+    if is_log:
+        getattr(panel, f"set_{letter}scale")("log")
+        panel.minorticks_off()
+    if axis.get("rangemode") == "tozero":
+        ends(min(0, getattr(panel, f"get_{letter}lim")()[0]), None)
+    if axis.get("range"):
+        ends(*(10**end if is_log else end for end in axis["range"]))
+    places, texts = axis.get("tickvals", list(ranks)), axis.get("ticktext", list(ranks))
+    if texts:
+        low, high = getattr(panel, f"get_{letter}lim")()
+        getattr(panel, f"set_{letter}ticks")([ranks.get(at, at) for at in places], map(_text, texts), **_PLAIN)
+        ends(low, high)
+    if axis.get("showticklabels") is False:
+        panel.tick_params(**{"labelleft" if letter == "y" else "labelbottom": False})
+    if axis.get("autorange") == "reversed":
+        getattr(panel, f"invert_{letter}axis")()
+    if axis.get("showgrid", True):
+        panel.grid(axis=letter, color="#e5e5e5", zorder=0)
+    getattr(panel, f"{letter}axis").set_visible(axis.get("visible", True))
+    panel.spines[:].set_visible(False)
+
+
+def _write_notes(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
+    """Draw upright lines, and write the texts between the data and above the panels."""
+    for shape in layout.get("shapes", ()):
+        line = shape["line"]
+        panels[shape.get("xref", "x")[1:]].axvline(
+            shape["x0"], linestyle=_DASHES.get(line.get("dash"), "-"), color=line["color"], lw=1
+        )
+    for note in layout.get("annotations", ()):
+        look = {"ha": note["xanchor"], "va": note.get("yanchor", "center"), "size": note["font"]["size"] * _POINTS}
+        look["color"] = note["font"].get("color", "black")
+        if note.get("xref") == "paper":
+            picture.text(note["x"], note["y"] + 0.02, _text(note["text"]), **look, **_PLAIN)
+        else:
+            behind = {"color": note["bgcolor"], "pad": 1}
+            panels[""].text(note["x"], note["y"], _text(note["text"]) + " ", bbox=behind, zorder=3, **look, **_PLAIN)
+
+
+def _add_legend(picture: Any, panels: Mapping[str, Any], layout: Part) -> None:
+    drawn = [panel.get_legend_handles_labels() for panel in panels.values()]
+    handles = {name: handle for some, names in drawn for handle, name in zip(some, names, strict=True)}
+    if handles and layout.get("showlegend", True):
+        legend = picture.legend(handles.values(), handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=8)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def _text(text: str) -> str:
+    return html.unescape(text)
+
+
+def _colours(given: Any) -> Any:
+    """Return a colour, or one per item, as matplotlib takes it."""
+    if not isinstance(given, str):
+        return [_colours(one) for one in given]
+    numbers = [float(number) for number in re.findall(r"[\d.]+", given)]
+    return given if given.startswith("#") else (*(part / 255 for part in numbers[:3]), numbers[3])
