@@ -15,6 +15,10 @@ def train(config, trial):
     trial.report(epoch=1, score=config["lr"])
     return {"score": config["lr"]}
 
+def silent(config, trial):
+    trial.report(epoch=1, score=0.5)
+    trial.report(epoch=2, score=config["lr"])
+
 def score(config):
     return {"score": config["lr"]}
 """
@@ -44,6 +48,10 @@ def test_one_that_is_called_is_trained_alone(capsys):
     code, out, err = command(capsys, "train", "objective=typed_trainer:train(config, trial)", "+lr=0.25", *OWN[:1])
     assert (code, err) == (0, "")
     assert "score = 0.25" in out
+    silent = ("train", "objective=typed_trainer:silent(config, trial)", "+lr=0.25", *OWN[:1])
+    assert "score = 0.5" in command(capsys, *silent)[1]
+    assert "score = 0.25" in command(capsys, *silent, "study.score=last")[1]
+    assert "'best' or 'last'" in refused(capsys, *silent, "study.score=first")
 
 
 @pytest.mark.usefixtures("trainer")
