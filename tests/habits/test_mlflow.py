@@ -5,6 +5,8 @@ import pytest
 
 import hpo
 from hpo.interface.given.settings import search_tree, with_settings
+from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found, outcome_of
 
 
@@ -54,6 +56,19 @@ def test_mlflows_own_variables_are_followed_and_the_studys_keys_win():
     for track in sections("track=none"):
         assert track["name"] == "none"
     assert found(lambda config: config["lr"], trials=1).config["track"]["name"] == "none"
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_the_page_that_opens_is_that_of_the_variable(capsys):
+    said = f"MLflow: {ADDRESS} (MLFLOW_TRACKING_URI)\n"
+    page = "/#/experiments?workflowType=machine_learning\n"
+    assert command(capsys, "ui", "--no-browser") == (0, ADDRESS + page, said)
+    assert command(capsys, "ui", "--no-browser", "--uri", "http://127.0.0.1:7") == (0, "http://127.0.0.1:7" + page, "")
+
+
+def test_a_variable_that_names_no_store_is_refused(capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///none.db")
+    assert "no runs yet in sqlite:///none.db" in refused(capsys, "ui", "--no-browser")
 
 
 def test_an_address_with_a_password_is_kept_by_its_name(surroundings):

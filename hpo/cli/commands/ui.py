@@ -11,11 +11,13 @@ from pathlib import Path
 
 from hpo.cli.arguments import make_parser
 from hpo.cli.ui.serving import serve
+from hpo.config.sealing import hidden
+from hpo.config.shipped import MLFLOWS_OWN
 from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
 
 _EXAMPLES = """\
-  hpo ui                                   all runs in mlflow.db
+  hpo ui                                   all runs in mlflow.db, or where MLFLOW_TRACKING_URI says
   hpo ui --study digits                    the page of one study
   hpo ui --study digits --optuna           the same study in optuna-dashboard, from its record
   hpo ui --password                        asks for a password, where others use this machine too
@@ -41,11 +43,14 @@ def run(arguments: Sequence[str]) -> int:
         return _serve_record(given)
     from hpo.track.mlflow.pages import EXPERIMENTS
 
-    uri, page = _DEFAULT_URI if given.uri is None else given.uri, EXPERIMENTS
+    of_environment = None if given.study or given.uri else os.environ.get(MLFLOWS_OWN["uri"])
+    uri, page = given.uri or of_environment or _DEFAULT_URI, EXPERIMENTS
     if given.study:
         uri, page = _study_page(given)
     elif uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise TrackError(f"ui: there are no runs yet in {uri}; start some with `hpo search`")
+    if of_environment:
+        print(f"MLflow: {hidden(uri, {})} ({MLFLOWS_OWN['uri']})", file=sys.stderr, flush=True)
     if uri.startswith(("http://", "https://")):
         # A server shows its runs itself.
         _show(f"{uri.rstrip('/')}/{page}", given.browser)
@@ -74,7 +79,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = make_parser("ui", __doc__, _EXAMPLES)
     parser.add_argument("--study", metavar="STUDY", help="open this study's page: its name under runs/, or its folder")
     parser.add_argument("--port", type=int, default=5000, help="where it listens (5000)")
-    parser.add_argument("--uri", help=f"MLflow store to show ({_DEFAULT_URI}, or where the study is tracked)")
+    parser.add_argument(
+        "--uri", help=f"MLflow store to show (where the study is tracked, {MLFLOWS_OWN['uri']}, or {_DEFAULT_URI})"
+    )
     parser.add_argument("--optuna", action="store_true", help="show the study's record in optuna-dashboard instead")
     parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address")
     parser.add_argument(
@@ -186,8 +193,6 @@ def _announced(given: argparse.Namespace) -> str:
 
 def _show(address: str, in_browser: bool) -> None:
     """Print the address; if there is a screen, open it."""
-    from hpo.config.sealing import hidden
-
     print(hidden(address, {}), flush=True)
     if in_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
         webbrowser.open(address)
