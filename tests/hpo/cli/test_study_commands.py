@@ -6,12 +6,14 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.engine.trials.table import TIMES
+from hpo.report.pages.report_page import render_report_page
 from tests.hpo.cli.commands import QUICK, hpo, refused
 from tests.studies import rows
 
@@ -151,6 +153,9 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     report = json.loads((study / "report.json").read_text())
     default, winner = (report["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
     assert f"the default configuration, in the same opening: accuracy = {default:.4f}" in out
+    first_screen = render_report_page(report, (), pd.read_csv(study / "trials.csv")).partition("id='part-1'")[0]
+    for page in (first_screen, (study / "report.md").read_text()):
+        assert f"The default configuration, in the same opening: {default:.4f}." in page
     assert report["test"]["openings_of_these_data"] == 1
     assert any("overtuned" in caution for caution in report["cautions"]) == (winner <= default)
     assert hpo(capsys, "test", "digits", "--again", "--no-default")[0] == 0

@@ -144,7 +144,8 @@ def test_the_verdict_and_the_cautions_come_first(written):
     text, summary = written
     head = text[: text.index("id='part-1'")]
     assert "default configuration" in head
-    assert f"score {summary['winner']['score']:.4f}" in head
+    # The largest number of the page says what it is.
+    assert f"<p class='big'>score {summary['winner']['score']:.4f} <small>on validation</small></p>" in head
     assert f"trial {summary['winner']['number']}" in head
     assert summary["cautions"] or "None of the checks" in head
     for caution in summary["cautions"]:
@@ -191,6 +192,16 @@ def test_what_a_person_called_it_is_the_title_of_every_page_and_table(tmp_path, 
         assert checklist.startswith(f"# Reproducibility checklist: {title or 'study toy'}\n")
         in_latex = r"\caption{\textbf{Does depth help? 5 \% \textless{}more\textgreater{}} Hyperparameters"
         assert (in_latex in latex, r"\textbf" in latex) == (title is not None, title is not None)
+
+
+def test_a_number_stays_on_its_line_on_paper(page):
+    """A browser breaks 1.039e-9 at its minus where it may; no number is longer than 24 characters."""
+    printed = page.styles[0].partition("@media print {")[2]
+    assert re.search(r"^  th, \.long \{ white-space: normal; }$", printed, re.M)
+    assert not re.search(r"\btd\b[^}]*white-space", printed)
+    table = templates().get_template("pieces.html").module.table
+    cells = re.findall(r"<td[^>]*>", table(["a", "b"], [["-2.2250738585072014e-308", "n" * 25]]))
+    assert cells == ["<td>", "<td class='long'>"]
 
 
 def test_what_users_wrote_stays_text(tmp_path):
