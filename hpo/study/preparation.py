@@ -120,7 +120,12 @@ def _ranges_as_begun(config: StudyConfig) -> StudyConfig:
         return config
     before, now = (flatten(tree) for tree in (folder.config().space, config.space))
     ranges = [key.removesuffix(".integer") for key in now if key.endswith(".integer") and key not in before]
-    unsaid = [key for key in ranges if f"{key}.low" in before and not {f"{key}.points", f"{key}.step"} & now.keys()]
+    fields = ("low", "high", "log", "points", "step")
+    unsaid = [
+        key
+        for key in ranges
+        if f"{key}.low" in before and all(before.get(f"{key}.{each}") == now.get(f"{key}.{each}") for each in fields)
+    ]
     for key in unsaid:
         _log.warning("space.%s: goes on with fractions, as in the study's first trials", key)
     space = functools.reduce(without, (f"{key}.integer" for key in unsaid), config.space)
