@@ -58,6 +58,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True)
+def _no_store_of_another_test():
+    """MLflow writes the address that a test gives it into the environment, which new studies follow."""
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    yield
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+
+
+@pytest.fixture(autouse=True)
 def own_directory(tmp_path, monkeypatch):
     """Run the test in an empty directory, so that `runs/` and `mlflow.db` are its own."""
     monkeypatch.chdir(tmp_path)
