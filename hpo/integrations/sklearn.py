@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from types import FunctionType
 from typing import Any
 
 # scikit-learn documents this class as the one to derive searches from, but does not export it.
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
 from sklearn.utils import check_random_state, get_tags
 
 from hpo.engine.trials.history import History
@@ -16,6 +14,7 @@ from hpo.errors import ConfigError
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.grids import Grids
 from hpo.integrations.points import closed, next_points
+from hpo.integrations.sklearn_private import end, without_an_end
 
 
 class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
@@ -90,7 +89,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             seed = int(check_random_state(seed).randint(2**31))
         strategy = default_strategy(given.pop("name", ""), grids.space, int(seed), given)
         known, fits = History(), list[dict[str, Any]]()
-        evaluate = self._without_an_end(evaluate_candidates, fits)
+        evaluate = without_an_end(evaluate_candidates, fits, fills=callable(self.scoring))
         while len(known) < self.trials:
             points = next_points(strategy, known, ())[: self.trials - len(known)]
             if not points:
@@ -103,31 +102,12 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
                 closed(trial, score if self._is_fitted(fits, trial.number) else None, "maximize")
                 for trial, score in zip(opened, scores, strict=True)
             )
-        # As GridSearchCV does with all candidates: raises where every fit has failed, else warns of those that have.
-        _warn_or_raise_about_fit_failures(fits, self.error_score)
-
-    def _without_an_end(self, evaluate_candidates: Any, fits: list[dict[str, Any]]) -> Callable[..., Any]:
-        """Return scikit-learn's function so that no call raises because all of its fits have failed; they go to `fits`.
-
-        A strategy that proposes one point at a time would end at the first that cannot be fitted. Caught, the error
-        would leave the candidate out of `cv_results_`, and there is no public way to go on: so this one global name
-        is another in a copy of the function, which shares all else with it.
-        """
-
-        def keep(ended: list[dict[str, Any]], error_score: Any) -> None:
-            fits.extend(ended)
-            if callable(self.scoring):
-                # Which scores it returns is known from any candidate that could be fitted.
-                _insert_error_scores(fits, error_score)
-
-        names = {**evaluate_candidates.__globals__, _warn_or_raise_about_fit_failures.__name__: keep}
-        function = evaluate_candidates
-        return FunctionType(function.__code__, names, None, function.__defaults__, function.__closure__)
+        end(fits, self.error_score)
 
     def _is_fitted(self, fits: Sequence[Mapping[str, Any]], number: int) -> bool:
-        """Return whether any fit of this candidate succeeded."""
+        """Return whether any fit of this candidate succeeded, as far as it is known."""
         own = fits[number * self.n_splits_ : (number + 1) * self.n_splits_]
-        return any(fit["fit_error"] is None for fit in own)
+        return not own or any(fit["fit_error"] is None for fit in own)
 
     def _searched_by(self, results: Mapping[str, Any]) -> str:
         """Return the column of the score that the strategy sees."""

@@ -4,8 +4,12 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.model_selection import _validation
+from sklearn.tree import DecisionTreeClassifier
 
 from hpo.engine.record import optuna_tables
+from hpo.integrations.sklearn import HpoSearchCV
 from tests.studies import REPOSITORY, rows, run_toy, toy_config
 
 # Runs a command on a Ray whose private names are not there, then asks its cluster as whoever would join one.
@@ -49,6 +53,18 @@ def test_where_optunas_tables_have_another_form_a_study_has_the_same_trials(tmp_
     run_toy(tmp_path / "both", toy_config("evolutionary", trials=5))
     monkeypatch.undo()
     assert run_toy(tmp_path / "both", toy_config("evolutionary", trials=12)) == expected
+
+
+def test_without_scikit_learns_private_names_a_search_has_the_same_candidates(monkeypatch):
+    def fitted():
+        search = HpoSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3]}, trials=3, strategy="tpe")
+        return search.fit(*load_iris(return_X_y=True)).cv_results_
+
+    expected = fitted()
+    monkeypatch.delattr(_validation, "_insert_error_scores")
+    found = fitted()
+    assert found["params"] == expected["params"]
+    assert list(found["mean_test_score"]) == list(expected["mean_test_score"])
 
 
 @pytest.mark.slow
