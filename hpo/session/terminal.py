@@ -13,8 +13,8 @@ from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.dispatch.ray.address import is_connected_here
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
+from hpo.engine.space.branches import parted
 from hpo.engine.space.first_points import default_point
-from hpo.engine.space.reader import parted
 from hpo.engine.trials.digits import score_format
 from hpo.errors import SpaceError, printable
 from hpo.report.facts.schema.missing import known

@@ -8,7 +8,7 @@ from hpo.config.composing.references import within
 from hpo.config.keys import differences, flatten
 from hpo.config.sections import ExtendedTrial, Extension
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, own_key, study_name
-from hpo.engine.space.reader import with_first
+from hpo.engine.space.branches import with_first
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError

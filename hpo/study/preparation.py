@@ -11,8 +11,9 @@ from hpo.config.composing.references import leading, refuse_secrets
 from hpo.config.documents import read_json
 from hpo.config.keys import differences, flatten, replaced, without
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
+from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
-from hpo.engine.space.reader import leaves, overridden, parted, space_from_dict
+from hpo.engine.space.reader import overridden, space_from_dict
 from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy

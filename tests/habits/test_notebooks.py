@@ -53,17 +53,13 @@ def one_less(config):
     return 1 - config["x"]
 
 
+def searched(space, strategy, trials):
+    measured = {"metric": "accuracy", "direction": "maximize", "settings": QUIET, "progress": False}
+    return hpo.search(one_less, space, strategy=strategy, trials=trials, **measured)
+
+
 def test_print_shows_the_result():
-    study = hpo.search(
-        one_less,
-        space={"x": [0.25, 0.5]},
-        strategy="grid",
-        metric="accuracy",
-        direction="maximize",
-        trials=2,
-        settings=QUIET,
-        progress=False,
-    )
+    study = searched({"x": [0.25, 0.5]}, "grid", trials=2)
     lines = str(study).splitlines()
     assert lines[0].startswith("study one_less: 2 of 2")
     assert lines[1].startswith("best: accuracy 0.7500, trial ")
@@ -71,16 +67,7 @@ def test_print_shows_the_result():
 
 
 def test_pictures_of_a_notebook_are_there_without_scripts_and_network():
-    study = hpo.search(
-        one_less,
-        space={"x": (0.0, 1.0), "y": (0.0, 1.0)},
-        strategy="random",
-        metric="accuracy",
-        direction="maximize",
-        trials=12,
-        settings=QUIET,
-        progress=False,
-    )
+    study = searched({"x": (0.0, 1.0), "y": (0.0, 1.0)}, "random", trials=12)
     for figure in ("best_so_far", "contours"):
         shown = study.plot(figure)._repr_mimebundle_()
         assert shown["application/vnd.plotly.v1+json"]["data"], figure

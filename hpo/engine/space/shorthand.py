@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpo.engine.space.branches import is_leaf
 from hpo.engine.space.peers import of_peer
-from hpo.engine.space.reader import is_leaf
 from hpo.errors import SpaceError
 
 
@@ -34,7 +34,7 @@ def log(low: float, high: float, points: int | None = None) -> Log:
 
 
 @dataclass(frozen=True)
-class Choices:
+class NamedChoices:
     """Values without an order; `named` ones are objects that are written down by their names."""
 
     values: tuple[Any, ...]
@@ -45,14 +45,14 @@ class Choices:
         return {"choices": [*self.values, *self.named]}
 
 
-def choices(*values: Any, **named: Any) -> Choices:
+def choices(*values: Any, **named: Any) -> NamedChoices:
     """Return values without an order: `hpo.choices(16, 64)`, or any objects by names, `hpo.choices(relu=nn.ReLU)`.
 
     Files, reports and MLflow hold the names; the function gets the objects, which workers must be able to unpickle.
     """
     if both := [name for name in named if name in values]:
         raise SpaceError(f"space: choices has '{both[0]}' as a value and as a name; give one of them another name")
-    return Choices(values, named)
+    return NamedChoices(values, named)
 
 
 def written_out(branch: Any, where: str = "space") -> Any:
@@ -64,7 +64,7 @@ def written_out(branch: Any, where: str = "space") -> Any:
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
         return read
-    if isinstance(branch, Log | Choices):
+    if isinstance(branch, Log | NamedChoices):
         return branch.to_dict()
     if isinstance(branch, tuple):
         if len(branch) != 2 or not all(map(_is_number, branch)):

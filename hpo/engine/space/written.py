@@ -7,8 +7,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpo.engine.space.branches import is_leaf, parted, with_first
 from hpo.engine.space.peers import as_number, of_peer
-from hpo.engine.space.reader import identity, is_leaf, parted, with_first
+from hpo.engine.space.reader import identity
 from hpo.errors import SpaceError
 
 _log = logging.getLogger(__name__)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.config.keys import path_of, replaced
-from hpo.engine.space.reader import is_leaf, parted
-from hpo.engine.space.shorthand import Choices
+from hpo.engine.space.branches import is_leaf, parted
+from hpo.engine.space.shorthand import NamedChoices
 from hpo.engine.training.objective.by_value import dumps
 from hpo.engine.training.objective.resolution import COMPANIONS
 from hpo.errors import ConfigError, text_of
-from hpo.interface.given.written import json_text, written
+from hpo.interface.given.json_values import json_text, written
 
 _WITHOUT_CONFIG = ("predict", "attention")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH")
@@ -92,7 +92,7 @@ class Objects:
                     )
 
     def _branch(self, branch: Any, key: str) -> Any:
-        if isinstance(branch, Choices):
+        if isinstance(branch, NamedChoices):
             for name, value in branch.named.items():
                 self.choices.setdefault(key, {})[json_text(name)] = _sendable(value, f"space.{key}: {name}")
             return {"choices": [*self._values(branch.values, key), *branch.named]}

@@ -7,8 +7,8 @@ from typing import Any
 from hpo.config.keys import path_of, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, plain_own
+from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.peers import refuse_whole
-from hpo.engine.space.reader import leaves, parted, with_first
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.written import as_meant
 from hpo.errors import ConfigError, nearest

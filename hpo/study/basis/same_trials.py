@@ -20,6 +20,6 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     "daf546696d42f02b": ("b1a8b011358f86bd",),
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown.
-    "9a721327a4dd8284": ("06df9561454a7aaa",),
-    "8174bc10edf709fa": ("0090cc4036e20dc7",),
+    "bf34b7862dea4aa0": ("06df9561454a7aaa",),
+    "f8d6c19fbf96a509": ("0090cc4036e20dc7",),
 }
