@@ -33,7 +33,7 @@ class ListValue(_OneValue, list[Any]):  # type: ignore[misc]  # Two ways to comp
     """A list that is one value; never changed in place."""
 
 
-class DictValue(_OneValue, dict[str, Any]):  # type: ignore[misc]
+class DictValue(_OneValue, dict[str, Any]):  # type: ignore[misc]  # As above.
     """A mapping that is one value; never changed in place."""
 
 
