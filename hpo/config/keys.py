@@ -57,6 +57,11 @@ def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
     return None
 
 
+def within(key: str, other: str) -> bool:
+    """Return whether a dotted key is another one, or below it."""
+    return key == other or key.startswith(f"{other}.")
+
+
 def refuse_unknown(changes: Mapping[str, Any], tree: Mapping[str, Any], what: str) -> None:
     """Raise ConfigError for a dotted key that the tree does not have; `what` names the argument that it is in."""
     if not isinstance(changes, Mapping):

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from hpo.config.composing.references import configured, placed
 from hpo.config.interpreter import refuse_optimized_python
-from hpo.config.keys import flatten, without
+from hpo.config.keys import flatten, within, without
 from hpo.config.sealing import seal, sealed_keys
 from hpo.config.sections import SEARCH_SECTIONS as SEARCH_SECTIONS
 from hpo.config.sections import (
@@ -145,7 +145,7 @@ def own_key(key: str) -> str:
 
 def is_free(key: str) -> bool:
     """Return whether a key may change when a study is resumed: one of `FREE_KEYS`, or below it."""
-    return any(key == free or key.startswith(f"{free}.") for free in FREE_KEYS)
+    return any(within(key, free) for free in FREE_KEYS)
 
 
 def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:

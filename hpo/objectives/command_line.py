@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
-from hpo.config.keys import at, flatten, path_of, replaced
+from hpo.config.keys import at, flatten, path_of, replaced, within
 from hpo.errors import ConfigError, nearest
 
 # What a command may be told of its task.
@@ -91,7 +91,7 @@ def refuse_unread(config: Mapping[str, Any], base: Mapping[str, Any], keys: Iter
     """Refuse a key that neither the file nor the line has; `where` is what stands before it."""
     names = names_of(config)
     for key in () if takes_all(config) else keys:
-        if path_of(base, key) is None and not any(_within(key, name) for name in (*names, "command")):
+        if path_of(base, key) is None and not any(within(key, name) for name in (*names, "command")):
             raise ConfigError(
                 f"{where}{key}: {config['command']['config']} has no such key, and command.line has no {{{key}}}"
                 f"{nearest(key, [*flatten(base), *names]) or '; write it into the file'}"
@@ -102,7 +102,7 @@ def values_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the trial's values by key, without the study's own; of a searched key the whole value."""
     flat = flatten({name: branch for name, branch in config.items() if name != "command"})
     searched = config["command"].get("searched", ())
-    rest = {key: value for key, value in flat.items() if not any(_within(key, whole) for whole in searched)}
+    rest = {key: value for key, value in flat.items() if not any(within(key, whole) for whole in searched)}
     # The groups of the toolkit that a command does not have are empty.
     values = {key: value for key, value in rest.items() if key != "data.name" and value != {}}
     wholes = {key: at(flat, key, _MISSING) for key in searched}
@@ -152,7 +152,7 @@ def _arguments(config: Mapping[str, Any]) -> Iterator[str]:
     values = {
         key: value
         for key, value in values_of(config).items()
-        if value is not None and not path_of(base, key) and not any(_within(key, name) for name in names)
+        if value is not None and not path_of(base, key) and not any(within(key, name) for name in names)
     }
     number = Counter(map(_last, values))
     for key, value in values.items():
@@ -179,10 +179,6 @@ def _text(value: Any) -> str:
 
 def _last(key: str) -> str:
     return key.rpartition(".")[2]
-
-
-def _within(key: str, other: str) -> bool:
-    return f"{key}.".startswith(f"{other}.")
 
 
 def _is_json(path: str) -> bool:

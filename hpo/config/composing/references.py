@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from hpo.config.keys import replaced
+from hpo.config.keys import replaced, within
 from hpo.config.sealing import looks_secret, seal, texts_of
 from hpo.errors import ConfigError
 
@@ -110,11 +110,6 @@ def refuse_secrets(references: Mapping[str, str]) -> None:
                 f"{key}: is or holds a secret, and refers to what is searched, given {text!r}; separate the two, or "
                 f"take the secret from the environment: ${{oc.env:NAME}}"
             )
-
-
-def within(key: str, other: str) -> bool:
-    """Return whether a dotted key is another one, or below it."""
-    return key == other or key.startswith(f"{other}.")
 
 
 def _meet(path: tuple[str, ...], other: tuple[str, ...]) -> bool:

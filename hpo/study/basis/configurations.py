@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.config.composing.references import within
-from hpo.config.keys import differences, flatten
+from hpo.config.keys import differences, flatten, within
 from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free
 from hpo.errors import StudyError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from hpo.config.keys import at, flatten
+from hpo.config.keys import at, flatten, within
 from hpo.engine.course.course import EndedBy
 from hpo.engine.record.record import Given
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
@@ -68,7 +68,7 @@ def describe_search(
 
 def _fixed(flat: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
     """Return the leaves that are not searched, nor below a key that is."""
-    return {k: v for k, v in flat.items() if not any(k == key or k.startswith(f"{key}.") for key in searched)}
+    return {k: v for k, v in flat.items() if not any(within(k, key) for key in searched)}
 
 
 def describe_space(study: Study) -> SpacePart:
