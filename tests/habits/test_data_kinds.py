@@ -93,6 +93,7 @@ def test_help_has_them(capsys):
     assert f"data=translation {ALIGNED}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_aligned_files_train(capsys):
     assert main(["search", "data=translation", *ALIGNED.split(), *QUICK]) == 0
     assert "winner: trial 0, bleu" in capsys.readouterr().out

@@ -68,6 +68,7 @@ def is_right(config, base, extra=1):
     return True
 
 
+@pytest.mark.slow
 def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys, own):
     assert in_this_process(capsys, "search", *QUICK)[0] == 0
     study = hpo.load("refs")
@@ -95,6 +96,7 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys, own)
     assert "nested.rate" not in fixed
 
 
+@pytest.mark.slow
 def test_what_is_extended_refers_to_its_own_point(capsys, own):
     assert in_this_process(capsys, "search", *QUICK)[0] == 0
     assert in_this_process(capsys, "extend", "refs", "extra=2", "--best", "2")[0] == 0
@@ -108,6 +110,7 @@ def test_what_is_extended_refers_to_its_own_point(capsys, own):
     assert "model.lr: refers to what is searched" in line
 
 
+@pytest.mark.slow
 def test_a_study_of_before_goes_on_as_it_was(capsys, own):
     assert in_this_process(capsys, "search", *QUICK, "model.lr=0.01", "model.name=x", "study.name=old")[0] == 0
     path = Path("runs/old/config.yaml")
