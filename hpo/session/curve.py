@@ -12,6 +12,6 @@ def print_point(message: Mapping[str, Any]) -> None:
         return
     point = message["point"]
     values = [(name, value) for name, value in point.items() if name not in ("epoch", "epochs")]
-    numbers = [f"{name} {value:.4g}" for name, value in values]
+    numbers = [f"{name} {value:.6g}" for name, value in values]
     epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
     print(f"{epoch}{'/' + str(point['epochs']) if 'epochs' in point else ''}  {'  '.join(numbers)}", flush=True)

@@ -73,7 +73,7 @@ class TerminalProgress(Progress):
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._started = self._last_line = self._clock()
         self._num_printed = 0
-        self._is_first_trial, self._is_long = True, False
+        self._is_first_trial, self._has_begun, self._is_long = True, False, False
         self._warnings: set[str] = set()
         self._has_told_memory = False
         self._console = Console(file=sys.stdout)
@@ -105,7 +105,10 @@ class TerminalProgress(Progress):
     def task_begun(self, task: Task) -> None:
         """Show it among the running ones."""
         self._running[task.trial, task.index] = {}
-        self._tell_of_first(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long)
+        # The very first fold may take hours and report nothing.
+        is_very_first = self._layout.size > 1 and not self._has_begun
+        self._has_begun = True
+        self._tell_of_first(f"{self._name(task.trial, task.index)} begins", is_due=self._is_long or is_very_first)
 
     def reported(self, trial: Trial, report: Report) -> None:
         """Keep the latest point of every running task."""
@@ -145,10 +148,11 @@ class TerminalProgress(Progress):
     def _tell_of_first(self, text: str, is_due: bool = False) -> None:
         """Print a line of a running trial: until the first has ended, after a silence, and where no panel shows it."""
         now = self._clock()
-        if self._live or not self._is_first_trial or not (is_due or now - self._last_line >= _SILENT_SECONDS):
+        is_silent = now - self._last_line >= _SILENT_SECONDS
+        if self._live or not self._is_first_trial or not (is_due or is_silent):
             return
         self._console.print(Text(text), soft_wrap=True)
-        self._is_long, self._last_line = True, now
+        self._is_long, self._last_line = self._is_long or is_silent, now
 
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))

@@ -21,8 +21,12 @@ def silent(config, trial):
 
 def score(config):
     return {"score": config["lr"]}
+
+def own(config):
+    assert set(config) <= {"lr", "model"}, config
+    return config["lr"]
 """
-OWN = ("study.metric=score", "study.trials=2", "dispatch=local", "track=none")
+OWN = ("study.trials=2", "dispatch=local", "track=none")
 
 
 @pytest.fixture
@@ -44,11 +48,33 @@ def test_an_objective_that_is_called_is_read_as_it_is_typed(capsys, call):
 
 
 @pytest.mark.usefixtures("trainer")
+def test_one_that_is_called_gets_its_own_keys_alone(capsys):
+    typed = ("objective=typed_trainer:own(config)", "+lr=0.25")
+    _, out, err = command(capsys, "search", *typed, "space.lr=[0.25,0.5]", *OWN)
+    assert "study own: 2 trials, score (maximize)" in out, err
+    assert "winner: trial" in out
+    assert "score = 0.25" in command(capsys, "train", *typed)[1]
+    chosen = hpo.compose(*typed, "model=decoder", "study.metric=loss")
+    assert (chosen["model"]["shape"], chosen["study"]["direction"]) == ("decoder", "minimize")
+    assert hpo.compose(*typed, "data=digits")["training"]["epochs"] == 15
+    assert refused(capsys, "search", *typed, "training.epochs=3") == (
+        "error: training.epochs: there is no such key; see `hpo search --cfg job`, or add it with +training.epochs=...\n"
+    )
+
+
+def test_a_command_is_run_once_without_a_search(capsys):
+    line = """command.line=echo '{{"score": {lr}}}'"""
+    code, out, err = command(capsys, "train", "objective=command", line, "+lr=3", "study.metric=score")
+    assert (code, err) == (0, "")
+    assert "score = 3" in out
+
+
+@pytest.mark.usefixtures("trainer")
 def test_one_that_is_called_is_trained_alone(capsys):
-    code, out, err = command(capsys, "train", "objective=typed_trainer:train(config, trial)", "+lr=0.25", *OWN[:1])
+    code, out, err = command(capsys, "train", "objective=typed_trainer:train(config, trial)", "+lr=0.25")
     assert (code, err) == (0, "")
     assert "score = 0.25" in out
-    silent = ("train", "objective=typed_trainer:silent(config, trial)", "+lr=0.25", *OWN[:1])
+    silent = ("train", "objective=typed_trainer:silent(config, trial)", "+lr=0.25")
     assert "score = 0.5" in command(capsys, *silent)[1]
     assert "score = 0.25" in command(capsys, *silent, "study.score=last")[1]
     assert "'best' or 'last'" in refused(capsys, *silent, "study.score=first")

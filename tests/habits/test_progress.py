@@ -62,6 +62,7 @@ def test_a_first_long_trial_says_which_fold_begins_and_a_point_every_ten_seconds
     begin(96, 1, 1)
     *lines, last = capsys.readouterr().out.splitlines()
     assert lines == [
+        "trial 0, fold 1 of 5 begins",
         "trial 0, fold 1 of 5  epoch 10/9  accuracy 1.0000",
         "trial 0, fold 1 of 5  epoch 20/9  accuracy 2.0000",
         "trial 0, fold 2 of 5 begins",
@@ -71,12 +72,13 @@ def test_a_first_long_trial_says_which_fold_begins_and_a_point_every_ten_seconds
     assert last.startswith("1/4  trial 0")
 
 
-def test_without_points_the_first_line_is_that_of_the_fold_that_begins_after_ten_seconds(capsys):
+def test_without_points_the_first_fold_and_those_that_begin_after_ten_seconds_are_told(capsys):
     begin, _, _ = watched(TaskLayout(3, 2))
     for index, second in enumerate((0, 4, 8, 12, 13, 14)):
         begin(second, 0, index)
     assert capsys.readouterr().out.splitlines() == [
-        f"trial 0, fold {fold} of 3, repeat 2 of 2 begins" for fold in (1, 2, 3)
+        "trial 0, fold 1 of 3, repeat 1 of 2 begins",
+        *(f"trial 0, fold {fold} of 3, repeat 2 of 2 begins" for fold in (1, 2, 3)),
     ]
 
 
@@ -94,14 +96,15 @@ def test_of_several_workers_each_line_says_the_trial(capsys):
     ]
 
 
-def test_short_trials_print_nothing_more(capsys):
+def test_short_trials_print_no_more_than_that_the_first_fold_begins(capsys):
     begin, report, end = watched(TaskLayout(2))
     for index in range(2):
         begin(4 * index, 0, index)
         report(4 * index + 1, 0, index, 1)
     end(9, 0)
     begin(10, 1, 0)
-    (line,) = capsys.readouterr().out.splitlines()
+    begins, line = capsys.readouterr().out.splitlines()
+    assert begins == "trial 0, fold 1 of 2 begins"
     assert line.startswith("1/4  trial 0")
 
 

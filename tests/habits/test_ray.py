@@ -158,7 +158,7 @@ def parsed(config):
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR")
     for name in ("first", "second"):
         assert search(name) == ["complete"] * 3
         assert ray.is_initialized()

@@ -67,10 +67,13 @@ def compose_config(
     if config_file:
         return _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
     with interruption_later():
-        config = _compose(name, others, config_dir)
+        config = _compose(name, [*_function_alone(name, others), *others], config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
     tree = resolved(config)
+    if name == "train" and tree.get("space") == {}:
+        # The group is there for the choices of data that override it.
+        del tree["space"]
     texts = references_of(OmegaConf.to_container(config))
     references = {key: text for key, text in texts.items() if key.partition(".")[0] not in SEARCH_SECTIONS}
     if name == "search" and references:
@@ -108,6 +111,22 @@ def _written_out(text: str) -> str:
     if value[:1] in ("", "'", '"'):
         return text
     return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
+
+
+def _function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
+    """Return what leaves a function that the command line calls (`objective=spam:train(config)`) with its own keys.
+
+    Nothing where it chooses the data, too; its other choices stand.
+    """
+    given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
+    call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(_plain(given.get("objective"))))
+    if call is None or "data" in given:
+        return []
+    chosen = {"space": "space=none"} if name == "search" else {}
+    chosen |= {group: f"~{group}" for group in ("data", "model", "training")}
+    if "study" not in given:
+        chosen |= {"study.name": f"study.name={call[1]}", "study.metric": "study.metric=score"}
+    return [_parse(text) for key, text in chosen.items() if key not in given]
 
 
 def _parse(text: str) -> Override:

@@ -6,6 +6,7 @@ from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.facts.schema.missing import is_missing
 from hpo.report.facts.schema.report import ReportJson
@@ -144,9 +145,10 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
             yield f"the test part of these data was opened {test['openings_of_these_data']} times"
     against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
     if not is_missing(against) and against["gain"] <= 0:
+        written = score_format([against["winner"], against["default"]])
         yield (
-            f"overtuned: on the test part the winner ({against['winner']:.4g}) is not better than the default "
-            f"configuration ({against['default']:.4g})"
+            f"overtuned: on the test part the winner ({written(against['winner'])}) is not better than the default "
+            f"configuration ({written(against['default'])})"
         )
     split = data if is_missing(data) else data["split"]
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
