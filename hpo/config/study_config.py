@@ -29,6 +29,7 @@ from hpo.errors import ConfigError, nearest
 
 # Where the trial's own tree stands as a whole in a plain tree, if one of its names is that of a section.
 _OWN = "objective_config"
+_GROUPS = ("data", "model", "training")  # of conf/, besides those sections
 
 # Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
 # study and are written down.
@@ -141,6 +142,29 @@ def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTION
 def own_key(key: str) -> str:
     """Return the key in the trial's own tree of a key of the plain tree: see `plain_own`."""
     return key.removeprefix(f"{_OWN}.")
+
+
+def typed_key(key: str) -> str:
+    """Return how a key of the trial's own tree is added on a command line, where the names of groups are taken."""
+    return f"{_OWN}.{key}" if key in _GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key
+
+
+def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
+    """Return those of a whole plain tree's references that are in the trial's own, by their keys there.
+
+    Raises:
+        ConfigError: own keys stand both at the top and below `objective_config`.
+    """
+    own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
+    texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}
+    if _OWN not in own or not isinstance(own[_OWN], Mapping):
+        return texts
+    if beside := [name for name in own if name != _OWN]:
+        raise ConfigError(
+            f"{beside[0]}: stands beside {_OWN}, which holds all keys of the objective's own; write it as "
+            f"{_OWN}.{beside[0]}"
+        )
+    return {own_key(key): text.replace(f"${{{_OWN}.", "${") for key, text in texts.items()}
 
 
 def is_free(key: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.config.keys import at, flatten
-from hpo.config.study_config import StudyConfig, keys_at_fault
+from hpo.config.study_config import StudyConfig, keys_at_fault, typed_key
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space, short_value
 from hpo.engine.strategies import BY_AMOUNT
@@ -24,7 +24,7 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
             example = short_value(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
             raise SpaceError(
                 f"space.{dimension.key}: the configuration has no key '{dimension.key}'; give it a default with "
-                f"+{dimension.key}={example}{nearest(dimension.key, keys)}"
+                f"+{typed_key(dimension.key)}={example}{nearest(dimension.key, keys)}"
             )
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
@@ -39,7 +39,7 @@ def refuse_missing_keys(space: Space, config: StudyConfig, own: OwnSearch) -> No
         if key not in given and at(flat, key) is None:
             raise ConfigError(
                 f"objective: it needs '{key}', which is neither searched nor in the configuration"
-                f"{nearest(key, given)}; search it with space.{key}=..., or give it with +{key}=VALUE"
+                f"{nearest(key, given)}; search it with space.{key}=..., or give it with +{typed_key(key)}=VALUE"
             )
 
 

@@ -131,9 +131,8 @@ def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTrai
         training = _Training.model_validate({name: tree[name] for name in _SECTIONS if name in tree})
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
-    config, seed = own_part(tree, _SECTIONS), training.study.seed
-    if seed is None:
-        config, seed = _without_seed(config)
+    config, seed = (tree, training.study.seed) if training.study.seed is not None else _without_seed(tree)
+    config = own_part(config, _SECTIONS)
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)
@@ -142,7 +141,7 @@ def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTrai
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return the objective's own tree, and the seed that only a single training has in it."""
+    """Return the tree, and the seed that only a single training has in it."""
     if not isinstance(tree.get("training", {}), Mapping):
         return dict(tree), 0
     training = dict(tree.get("training", {}))

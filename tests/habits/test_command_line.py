@@ -57,9 +57,8 @@ def test_one_that_is_called_gets_its_own_keys_alone(capsys):
     chosen = hpo.compose(*typed, "model=decoder", "study.metric=loss")
     assert (chosen["model"]["shape"], chosen["study"]["direction"]) == ("decoder", "minimize")
     assert hpo.compose(*typed, "data=digits")["training"]["epochs"] == 15
-    assert refused(capsys, "search", *typed, "training.epochs=3") == (
-        "error: training.epochs: there is no such key; see `hpo search --cfg job`, or add it with +training.epochs=...\n"
-    )
+    said = refused(capsys, "search", *typed, "training.epochs=3")
+    assert said.startswith("error: training.epochs: there is no such key; see `hpo search --cfg job`, or add it with +")
 
 
 def test_a_command_is_run_once_without_a_search(capsys):

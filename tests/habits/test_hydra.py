@@ -110,6 +110,40 @@ def test_what_is_extended_refers_to_its_own_point(capsys, own):
     assert "model.lr: refers to what is searched" in line
 
 
+WITH_A_TEST = """
+from pathlib import Path
+
+
+def run_fold(task):
+    folder = Path(task["checkpoint_dir"])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model").touch()
+    return {"score": task["config"]["lr"]}
+
+
+def describe_data(config):
+    return {"name": "nine", "size": 90}
+
+
+def run_test(task):
+    return {"score": task["config"]["lr"], "base": task["config"]["base"]}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dispatch", ["local", "ray"])
+def test_the_test_part_is_scored_with_what_refers_to_the_winner(capsys, dispatch):
+    Path(f"with_test_{dispatch}.py").write_text(WITH_A_TEST)
+    none = ("model=none", "data=none", "training=none", "space=none", f"dispatch={dispatch}", "track=none")
+    own = ("+base=0.5", "+lr=${base}", "space.base={low: 0.0, high: 0.1}", "study.metric=score", "study.name=nine")
+    typed = ("search", f"objective=with_test_{dispatch}:run_fold", "split.folds=1", "study.trials=2", *none, *own)
+    code, _, err = in_this_process(capsys, *typed)
+    assert code == 0, err
+    study = hpo.load("nine")
+    assert study.best.score == study.best.point["base"]
+    assert {**study.test()} == {"score": study.best.score, "base": study.best.score}
+
+
 @pytest.mark.slow
 def test_a_study_of_before_goes_on_as_it_was(capsys, own):
     assert in_this_process(capsys, "search", *QUICK, "model.lr=0.01", "model.name=x", "study.name=old")[0] == 0
@@ -126,6 +160,38 @@ def test_a_study_of_before_goes_on_as_it_was(capsys, own):
     assert len(seen()) == 4
     assert {one["nested"]["rate"] for one in seen()} == {0.01}
     assert in_this_process(capsys, "reproduce", "old")[0] == 0
+
+
+def test_a_tree_below_objective_config_keeps_its_references(capsys, own):
+    below = "objective_config"
+    typed = ("objective=refers:train(config)", f"+{below}.split=0.5", f"+{below}.model.lr=${{{below}.split}}")
+    relative = f"+{below}.model.name='run ${{..split}}'"
+    code, _, err = in_this_process(capsys, "search", *typed, relative, "space.split=[0.1,0.2]", *QUICK[-5:-2])
+    assert code == 0, err
+    assert [(one["model"]["lr"], one["model"]["name"]) for one in seen()] == [(0.2, "run 0.2"), (0.1, "run 0.1")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            ["+split=0.1"],
+            "split: is a group of the configuration; your own key of this name is +objective_config.split=...",
+        ),
+        (["+data=3"], "data: is a group of the configuration; your own key of this name is +objective_config.data=..."),
+        (
+            ["+objective_config.split=1", "+lr=1"],
+            "lr: stands beside objective_config, which holds all keys of the objective's own; write it as "
+            "objective_config.lr",
+        ),
+        (
+            ["space.split=[0.1,0.2]"],
+            "space.split: the configuration has no key 'split'; give it a default with +objective_config.split=0.1",
+        ),
+    ],
+)
+def test_a_name_that_is_taken_says_what_to_type(capsys, own, typed, said):
+    assert refused(capsys, "search", "objective=refers:train(config)", *typed, is_silent=True) == f"error: {said}\n"
 
 
 def test_a_reference_that_cannot_be_resolved_names_its_key(capsys, own):

@@ -23,8 +23,9 @@ from hpo.config.documents import read_yaml
 from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, without
 from hpo.config.sealing import hidden_argument
-from hpo.config.sections import SEARCH_SECTIONS, later_keys
+from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
+from hpo.config.study_config import own_references, typed_key
 from hpo.errors import ConfigError, nearest
 
 _SHOWN = 200
@@ -64,6 +65,8 @@ def compose_config(
     parsed = [_parse(_written_out(text)) for text in overrides]
     of_user = [o for o in parsed if o.key_or_group.startswith(_USERS_OWN) and not o.is_delete()]
     others = [o for o in parsed if o not in of_user]
+    for override in others:
+        _refuse_taken(override)
     if config_file:
         return _load(config_file, parsed, _CHOSEN_ANEW if name == "search" else {})
     with interruption_later():
@@ -74,9 +77,7 @@ def compose_config(
     if name == "train" and tree.get("space") == {}:
         # The group is there for the choices of data that override it.
         del tree["space"]
-    texts = references_of(OmegaConf.to_container(config))
-    references = {key: text for key, text in texts.items() if key.partition(".")[0] not in SEARCH_SECTIONS}
-    if name == "search" and references:
+    if name == "search" and (references := own_references(references_of(OmegaConf.to_container(config)), tree)):
         tree["study"]["references"] = references
     return tree | ({"track": with_mlflows_own(tree["track"])} if isinstance(tree.get("track"), dict) else {})
 
@@ -174,6 +175,13 @@ def _refuse_no_choice(override: Override) -> None:
     if not override.is_delete() and not isinstance(value, str | Mapping):
         group = override.key_or_group
         raise ConfigError(f"{group}: must be the name of a configuration, given {value!r}; see `hpo search --cfg job`")
+
+
+def _refuse_taken(override: Override) -> None:
+    """Refuse a new key with the name of a group, whatever its value."""
+    key = override.key_or_group
+    if override.is_add() and "." not in key and typed_key(key) != key:
+        raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed_key(key)}=...")
 
 
 def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
