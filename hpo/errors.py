@@ -87,6 +87,17 @@ def first_line(error: BaseException) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty text."""
-    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
+    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty text.
+
+    Of dotted keys one with the same last part, else one beside it: `lr` and `trainng.lr` mean `training.lr`.
+    """
+    names = list(allowed)
+    parent, _, last = name.rpartition(".")
+    close = [each for each in names if "." in each and each.rpartition(".")[2] == last]
+    beside = [each for each in names if each.rpartition(".")[0] == parent]
+    if not close and parent and beside:
+        parts = difflib.get_close_matches(last, [each.rpartition(".")[2] for each in beside], n=1, cutoff=0.6)
+        close = [f"{parent}.{part}" for part in parts]
+    elif not close:
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""

@@ -29,11 +29,23 @@ MOST = 100_000_000
 _MOST_THREADS = 4096
 MOST_SEED = 2**31 - 1
 
+
+def _objective(text: str) -> str:
+    if text.partition(":")[0].endswith(".py"):
+        raise ValueError(f"must name a module and no file, such as {text.replace('.py:', ':').replace('/', '.')}")
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
+        raise ValueError(
+            "must be package.module:function, or with what it is called with: function(config), "
+            "function(config, trial) or function(trial)"
+        )
+    return text
+
+
 # Belong to the search and are never sent to a worker; everything else is the trial's own tree.
 SEARCH_SECTIONS = ("study", "objective", "space", "strategy", "split", "dispatch", "track", "report")
 
 StudyName = Annotated[str, AfterValidator(_safe_name)]
-ObjectiveText = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?$")]
+ObjectiveText = Annotated[str, AfterValidator(_objective)]
 
 
 class Section(BaseModel):

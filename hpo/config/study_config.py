@@ -29,7 +29,9 @@ from hpo.errors import ConfigError, nearest
 
 # Where the trial's own tree stands as a whole in a plain tree, if one of its names is that of a section.
 _OWN = "objective_config"
-_GROUPS = ("data", "model", "training")  # of conf/, besides those sections
+
+# The groups of conf/ besides the sections of the search: all that the toolkit's own trainer reads.
+GROUPS = ("data", "model", "training")
 
 # Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
 # study and are written down.
@@ -146,7 +148,7 @@ def own_key(key: str) -> str:
 
 def typed_key(key: str) -> str:
     """Return how a key of the trial's own tree is added on a command line, where the names of groups are taken."""
-    return f"{_OWN}.{key}" if key in _GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key
+    return f"{_OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key
 
 
 def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
@@ -241,13 +243,15 @@ def explain(error: ValidationError, prefix: str = "") -> str:
     first = error.errors(include_url=False)[0]
     if first["type"] == "cross_field":
         return f"{', '.join(first['ctx']['keys'])}: {first['msg']}"
-    names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "constrained-"))]
+    names = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "constrained-", "literal["))]
     key = f"{prefix}{'.'.join(names)}" or "config"
     if first["type"] == "extra_forbidden":
         return f"{key}: there is no such key; remove it, or list the keys with `hpo search --cfg job`"
     if first["type"] == "missing":
         return f"{key}: is missing; give it a value"
-    return f"{key}: {_rule(first)}, given {first['input']!r}{_hint(first)}"
+    others = {fault["type"] for fault in error.errors(include_url=False) if fault["loc"][:-1] == first["loc"][:-1]}
+    or_bool = ", or true or false" if first["type"] == "literal_error" and "bool_type" in others else ""
+    return f"{key}: {_rule(first)}{or_bool}, given {first['input']!r}{_hint(first)}"
 
 
 def _rule(fault: ErrorDetails) -> str:

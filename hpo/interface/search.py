@@ -202,7 +202,7 @@ def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     """Return in what an existing study is another one: keys, and the function."""
     frozen = folder.config().to_dict()
     # As an existing study has it: with what the objective itself says of the space.
-    now = prepare_study(as_begun(config, is_said=False), given.kept).config.to_dict()
+    now = prepare_study(as_begun(config, is_said=False), given.kept, is_said=False).config.to_dict()
     kept = folder.kept_function(config)
     is_same = kept.is_like(given.kept) if kept and given.kept else kept is given.kept
     return [*made_changes(frozen, now), *moved_sources(frozen, now), *([] if is_same else ["the function"])]

@@ -85,10 +85,9 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
             "command.config: is missing: {config} in command.line becomes the path of each trial's own copy of a file "
             "in YAML or JSON; give command.config=FILE"
         )
+    refuse_unread(config, base, searched, "space.")
     if base is None and not takes_all(config, searched):
         return {}
-    if base is not None:
-        refuse_unread(config, base, searched, "space.")
     own = flatten(base or {})
     unsaid = [key for key in searched if at(flat, key, {}) == {}]
     values = {key: at(own, key) for key in unsaid if path_of(base or {}, key)}

@@ -87,14 +87,18 @@ def refuse_bad(config: Mapping[str, Any]) -> None:
     refuse_unread(config, base, values_of(config))
 
 
-def refuse_unread(config: Mapping[str, Any], base: Mapping[str, Any], keys: Iterable[str], where: str = "") -> None:
-    """Refuse a key that neither the file nor the line has; `where` is what stands before it."""
+def refuse_unread(
+    config: Mapping[str, Any], base: Mapping[str, Any] | None, keys: Iterable[str], where: str = ""
+) -> None:
+    """Refuse a key that neither the file, if there is one, nor the line has; `where` is what stands before it."""
     names = names_of(config)
+    in_file = "" if base is None else f"{config['command']['config']} has no such key, and "
     for key in () if takes_all(config) else keys:
-        if path_of(base, key) is None and not any(within(key, name) for name in (*names, "command")):
+        if path_of(base or {}, key) is None and not any(within(key, name) for name in (*names, "command")):
+            way = f"; write it there, such as --{_last(key)}={{{key}}}" if base is None else "; write it into the file"
             raise ConfigError(
-                f"{where}{key}: {config['command']['config']} has no such key, and command.line has no {{{key}}}"
-                f"{nearest(key, [*flatten(base), *names]) or '; write it into the file'}"
+                f"{where}{key}: {in_file}command.line has no {{{key}}}"
+                f"{nearest(key, [*flatten(base or {}), *names]) or way}"
             )
 
 

@@ -1,10 +1,12 @@
 """Checks between the parts of a study before anything of it is created."""
 
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hpo.config.composing.references import leading
 from hpo.config.keys import at, flatten
-from hpo.config.study_config import StudyConfig, keys_at_fault, typed_key
+from hpo.config.study_config import GROUPS, StudyConfig, keys_at_fault, typed_key
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space, short_value
 from hpo.engine.strategies import BY_AMOUNT
@@ -20,6 +22,8 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
     for dimension in space.dimensions if own.keys is not None else ():
+        if is_unread(dimension.key, config):
+            raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
         if dimension.key not in keys and at(flat, dimension.key) is None:
             example = short_value(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
             raise SpaceError(
@@ -29,6 +33,29 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
     for dimension in space.dimensions:
         for value in _values_to_check(dimension):
             _refuse_bad_value(space, dimension, value, config, objective)
+
+
+def is_unread(key: str, config: StudyConfig) -> bool:
+    """Return whether the toolkit's own trainer has no such key, and none of its keys refers to it."""
+    is_known = not config.objective.startswith("model.") or key.partition(".")[0] in GROUPS
+    return not is_known and not leading(config.study.references or {}, [key])
+
+
+def refuse_wrong_call(path: str, objective: Objective) -> None:
+    """Refuse a function that wants more than a task, where the path does not say what it is called with."""
+    if ObjectivePath.of(path).form != "task":
+        return
+    try:
+        wanted = inspect.signature(objective.run_fold).parameters.values()
+    except (TypeError, ValueError):
+        # One that is written in C, say.
+        return
+    names = [each.name for each in wanted if each.default is each.empty and each.kind == each.POSITIONAL_OR_KEYWORD]
+    if len(names) == 2:
+        raise ConfigError(
+            f"objective: '{path}' is called with a task, and takes {' and '.join(names)}; write "
+            f"'objective={path}(config, trial)' if that is what they are"
+        )
 
 
 def refuse_missing_keys(space: Space, config: StudyConfig, own: OwnSearch) -> None:
@@ -59,7 +86,7 @@ def refuse_other_examples(space: Space, config: StudyConfig, objective: Objectiv
 
 def _values_to_check(dimension: Dimension) -> Iterator[Value]:
     if isinstance(dimension, Range):
-        yield from (dimension.from_unit(0.0), dimension.from_unit(1.0))
+        yield from (dimension.low, dimension.high)
     else:
         yield from dimension.values
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from hpo.config.composing.references import leading, refuse_secrets
 from hpo.config.documents import read_json
 from hpo.config.keys import differences, flatten, replaced, without
+from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
@@ -35,6 +36,7 @@ from hpo.study.checks import (
     refuse_other_examples,
     refuse_race_without_folds,
     refuse_unknown_metric,
+    refuse_wrong_call,
 )
 from hpo.study.folder import RUNS, StudyFolder, find_study, shown
 from hpo.study.imports import read_imports
@@ -45,17 +47,18 @@ from hpo.study.study import Study
 _log = logging.getLogger(__name__)
 
 
-def prepare_study(config: StudyConfig, kept: KeptFunction | None = None) -> Study:
+def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> Study:
     """Check everything that can be checked without creating anything, and return the study.
 
     Args:
         config: the study's.
         kept: its objective, if that was given from Python.
+        is_said: whether a line says what goes on as in an earlier version.
 
     Raises:
         HpoError: the first fault, in one line.
     """
-    config, objective, own, method, space, strategy = _check(config, kept)
+    config, objective, own, method, space, strategy = _check(config, kept, is_said)
     examples = objective.examples(config.objective_config)
     own = replace(own, notes=(*own.notes, *(examples.notes if examples else ())))
     if examples is None and (config.split.folds or 1) > 1:
@@ -85,12 +88,13 @@ class _Checked(NamedTuple):
     strategy: Strategy
 
 
-def _check(config: StudyConfig, kept: KeptFunction | None) -> _Checked:
+def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True) -> _Checked:
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
+    refuse_wrong_call(config.objective, objective)
     objective.refuse_bad_config(config.objective_config)
     own = objective.own_search(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
-    config = _with_defaults(_ranges_as_begun(config), objective)
+    config = _with_defaults(_ranges_as_begun(config, is_said), objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     refuse_bad_space(space, config, objective, own)
@@ -105,13 +109,16 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
     """Return the configuration with what the objective adds to it for the searched keys."""
     if objective.describe_defaults is None:
         return config
-    keys = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    references = config.study.references or {}
+    searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
+    # What others refer to, the objective need not read itself.
+    keys = [key for key in searched if not leading(references, [key])]
     defaults = objective.describe_defaults(config.objective_config, keys)
     own = replaced(config.objective_config, {key: as_number(value) for key, value in defaults.items()})
     return config.model_copy(update={"objective_config": own})
 
 
-def _ranges_as_begun(config: StudyConfig) -> StudyConfig:
+def _ranges_as_begun(config: StudyConfig, is_said: bool) -> StudyConfig:
     """Return the configuration with the ranges of fractions of a study of before whole ends meant whole numbers.
 
     There they have no `integer`, and whoever writes them again gets it by the rule of today (see `as_meant`).
@@ -127,7 +134,7 @@ def _ranges_as_begun(config: StudyConfig) -> StudyConfig:
         for key in ranges
         if f"{key}.low" in before and all(before.get(f"{key}.{each}") == now.get(f"{key}.{each}") for each in fields)
     ]
-    for key in unsaid:
+    for key in unsaid if is_said else ():
         _log.warning("space.%s: goes on with fractions, as in the study's first trials", key)
     space = functools.reduce(without, (f"{key}.integer" for key in unsaid), config.space)
     return config.model_copy(update={"space": space})
@@ -144,7 +151,7 @@ def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
     if not folder.exists:
         return config
     frozen, section = folder.config(), config.study
-    config = _data_as_begun(config, frozen)
+    config = _shown_as_begun(_data_as_begun(config, frozen), frozen, is_said)
     if section.references is None or frozen.study.references is not None:
         return config
     searched = space_from_dict(frozen.space, flatten(frozen.objective_config)).keys
@@ -152,6 +159,19 @@ def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
         text = "study '%s' was begun when references to what is searched were not followed: %s stays as it was there"
         _log.warning(text, section.name, ", ".join(keys))
     return config.model_copy(update={"study": section.model_copy(update={"references": None})})
+
+
+def _shown_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> StudyConfig:
+    """Return it with the MLflow in which it was begun, where the user says no other: variables may be others now."""
+    unsaid = with_mlflows_own(shipped("track", "mlflow"))
+    then, now = frozen.track.model_dump(), config.track.model_dump()
+    kept = {key: then[key] for key in MLFLOWS_OWN if now[key] == unsaid[key] != then[key]}
+    if not kept or then["name"] != now["name"]:
+        return config
+    if is_said:
+        where = ", ".join(f"track.{key}={value}" for key, value in kept.items())
+        _log.warning("study '%s' goes on in the MLflow in which it was begun: %s", config.study.name, where)
+    return config.model_copy(update={"track": config.track.model_copy(update=kept)})
 
 
 def _data_as_begun(config: StudyConfig, frozen: StudyConfig) -> StudyConfig:

@@ -77,14 +77,17 @@ def follow(page):
                 _compare(blocks[0].body, printed)
             printed = ""
         elif kind == "bash":
-            # The search without arguments takes minutes; what is said of it is true of shorter trainings, too.
-            shorter = (re.sub("^hpo search$", "hpo search training.epochs=2", b.body, flags=re.MULTILINE) for b in blocks)
-            printed = "".join(_printed(["bash", "-euc", body], b.code) for body, b in zip(shorter, blocks, strict=True))
+            printed = "".join(_printed(["bash", "-euc", _shorter(block.body)], block.code) for block in blocks)
         else:
             for block in blocks:
                 if block.file:
                     Path(block.file).parent.mkdir(parents=True, exist_ok=True)
                     Path(block.file).write_text(block.body)
+
+
+def _shorter(commands):
+    """Return them with shorter trainings in the search without arguments, which takes minutes and prints the same."""
+    return re.sub("^hpo search$", "hpo search training.epochs=2", commands, flags=re.MULTILINE)
 
 
 def _is_script(block):

@@ -7,6 +7,8 @@ import pytest
 
 import hpo
 from hpo.config.composing.compose import compose_config
+from hpo.config.study_config import config_from_dict
+from hpo.study.preparation import refuse_bad_search
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 
@@ -90,3 +92,51 @@ def test_a_searched_key_that_the_configuration_lacks_is_told_what_to_type(capsys
     assert said == f"error: space.lr: the configuration has no key 'lr'; give it a default with +lr={default}\n"
     if default == "0.01":
         assert command(capsys, *typed, f"+lr={default}")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
+        (["+lr=0.1", "space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
+        (["lr=0.1"], "lr: there is no such key; did you mean 'training.lr'?"),
+        (["trainng.lr=0.1"], "trainng.lr: there is no such key; did you mean 'training.lr'?"),
+        (
+            ["objective=typed_trainer:train(config, trail)"],
+            "objective: must be package.module:function, or with what it is called with: function(config), "
+            "function(config, trial) or function(trial), given 'typed_trainer:train(config, trail)'",
+        ),
+        (
+            ["objective=typed_trainer.py:train"],
+            "objective: must name a module and no file, such as typed_trainer:train, given 'typed_trainer.py:train'",
+        ),
+        (
+            ["objective=typed_trainer:train"],
+            "objective: 'typed_trainer:train' is called with a task, and takes config and trial; write "
+            "'objective=typed_trainer:train(config, trial)' if that is what they are",
+        ),
+        (
+            ["data=text_classification", "data.path=x.csv", "data.header=maybe"],
+            "data.header: must be 'auto', 'yes' or 'no', or true or false, given 'maybe'",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("trainer")
+def test_what_is_nearly_right_says_what_is(capsys, typed, said):
+    assert refused(capsys, "search", *typed, "dispatch=local", "track=none", is_silent=True) == f"error: {said}\n"
+
+
+def test_a_helper_that_others_refer_to_is_searched():
+    config = config_from_dict(compose_config("search", ["+base=0.1", "training.lr=${base}", "space.base=[0.1,0.2]"]))
+    assert refuse_bad_search(config).study.references == {"training.lr": "${base}"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction"),
+    [
+        *((name, "minimize") for name in ("val_loss", "val/loss", "error", "test_error_rate", "RMSE", "eval.nll")),
+        *((name, "maximize") for name in ("accuracy", "lossless", "terror", "f1", "bleu", "score")),
+    ],
+)
+def test_a_metric_that_is_an_error_by_its_name_is_minimized(metric, direction):
+    assert hpo.compose(f"study.metric='{metric}'")["study"]["direction"] == direction

@@ -1,5 +1,7 @@
 """What people of MLflow and Lightning type."""
 
+from pathlib import Path
+
 import mlflow
 import pytest
 
@@ -83,3 +85,18 @@ def test_without_variables_the_store_is_a_file(monkeypatch):
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
     for track in sections():
         assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo"}
+
+
+def test_a_study_goes_on_where_it_was_begun_whatever_the_variables_are_later(monkeypatch, capsys):
+    Path("shown.py").write_text("def train(config):\n    return config['lr']\n")
+    typed = ("search", "objective=shown:train(config)", "+lr=0.1", "space.lr=[0.1,0.2,0.3]", "dispatch=local")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///theirs.db")
+    assert command(capsys, *typed, "study.trials=1")[0] == 0
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
+    _, out, err = command(capsys, *typed, "study.trials=2")
+    begun = "track.uri=sqlite:///theirs.db, track.experiment=hpo"
+    assert f"study 'train' goes on in the MLflow in which it was begun: {begun}" in out + err
+    assert not Path("mlflow.db").exists()
+    assert command(capsys, *typed, "study.trials=3", "track.uri=sqlite:///chosen.db")[0] == 0
+    assert Path("chosen.db").exists()

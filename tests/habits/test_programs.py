@@ -206,12 +206,22 @@ def test_a_file_in_json_and_its_folder():
             "command.config: must be the path of a file in YAML or JSON, given 3",
         ),
         (["{config}", RATES, "command.config=train.py"], "command.config: train.py:4:31: is not valid YAML"),
+        (
+            ["{lr}", "space.lr=[1,2]", "space.amp=[true,false]", "+amp=true"],
+            "space.amp: command.line has no {amp}; write",
+        ),
+        (["{lr} {flag:fp16}", "space.lr=[1,2]", "space.amp=[true,false]"], "space.amp: command.line has no {amp}"),
         (["{config}", RATES, "command.confg=base.yaml"], "did you mean 'command.config'?"),
     ],
 )
 def test_what_has_no_place_is_refused(capsys, words, says):
     assert says in refused(capsys, *typed(*words))
     assert not Path("runs").exists()
+
+
+def test_a_key_that_others_refer_to_need_not_stand_in_the_line(capsys):
+    assert main(typed("{lr}", "+base=1", "+lr=${base}", "space.base=[1,2]")) == 0
+    assert [given["said"] for given in seen()] == [["1"], ["2"]]
 
 
 def test_a_change_of_the_file_is_noticed_and_the_same_words_go_on(capsys):

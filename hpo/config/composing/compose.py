@@ -39,8 +39,11 @@ _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
     "report": (),
 }
 
-# Metrics of the toolkit's own networks, and names that mean the same anywhere.
-_LOWER_IS_BETTER = ("loss", "perplexity", "bits_per_character", "token_error_rate")
+# A metric with one of these words in its name is better the lower it is: `val_loss`, `token_error_rate`.
+_LOWER_IS_BETTER = re.compile(
+    r"(^|[^a-z])(loss|losses|perplexity|ppl|bits|error|err|regret|nll|mse|rmse|mae|mape|wer|cer)([^a-z]|$)",
+    re.IGNORECASE,
+)
 
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
@@ -266,7 +269,7 @@ def _metric_name(given: Any) -> str:
 
 def _direction_of(metric: Any) -> str:
     """Return which way is better in a metric that is not said to be either."""
-    return "minimize" if metric in _LOWER_IS_BETTER else "maximize"
+    return "minimize" if _LOWER_IS_BETTER.search(str(metric)) else "maximize"
 
 
 def _text(override: Override) -> str:

@@ -47,7 +47,7 @@ def _text(value: float, decimals: int, most: int) -> str:
         return f"{abs(value) if value == 0 else value:.{min(max(decimals, 0), _USUAL)}f}"
     digits = decimals + 1 + _exponent(value)
     # A score that is far smaller than the others has digits, too.
-    digits = _FEWEST if digits < 2 else min(digits, most)
+    digits = max(_FEWEST, min(digits, most))
     if _PLAIN[0] <= abs(value) < _PLAIN[1]:
         return f"{value:.{max(0, digits - 1 - _exponent(value))}f}"
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")

@@ -53,10 +53,10 @@ def of_curve(points: Sequence[Mapping[str, Any]], metric: str, takes: Literal["b
     if not points:
         return None
     if not scored:
-        names = ", ".join(dict.fromkeys(name for point in points for name in point))
+        names = [*dict.fromkeys(name for point in points for name in point if name not in _NOT_OF_RESULTS)]
         raise ValueError(
-            f"the objective returned nothing, and no '{metric}' was reported, but {names}: give metric='loss' for a "
-            f"'loss', or report '{metric}'"
+            f"the objective returned nothing, and reported no '{metric}' that is a number, but "
+            f"{', '.join(names) or 'nothing else'}: report '{metric}', or name in `metric` what is reported"
         )
     best = max if is_max else min
     point = scored[-1] if takes == "last" else best(scored, key=lambda point: point[metric])

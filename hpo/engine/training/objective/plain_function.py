@@ -59,7 +59,8 @@ class RunningTrial:
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`; without `epoch` points are counted.
 
-        `report(0.3, 5)` is the study's metric at epoch 5; a `step` is the epoch where none is given.
+        `report(0.3, 5)`, or `report(value=0.3, step=5)`, is the study's metric at epoch 5; a `step` is the epoch where
+        none is given.
         `more=False` says that the training ends here, which saves other trainings a wait.
 
         Raises:
@@ -70,6 +71,8 @@ class RunningTrial:
             raise TrainingStopped
         if self._reader is None:
             raise RuntimeError("report() was called after the end of the training; call it while the function runs")
+        if point is None and numbers.keys() == {"value", "step"}:
+            point, step = numbers.pop("value"), numbers.pop("step")
         if isinstance(point, float) or reported.number(point) is not None:
             point = {self._metric: point}
         if not isinstance(point, Mapping | None):
