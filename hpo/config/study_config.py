@@ -132,7 +132,8 @@ class StudyConfig(Section):
 
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the trial's own tree as it stands in a plain tree: at the top, or all of it below `objective_config`."""
-    return {_OWN: dict(own)} if any(name in (*SEARCH_SECTIONS, _OWN) for name in own) else dict(own)
+    is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, _OWN) for name in own)
+    return {_OWN: dict(own)} if is_taken else dict(own)
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:

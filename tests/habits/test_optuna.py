@@ -184,3 +184,11 @@ def test_a_pruned_trial_has_failed_and_says_why():
         raise optuna.TrialPruned("too bad")
 
     assert all("TrialPruned" in text and "too bad" in text for text in found(objective, **SHAPED).trials["error"])
+
+
+def test_a_trial_of_another_name_is_told_its_name():
+    def objective(t):
+        return t.suggest_float("x", 0, 1)
+
+    with pytest.raises(hpo.HpoError, match="suggests what is searched, and takes 't'; call it 'trial'"):
+        hpo.search(objective, trials=2)

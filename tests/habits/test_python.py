@@ -25,7 +25,7 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("word", ["training", "split", "data", "values", "first", "require", "default"])
+@pytest.mark.parametrize("word", ["training", "split", "data", "values", "first", "require", "default", "study.name"])
 def test_a_word_of_the_toolkit_is_a_hyperparameter_like_any_other(word):
     def train(config):
         note(config)

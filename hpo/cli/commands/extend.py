@@ -6,7 +6,7 @@ from hpo.cli.arguments import add_overrides, add_study, make_parser
 
 _EXAMPLES = """  hpo extend digits training.epochs=60
   hpo extend digits --best 3 training.epochs=60 study.name=longer study.finalists=3
-  hpo extend digits --best 1 model.dropout=0.2     the winner with another value, beside the old one
+  hpo extend digits --best 1 training.weight_decay=0.1    the winner with another value, beside the old one
   hpo extend digits --trial 6 --trial 9            trials that were stopped, to their end
   hpo extend halved --best 4                       the best four of halving's rungs, to their end
   hpo extend reviews training.epochs=60 data.path=there.csv     the data lie elsewhere now

@@ -24,12 +24,18 @@ _WAY = (
 
 
 def is_optuna_shape(objective: Any, has_space: bool) -> bool:
-    """Return whether the only thing that a function needs is called `trial`; with a space, and it suggests."""
+    """Return whether the only thing that a function needs is called `trial`; with a space, and it suggests.
+
+    Raises:
+        ConfigError: it suggests its space to something of another name.
+    """
     try:
         needed = [p.name for p in inspect.signature(objective).parameters.values() if p.default is p.empty]
     except (TypeError, ValueError):
         return False
     if needed != ["trial"]:
+        if not has_space and len(needed) == 1 and _suggests(getattr(_function_of(objective), "__code__", None)):
+            raise ConfigError(f"objective: suggests what is searched, and takes '{needed[0]}'; call it 'trial'")
         return False
     return not has_space or _suggests(getattr(_function_of(objective), "__code__", None))
 
