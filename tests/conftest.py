@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import alembic.util
 import pytest
 from hypothesis import settings
 
@@ -45,6 +46,9 @@ def _compose(name, overrides):
 
 
 compose.compose = _compose
+
+# Optuna reads the thirty migrations of its tables whenever a storage is opened: a tenth of a second.
+alembic.util.load_python_file = functools.cache(alembic.util.load_python_file)
 
 
 def pytest_collection_modifyitems(items):

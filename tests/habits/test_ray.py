@@ -102,7 +102,8 @@ def test_nothing_returned_and_nothing_reported_says_what_to_do():
         trial.report(loss=0.1)
 
     assert "return the score, or report it: trial.report(score=...)" in found(train).trials["error"][0]
-    assert "no 'score' was reported, but epoch, loss: give metric='loss'" in found(other).trials["error"][0]
+    said = "reported no 'score' that is a number, but loss: report 'score', or name in `metric`"
+    assert said in found(other).trials["error"][0]
 
 
 @pytest.mark.parametrize(
