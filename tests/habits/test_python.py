@@ -1,5 +1,6 @@
 """Habits of Python's users: their own words in a configuration, and values and keys that JSON does not have."""
 
+import argparse
 import dataclasses
 import datetime
 import enum
@@ -281,3 +282,13 @@ def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_tria
 def test_a_choice_is_a_value_or_a_name():
     with pytest.raises(hpo.HpoError, match="'relu' as a value and as a name"):
         hpo.choices("relu", relu=Relu)
+
+
+@pytest.mark.parametrize(
+    ("config", "way"), [(Adam(0.1), "dataclasses.asdict"), (argparse.Namespace(lr=0.1), "vars"), ([1], None)]
+)
+def test_a_configuration_that_is_no_dict_says_what_makes_one_of_it(config, way):
+    with pytest.raises(hpo.HpoError) as refused:
+        found(lambda config: config["lr"], space={"lr": [1, 2]}, config=config)
+    said = f"config: must be a dict, given a {type(config).__name__}"
+    assert str(refused.value) == said + (f"; {way}(...) makes one" if way else "")

@@ -184,7 +184,11 @@ def check_with(check: Callable[..., Any] | None, choices: Known, constants: Know
 
 def _mapping(argument: str, given: Any) -> Mapping[Any, Any]:
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{argument}: must be a dict, given a {type(given).__name__}")
+        function = (
+            "dataclasses.asdict" if dataclasses.is_dataclass(given) else "vars" if hasattr(given, "__dict__") else ""
+        )
+        way = f"; {function}(...) makes one" if function else ""
+        raise ConfigError(f"{argument}: must be a dict, given a {type(given).__name__}{way}")
     return given
 
 
