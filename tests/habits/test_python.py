@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import datetime
 import enum
+import hashlib
 import json
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ from hpo.cli.main import main
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.study_config import config_from_dict, plain_own
 from hpo.engine.space.reader import space_from_dict
+from hpo.engine.training.objective.function_parts import digest_of
 from hpo.interface.given.settings import plain_space, search_tree, with_settings
 from tests.hpo.interface.searched import found, note, noted
 
@@ -292,3 +294,30 @@ def test_a_configuration_that_is_no_dict_says_what_makes_one_of_it(config, way):
         found(lambda config: config["lr"], space={"lr": [1, 2]}, config=config)
     said = f"config: must be a dict, given a {type(config).__name__}"
     assert str(refused.value) == said + (f"; {way}(...) makes one" if way else "")
+
+
+HERE = {"direction": "minimize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
+
+
+def test_two_lambdas_on_one_line_are_two_functions():
+    # fmt: off
+    a = hpo.search(lambda c: c["x"], {"x": [1, 2]}, trials=2, **HERE); b = hpo.search(lambda c: -c["x"] * 100, {"x": [1, 2]}, trials=2, **HERE)  # noqa: E501, E702
+    fs = {"é": lambda c: c["x"] ** 2, "neg": lambda c: -c["x"]}
+    # fmt: on
+    assert (a.best.score, b.best.score, b.name) == (1, -200, "objective-2")
+    assert [hpo.search(f, {"x": [2, 3]}, trials=2, **HERE).best.score for f in fs.values()] == [4, -3]
+    hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE)
+    with pytest.raises(hpo.HpoError, match="since it was started: code: objective"):
+        hpo.search(fs["é"], {"x": [2, 3]}, trials=2, name="named", **HERE)
+    assert hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE).best.score == -3
+
+
+def test_a_lambda_alone_on_its_line_or_with_those_inside_of_it_is_known_as_before():
+    # fmt: off
+    alone = lambda c: sorted(c, key=lambda name: c[name])[0]  # noqa: E731
+    made = (lambda k: lambda c: c["x"] * k)(2)
+    # fmt: on
+    texts = ("alone = lambda c: sorted(c, key=lambda name: c[name])[0]", "made = (lambda k: lambda c: c['x'] * k)(2)")
+    assert (digest_of([("f", alone)]), digest_of([("f", made)])) == tuple(
+        hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts
+    )

@@ -8,7 +8,6 @@ import hashlib
 import inspect
 import io
 import sys
-import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import hpo
 from hpo.engine.training.objective.by_value import dumps, is_of_script, wrapped
 from hpo.engine.training.objective.compiled_code import text_of_code
+from hpo.engine.training.objective.syntax_tree import code_of, tree_of
 
 _TOOLKIT = Path(hpo.__file__).parent
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
@@ -67,7 +67,7 @@ def digest_of_compiled(parts: Parts) -> str:
         code
         for _, value in parts
         if isinstance(value, CodeType) or (inspect.isfunction(value) and _has_parts(value))
-        if (code := _code(value)) is not None and _tree(value) is None
+        if (code := code_of(value)) is not None and tree_of(value) is None
     ]
     return _hash(map(text_of_code, codes))
 
@@ -241,26 +241,14 @@ def _text(value: Any) -> str:
 
 def _source(value: Any) -> str:
     """Return the text of a definition without comments and docstrings; of a function without source its bytecode."""
-    tree = _tree(value)
+    tree = tree_of(value)
     if tree is None:
-        code = _code(value)
+        code = code_of(value)
         return f"{getattr(value, '__qualname__', '')} {code.co_code.hex() if code else ''}"
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
-
-
-def _tree(value: Any) -> ast.Module | None:
-    """Return the syntax tree of a definition; None where its source cannot be read."""
-    try:
-        return ast.parse(textwrap.dedent(inspect.getsource(value)))
-    except (OSError, TypeError, SyntaxError):
-        return None
-
-
-def _code(value: Any) -> CodeType | None:
-    return value if isinstance(value, CodeType) else getattr(value, "__code__", None)
 
 
 def _module_of(value: Any) -> str | None:
