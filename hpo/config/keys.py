@@ -1,5 +1,6 @@
 """Dotted keys of nested mappings: `model.num_layers` and the tree that it points into."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,6 +56,16 @@ def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
             if inner is not None:
                 return (name, *inner)
     return None
+
+
+def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
+    """Raise ConfigError for a searched key that the tree does not have, and that leads to a part of a list of it."""
+    names = key.split(".")
+    for place, name in enumerate(names):
+        path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None
+        if path and isinstance(functools.reduce(lambda branch, inner: branch[inner], path, tree), list):
+            whole = ".".join(path)
+            raise ConfigError(f"space.{key}: is inside of a list; search '{whole}' as a whole with choices")
 
 
 def within(key: str, other: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.config.composing.references import leading
-from hpo.config.keys import at, flatten
+from hpo.config.keys import at, flatten, refuse_inside_of_list
 from hpo.config.study_config import GROUPS, StudyConfig, keys_at_fault, typed_key
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space, short_value
@@ -25,6 +25,7 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
         if is_unread(dimension.key, config):
             raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
         if dimension.key not in keys and at(flat, dimension.key) is None:
+            refuse_inside_of_list(config.objective_config, dimension.key)
             example = short_value(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
             raise SpaceError(
                 f"space.{dimension.key}: the configuration has no key '{dimension.key}'; give it a default with "

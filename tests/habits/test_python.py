@@ -321,3 +321,24 @@ def test_a_lambda_alone_on_its_line_or_with_those_inside_of_it_is_known_as_befor
     assert (digest_of([("f", alone)]), digest_of([("f", made)])) == tuple(
         hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts
     )
+
+
+@pytest.mark.parametrize("space", [{"layers.0.w": [0.1, 0.2]}, {"layers": {"0": {"w": [0.1, 0.2]}}}])
+def test_a_part_of_a_list_is_not_searched_and_made_a_key_beside_it(space):
+    says = r"^space\.layers\.0\.w: is inside of a list; search 'layers' as a whole with choices$"
+    with pytest.raises(hpo.HpoError, match=says):
+        hpo.search(lambda c: 1.0, space, config={"layers": [{"w": 5}]}, trials=2, **HERE)
+    assert not Path("runs").exists()
+
+
+def test_the_command_line_says_the_same_of_a_part_of_a_list(capsys):
+    Path("obj.py").write_text("def f(config):\n    return 1.0\n")
+    arguments = ["objective=obj:f", "+layers=[{w: 5}]", "space.layers.0.w=[0.1,0.2]", "study.direction=minimize"]
+    assert main(["search", *arguments, "dispatch=local", "track=none"]) == 2
+    assert "space.layers.0.w: is inside of a list; search 'layers' as a whole with choices" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_a_key_with_dots_beside_a_list_is_one_key_of_the_users():
+    study = hpo.search(lambda c: c["optim.lr"], {"optim.lr": [1, 2]}, config={"optim": [1]}, trials=2, **HERE)
+    assert study.best.config == {"optim": [1], "optim.lr": 1}

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.config.keys import path_of, refuse_unknown, replaced
+from hpo.config.keys import path_of, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, plain_own
 from hpo.engine.space.branches import leaves, parted, with_first
@@ -26,13 +26,14 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict
     A searched name with dots stays one name, unless `config` has a dict for what is before its first dot.
 
     Raises:
-        ConfigError: a key has two values, or stands below one.
+        ConfigError: a key has two values, stands below one, or is searched inside of a list.
     """
     tree = dict(config or {})
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
         raise ConfigError(f"config: '{twice[0]}' stands there twice, as one name with dots and nested; give it once")
     for path, _ in leaves(parted(space)[0]):
         if path_of(tree, ".".join(path)) is None:
+            refuse_inside_of_list(tree, ".".join(path))
             tree = _with_none(tree, path, "")
     return tree
 
