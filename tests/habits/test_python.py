@@ -342,3 +342,26 @@ def test_the_command_line_says_the_same_of_a_part_of_a_list(capsys):
 def test_a_key_with_dots_beside_a_list_is_one_key_of_the_users():
     study = hpo.search(lambda c: c["optim.lr"], {"optim.lr": [1, 2]}, config={"optim": [1]}, trials=2, **HERE)
     assert study.best.config == {"optim": [1], "optim.lr": 1}
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ({"layers": {1: [2, 3], 2: [4, 5]}}, "space.layers: its names must be texts, given 1; write '1'"),
+        ({1: [2, 3]}, "space: its names must be texts, given 1; write '1'"),
+        ({"a": {"b": {None: hpo.log(1, 2)}}}, "space.a.b: its names must be texts, given None; write 'None'"),
+    ],
+)
+def test_a_number_as_a_name_in_a_space_is_refused_as_the_function_would_get_a_text(space, says):
+    with pytest.raises(hpo.HpoError) as error:
+        hpo.search(lambda c: 1.0, space, trials=2, **HERE)
+    assert str(error.value) == says
+    assert not Path("runs").exists()
+
+
+def test_numbers_stay_keys_of_a_mapping_that_is_a_choice_or_a_constant():
+    def train(config):
+        return config["x"][1] + config["y"][2]
+
+    study = hpo.search(train, {"x": [{1: 2}, {1: 3}]}, config={"y": {2: 3}}, trials=2, **HERE)
+    assert study.best.score == 5

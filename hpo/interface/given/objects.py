@@ -43,8 +43,8 @@ class Objects:
         Raises:
             ConfigError: a value cannot be written down, or not be sent to workers.
         """
-        branches, rules = parted(_mapping("space", given))
-        plain = {name: self._branch(branch, str(name)) for name, branch in branches.items()}
+        branches, rules = parted(_named("space", given))
+        plain = {name: self._branch(branch, name) for name, branch in branches.items()}
         points = {name: self._point(rule, "") for name, rule in rules.items()}
         if "first" in branches and "first" in rules:
             return {**points, **plain, "first": {**plain["first"], "first": points["first"]}}
@@ -56,9 +56,7 @@ class Objects:
         Raises:
             ConfigError: a value cannot be written down.
         """
-        if names := [name for name in _mapping("config", given) if not isinstance(name, str)]:
-            raise ConfigError(f"config: its names must be texts, given {names[0]!r}")
-        return {name: self._constant(value, name) for name, value in given.items()}
+        return {name: self._constant(value, name) for name, value in _named("config", given).items()}
 
     def given_to(self, function: Callable[..., Any], is_importable: bool) -> Callable[..., Any]:
         """Return the function, and what it has besides, as they get these values instead of their JSON."""
@@ -101,7 +99,8 @@ class Objects:
         if not isinstance(branch, Mapping):
             return branch
         if not is_leaf(branch):
-            return {name: self._branch(inner, f"{key}.{name}") for name, inner in branch.items()}
+            inners = _named(f"space.{key}", branch).items()
+            return {name: self._branch(inner, f"{key}.{name}") for name, inner in inners}
         fields = dict(branch)
         for name in ("values", "choices"):
             if isinstance(fields.get(name), list | tuple):
@@ -182,13 +181,14 @@ def check_with(check: Callable[..., Any] | None, choices: Known, constants: Know
     call_with(check or (lambda _: None), choices, constants, config)
 
 
-def _mapping(argument: str, given: Any) -> Mapping[Any, Any]:
+def _named(where: str, given: Any) -> Mapping[str, Any]:
+    """Return a mapping with texts as names."""
     if not isinstance(given, Mapping):
-        function = (
-            "dataclasses.asdict" if dataclasses.is_dataclass(given) else "vars" if hasattr(given, "__dict__") else ""
-        )
-        way = f"; {function}(...) makes one" if function else ""
-        raise ConfigError(f"{argument}: must be a dict, given a {type(given).__name__}{way}")
+        maker = "dataclasses.asdict" if dataclasses.is_dataclass(given) else "vars" if hasattr(given, "__dict__") else ""
+        way = f"; {maker}(...) makes one" if maker else ""
+        raise ConfigError(f"{where}: must be a dict, given a {type(given).__name__}{way}")
+    if names := [name for name in given if not isinstance(name, str)]:
+        raise ConfigError(f"{where}: its names must be texts, given {names[0]!r}; write {str(names[0])!r}")
     return given
 
 
