@@ -215,6 +215,10 @@ CONSTANTS = {
 }
 
 
+CYCLIC = {"itself": None}
+CYCLIC["itself"] = CYCLIC
+
+
 def test_values_that_json_does_not_have_are_written_down_and_given_back():
     def train(config):
         assert {key: config[key] for key in CONSTANTS} == CONSTANTS
@@ -270,6 +274,14 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
         ({"config": {"x": np.array([np.nan])}}, "x.0: must be a finite number"),
         ({"config": {"x": {0: 1, "0": 2}}}, "config.x: cannot be written down: two of its keys are the same text"),
         ({"config": {0: 1}}, "config: its names must be texts, given 0"),
+        ({"config": {"v": np.float32}}, "config.v: float32 cannot be written down"),
+        ({"config": {"v": {"w": CYCLIC}}}, "config.v: holds itself, and cannot be written down; give it without"),
+        ({"config": {"v": [CYCLIC]}}, "config.v: holds itself"),
+        ({"space": {"x": [np.float32]}}, "space.x: float32 cannot be written down"),
+        ({"space": {"x": [CYCLIC, 1]}}, "space.x: holds itself"),
+        ({"space": CYCLIC}, "space: holds itself"),
+        ({"space": {"x": np.float32}}, "space.x: cannot hold <class 'numpy.float32'>"),
+        ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple is a range, (low, high), given"),
         ({"space": {"x": [Relu]}}, "space.x: Relu cannot be written down"),
         ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),
     ],

@@ -31,7 +31,8 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
     for module, read in (("ray.tune.", _of_ray), ("optuna.distributions", _of_optuna), ("scipy.stats.", _of_scipy)):
         if f"{kind.__module__}.".startswith(module):
             return read(value, where)
-    if isinstance(value, _PLAIN) or hasattr(value, "tolist") or kind.__module__.startswith("hpo."):
+    has_list = hasattr(value, "tolist") and not isinstance(value, type)
+    if isinstance(value, _PLAIN) or has_list or kind.__module__.startswith("hpo."):
         return None
     raise SpaceError(f"{where}: cannot hold {value!r:.80}, a {kind.__module__}.{kind.__qualname__}; give {_FORMS}")
 

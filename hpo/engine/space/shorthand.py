@@ -82,7 +82,7 @@ def written_out(branch: Any, where: str = "space") -> Any:
 
 def _of_python(value: Any) -> Any:
     """Return NumPy's numbers and arrays, and a `range`, as Python's own."""
-    if hasattr(value, "tolist"):
+    if hasattr(value, "tolist") and not isinstance(value, type):
         return value.tolist()
     if isinstance(value, range):
         return list(value)

@@ -35,7 +35,7 @@ def written(value: Any, where: str) -> tuple[Any, bool]:
         return value, True
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}", False
-    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+    if hasattr(value, "dtype") and hasattr(value, "tolist") and not isinstance(value, type):
         return _of_array(value, where)
     for kind in (int, float, str):
         if isinstance(value, kind):

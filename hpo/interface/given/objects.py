@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +43,12 @@ class Objects:
         Raises:
             ConfigError: a value cannot be written down, or not be sent to workers.
         """
-        branches, rules = parted(_named("space", given))
-        plain = {name: self._branch(branch, name) for name, branch in branches.items()}
+        with _ending("space"):
+            branches, rules = parted(_named("space", given))
+        plain = {}
+        for name, branch in branches.items():
+            with _ending(f"space.{name}"):
+                plain[name] = self._branch(branch, name)
         points = {name: self._point(rule, "") for name, rule in rules.items()}
         if "first" in branches and "first" in rules:
             return {**points, **plain, "first": {**plain["first"], "first": points["first"]}}
@@ -56,7 +60,11 @@ class Objects:
         Raises:
             ConfigError: a value cannot be written down.
         """
-        return {name: self._constant(value, name) for name, value in _named("config", given).items()}
+        plain = {}
+        for name, value in _named("config", given).items():
+            with _ending(f"config.{name}"):
+                plain[name] = self._constant(value, name)
+        return plain
 
     def given_to(self, function: Callable[..., Any], is_importable: bool) -> Callable[..., Any]:
         """Return the function, and what it has besides, as they get these values instead of their JSON."""
@@ -179,6 +187,15 @@ def call_with(
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
     """Check a configuration as `call_with` calls a function, also one without a check of its own; it stays, too."""
     call_with(check or (lambda _: None), choices, constants, config)
+
+
+@contextlib.contextmanager
+def _ending(where: str) -> Iterator[None]:
+    """Raise ConfigError where what is written down inside of the block has no end."""
+    try:
+        yield
+    except RecursionError:
+        raise ConfigError(f"{where}: holds itself, and cannot be written down; give it without") from None
 
 
 def _named(where: str, given: Any) -> Mapping[str, Any]:
