@@ -1,7 +1,7 @@
 """Dotted keys of nested mappings: `model.num_layers` and the tree that it points into."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.errors import ConfigError, nearest
@@ -58,12 +58,17 @@ def path_of(tree: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
     return None
 
 
+def at_path(tree: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """Return the leaf or branch to which the names of `path_of` lead."""
+    return functools.reduce(lambda branch, name: branch[name], path, tree)
+
+
 def refuse_inside_of_list(tree: Mapping[str, Any], key: str) -> None:
     """Raise ConfigError for a searched key that the tree does not have, and that leads to a part of a list of it."""
     names = key.split(".")
     for place, name in enumerate(names):
         path = path_of(tree, ".".join(names[:place])) if name.isdigit() else None
-        if path and isinstance(functools.reduce(lambda branch, inner: branch[inner], path, tree), list):
+        if path and isinstance(at_path(tree, path), list):
             whole = ".".join(path)
             raise ConfigError(f"space.{key}: is inside of a list; search '{whole}' as a whole with choices")
 

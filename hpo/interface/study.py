@@ -14,6 +14,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, TrackError, nearest
+from hpo.interface.given.objects import as_given
 from hpo.interface.given.settings import with_settings
 from hpo.interface.results import score_on_test, write_reports
 from hpo.interface.running import run_shown, train_shown
@@ -40,7 +41,8 @@ class Best:
         number: its trial.
         score: of the study's metric, on the validation parts.
         point: its values of what was searched, by dotted key.
-        config: the whole configuration that it was trained with.
+        config: the whole configuration that it was trained with; objects as files hold them, but tuples and numbers as
+            keys, which a function from Python got, as they were given.
         amount: how far it was trained, under a strategy that trains by amounts; None = to its end.
     """
 
@@ -80,8 +82,11 @@ class Study:
         with self._read() as (study, _, verdict):
             winner = _winner(study, verdict)
             assert winner.score is not None
-            config = study.config.trial_config(winner.point)
-            return Best(winner.number, winner.score, copied(winner.point), config, winner.amount)
+            point, config = copied(winner.point), study.config.trial_config(winner.point)
+            if kept := study.objective.kept:
+                function = kept.load()
+                point, config = as_given(function, point), as_given(function, config)
+            return Best(winner.number, winner.score, point, config, winner.amount)
 
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | None

@@ -59,3 +59,8 @@ def test_a_typed_dict_in_yaml_or_on_the_command_line_is_a_dimension(typed, read)
 def test_one_that_no_space_says_is_refused_as_it_was_typed(capsys):
     said = refused(capsys, "search", "space.training.lr={_type: normal, _value: [0, 1]}")
     assert said.startswith("error: space.training.lr: cannot be NNI's normal; give ")
+
+
+def test_tuples_of_a_choice_stay_tuples():
+    study = found(lambda config: sum(config["x"] + ()), space={"x": {"_type": "choice", "_value": [(1, 2), (3, 4)]}})
+    assert (study.best.score, study.best.config) == (7, {"x": (3, 4)})

@@ -192,3 +192,10 @@ def test_a_trial_of_another_name_is_told_its_name():
 
     with pytest.raises(hpo.HpoError, match="suggests what is searched, and takes 't'; call it 'trial'"):
         hpo.search(objective, trials=2)
+
+
+def test_tuples_of_a_categorical_distribution_stay_tuples():
+    with pytest.warns(UserWarning, match="for persistent storage"):
+        space = {"x": optuna.distributions.CategoricalDistribution([(1, 2), (3, 4)])}
+    study = found(lambda config: sum(config["x"] + ()), space=space)
+    assert (study.best.score, study.best.config) == (7, {"x": (3, 4)})

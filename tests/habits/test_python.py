@@ -232,8 +232,8 @@ def test_values_that_json_does_not_have_are_written_down_and_given_back():
     study = found(train, space=space, config=config, trials=5)
     assert study.trials["error"].isna().all()
     assert study.best.config == {
-        **{"sizes": [64, [32, 16]], "path": "a/b", "color": "Color.RED", "names": {"0": "a", "1": "b"}, "none": None},
-        **{"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "day": "2026-01-02", "rows": [[1, 2], [3, 4]], "one": 1.0},
+        **{"sizes": (64, (32, 16)), "path": "a/b", "color": "Color.RED", "names": {0: "a", 1: "b"}, "none": None},
+        **{"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "day": "2026-01-02", "rows": [(1, 2), (3, 4)], "one": 1.0},
         **{"range": [0, 1, 2], "set": [1, 2], "dtype": "float32", "array": [1, 2], "x": 0.5, "act": "relu"},
     }
     assert study.report().exists()
@@ -261,7 +261,7 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
 
     space = {"act": hpo.choices(relu=Relu)}
     study = found(importable.train, space=space, config={"sizes": (1, 2)}, trials=1)
-    assert (study.best.score, study.best.config) == (5, {"sizes": [1, 2], "act": "relu"})
+    assert (study.best.score, study.best.config) == (5, {"sizes": (1, 2), "act": "relu"})
 
 
 @pytest.mark.parametrize(
@@ -377,3 +377,14 @@ def test_numbers_stay_keys_of_a_mapping_that_is_a_choice_or_a_constant():
 
     study = hpo.search(train, {"x": [{1: 2}, {1: 3}]}, config={"y": {2: 3}}, trials=2, **HERE)
     assert study.best.score == 5
+
+
+def test_the_winner_has_the_tuples_and_numbers_as_keys_that_the_function_got():
+    def train(config):
+        return config["v"][1] * config["net"]["units"].index(2)
+
+    space, config = {"net.units": [(1, 2), (2, 1)], "x": [1, 2]}, {"v": {1: 2}, "net": {"act": "relu"}}
+    best = hpo.search(train, space, config=config, trials=4, name="named", **HERE).best
+    assert best.config == {"v": {1: 2}, "net": {"act": "relu", "units": (2, 1)}, "x": best.point["x"]}
+    assert (best.point["net.units"], train(best.config)) == ((2, 1), best.score)
+    assert hpo.load("named").best == best

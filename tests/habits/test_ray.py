@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ray import tune
 
@@ -194,3 +195,9 @@ def test_a_refusal_of_argparse_is_the_reason_of_the_failure(monkeypatch):
     assert "the following arguments are required: --scale" in found(train, trials=1).trials["error"][0]
     monkeypatch.setattr(sys, "argv", ["train.py", "--scale", "0.5"])
     assert found(train, trials=1, name="given").best.score == 0.5
+
+
+def test_tuples_of_a_choice_stay_tuples():
+    space = {"x": tune.choice([(1, 2), (3, 4)]), "y": tune.choice(["a", {1: 2}, np.array([1, 2])])}
+    study = found(lambda config: config["x"].index(config["x"][0]) + isinstance(config["y"], np.ndarray), space=space)
+    assert (study.best.score, type(study.best.config["x"]), study.best.config["y"]) == (1, tuple, [1, 2])

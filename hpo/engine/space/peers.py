@@ -139,7 +139,8 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
         raise SpaceError(f"{where}: must have a list of values, given {values!r}")
     if any(isinstance(value, Mapping) and "_name" in value for value in values):
         _refuse(where, "a choice with a space of its own", 'a choice of names, and the rest with "when"')
-    return {"choices": [value.item() if hasattr(value, "item") else value for value in values]}
+    is_number = [hasattr(value, "item") and not getattr(value, "shape", ()) for value in values]
+    return {"choices": [value.item() if is_one else value for value, is_one in zip(values, is_number, strict=True)]}
 
 
 def range_of(

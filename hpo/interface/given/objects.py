@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpo.config.keys import path_of, replaced
+from hpo.config.keys import at_path, path_of, replaced
 from hpo.engine.space.branches import is_leaf, parted
+from hpo.engine.space.peers import of_peer, refuse_whole
 from hpo.engine.space.shorthand import NamedChoices
 from hpo.engine.training.objective.by_value import dumps
 from hpo.engine.training.objective.resolution import COMPANIONS
@@ -44,7 +45,8 @@ class Objects:
             ConfigError: a value cannot be written down, or not be sent to workers.
         """
         with _ending("space"):
-            branches, rules = parted(_named("space", given))
+            refuse_whole(_named("space", given))
+            branches, rules = parted(given)
         plain = {}
         for name, branch in branches.items():
             with _ending(f"space.{name}"):
@@ -98,6 +100,7 @@ class Objects:
                     )
 
     def _branch(self, branch: Any, key: str) -> Any:
+        branch = branch if (read := of_peer(branch, f"space.{key}")) is None else read
         if isinstance(branch, NamedChoices):
             for name, value in branch.named.items():
                 self.choices.setdefault(key, {})[json_text(name)] = _sendable(value, f"space.{key}: {name}")
@@ -172,7 +175,7 @@ def call_with(
         path = path_of(config, key)
         if path is None:
             continue
-        value = functools.reduce(lambda tree, name: tree[name], path, config)
+        value = at_path(config, path)
         if (text := json_text(value)) in known:
             found[key] = known[text]
             with contextlib.suppress(TypeError):  # A module has no copy.
@@ -182,6 +185,30 @@ def call_with(
             ((before, given),) = known.items()
             found[key] = _rebuilt(key, given, json.loads(before), value)
     return function(replaced(config, found), *others)
+
+
+def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration, or a point, with the tuples and the numbers as keys that a kept function gets.
+
+    All other objects stay as the files hold them.
+    """
+    found: dict[str, Any] = {}
+    if not isinstance(function, functools.partial) or function.func is not call_with:
+        return {**tree}
+    _, choices, constants = function.args
+    for key, known in (*choices.items(), *constants.items()):
+        text = json_text(at_path(tree, path)) if (path := path_of(tree, key)) else ""
+        if text in known and _is_written_so(known[text], text):
+            found[key] = copy.deepcopy(known[text])
+    return replaced(tree, found)
+
+
+def _is_written_so(value: Any, text: str) -> bool:
+    """Return whether JSON itself writes a value as this text."""
+    try:
+        return bool(json.loads(json.dumps(value)) == json.loads(text))
+    except TypeError:
+        return False
 
 
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ from hpo.config.keys import path_of, refuse_inside_of_list, refuse_unknown, repl
 from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, plain_own
 from hpo.engine.space.branches import leaves, parted, with_first
-from hpo.engine.space.peers import refuse_whole
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.written import as_meant
 from hpo.errors import ConfigError, nearest
@@ -65,7 +64,6 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
 
     Where `config` has a value for each dimension, that point is tried first.
     """
-    refuse_whole(space)
     branches, rules = parted(space)
     written = {
         name: rules[name] if name not in branches else written_out(branches[name], f"space.{name}") for name in space
