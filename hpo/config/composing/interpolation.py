@@ -17,7 +17,7 @@ from hpo.errors import ConfigError
 _MAX_WRITTEN = 1_000_000
 # `oc.select` with its key in quotes, other resolvers that are given a key, and a key that is made of another.
 _UNFOLLOWED = re.compile(r"\$\{\s*(?:oc\.(?:select|deprecated|dict\.\w+)\s*:|[^:{}]*\})")
-_ENVIRONMENT = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
+_ENVIRONMENT = re.compile(r"(\$\{oc\.decode:\s*)?\$\{oc\.env:([A-Za-z_]\w*)\}(?(1)\s*\})")
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?\s*(\.*[\w.\[\]-]+)\s*[},]")
 # Placeholders until everything is resolved, because OmegaConf would resolve the name itself again.
 _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
@@ -52,13 +52,53 @@ def resolved_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 def kept_names(text: str) -> str:
     """Return a reference's text in which the environment's names stay, also of variables that are not set here."""
-    return _ENVIRONMENT.sub(lambda match: _NAME.format(match[1]), text)
+
+    def kept(match: re.Match[str]) -> str:
+        before = text[: match.start()]
+        if before.count("{") > before.count("}"):
+            # What another resolver is given is OmegaConf's to read.
+            return match[0]
+        return (_DECODED if match[1] else _NAME).format(match[2])
+
+    return _ENVIRONMENT.sub(kept, text)
 
 
 def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return the paths to which the text at a path refers; the root's, `()`, for one that cannot be told."""
     found = [_target(reference, path) for reference in _REFERENCE.findall(text)]
     return [*found, *([()] if _UNFOLLOWED.search(_REFERENCE.sub("", text)) else [])]
+
+
+def moved(
+    text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
+) -> str | None:
+    """Return the text of a reference as it is written where a part of a tree stands at a place of another.
+
+    Args:
+        text: what stands there.
+        path: where it stands in the part.
+        prefix: where the part stands in its own tree.
+        place: where it stands in the other.
+        root: its own tree, from which what is outside of the part gets its value.
+
+    Returns:
+        None where it refers to nothing inside of the part, or where that cannot be told.
+    """
+    found = targets(text, (*prefix, *path))
+    is_inside = [target[: len(prefix)] == prefix for target in found]
+    # The root, `()`, stands for what cannot be told, and `oc.select` may have a default behind its key.
+    if not any(is_inside) or () in found or ("oc.select" in text and not all(is_inside)):
+        return None
+
+    def written(match: re.Match[str]) -> str:
+        target = _target(match[1], (*prefix, *path))
+        if target[: len(prefix)] != prefix:
+            return str(OmegaConf.select(root, ".".join(target)))
+        key = match[1] if match[1].startswith(".") else ".".join((*place, *target[len(prefix) :]))
+        start, end = (each - match.start() for each in match.span(1))
+        return f"{match[0][:start]}{key}{match[0][end:]}"
+
+    return _REFERENCE.sub(written, text)
 
 
 @contextmanager
@@ -76,7 +116,8 @@ def _environment_by_name() -> Iterator[None]:
         return default
 
     def decode(text: Any, *, _parent_: Any, _node_: Any) -> Any:
-        marked = _MARKED.fullmatch(text) if isinstance(text, str) else None
+        text = text if text is None else str(text)  # The default of a variable that is not set may be a number.
+        marked = _MARKED.fullmatch(text or "")
         return _DECODED.format(marked[2]) if marked else oc.decode(text, _parent_, _node_)
 
     OmegaConf.register_new_resolver("oc.env", env, replace=True)
@@ -123,8 +164,12 @@ def _refuse_explosion(tree: Any) -> None:
 def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the path of a reference; one leading dot means a sibling, two one level further up."""
     dots = len(reference) - len(reference.lstrip("."))
-    parts = tuple(part for part in re.split(r"[.\[\]]+", reference) if part)
-    return parts if dots == 0 else (*path[: len(path) - dots], *parts)
+    return names_of(reference) if dots == 0 else (*path[: len(path) - dots], *names_of(reference))
+
+
+def names_of(key: str) -> tuple[str, ...]:
+    """Return the names of OmegaConf's key: of `runs[0].lr` runs, 0 and lr."""
+    return tuple(part for part in re.split(r"[.\[\]]+", key) if part)
 
 
 def at(tree: Any, path: tuple[str, ...]) -> Any:

@@ -13,20 +13,72 @@ _SHOWN = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Return OmegaConf's DictConfig as a plain dict with its references as texts, and those by key; others as given."""
-    if type(config).__module__.partition(".")[0] != "omegaconf":
-        return config, {}
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    # What is below another refers to what is not here.
-    is_part = config._get_parent() is not None
+    """Return a configuration with dicts in place of OmegaConf's, also inside of it, and their references by key."""
+    if _is_omegaconfs(config) and config._get_parent() is None:
+        # It may refer to sections of the search, too: what it refers to is known later.
+        tree = _container(config, (), resolve=False)
+        return tree, references_of(tree)
+    references: dict[str, str] = {}
     try:
-        tree = OmegaConf.to_container(config, resolve=is_part, throw_on_missing=True)
+        return _plain(config, (), references), references
+    except RecursionError:
+        return config, {}  # What holds itself is refused where it is written down, by its key.
+
+
+def _plain(value: Any, place: tuple[str, ...], references: dict[str, str]) -> Any:
+    """Return a value, which stands at a place of the configuration, and add its references to the others."""
+    if _is_omegaconfs(value):
+        tree = _container(value, place, resolve=True)
+        if not any("." in name for name in place):
+            references |= _placed_references(value, place)
+        return tree
+    if type(value) is dict:
+        return {name: _plain(inner, (*place, str(name)), references) for name, inner in value.items()}
+    if type(value) is list:
+        return [_plain(inner, (*place, str(number)), references) for number, inner in enumerate(value)]
+    return value
+
+
+def _is_omegaconfs(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "omegaconf"
+
+
+def _container(config: Any, place: tuple[str, ...], resolve: bool) -> Any:
+    """Return OmegaConf's DictConfig or ListConfig, which stands at a place, as a plain tree."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+    from hpo.config.composing.interpolation import names_of
+
+    try:
+        return OmegaConf.to_container(config, resolve=resolve, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        reason = "is ??? and has to be given" if error.full_key else str(error).partition("\n")[0]
-        raise ConfigError(f"config.{error.full_key}: {reason}; give it a value") from error
-    return tree, {} if is_part else references_of(tree)
+        key = ".".join((*place, *names_of(error.full_key or "")[len(_prefix(config)) :]))
+        reason = f"{str(error).partition(chr(10))[0]}; give it a value, or what is in the same DictConfig"
+        if isinstance(error, MissingMandatoryValue):
+            reason = "is ??? and has to be given; give it a value"
+        raise ConfigError(f"config.{key}: {reason}") from error
+
+
+def _prefix(config: Any) -> tuple[str, ...]:
+    """Return the names that lead from the root of OmegaConf's tree to a node."""
+    parent = config._get_parent()
+    return () if parent is None else (*_prefix(parent), str(config._key()))
+
+
+def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
+    """Return what refers to keys of OmegaConf's DictConfig, which stands at a place, as the configuration writes it."""
+    from omegaconf import OmegaConf
+
+    from hpo.config.composing.interpolation import at, moved
+
+    tree, references = OmegaConf.to_container(config), {}
+    for key, text in references_of(tree).items():
+        names = tuple(key.split("."))
+        written = moved(text, names, _prefix(config), place, config._get_root())
+        if written is not None and at(tree, names) == text:
+            references[".".join((*place, key))] = written
+    return references
 
 
 def references_of(tree: Any) -> dict[str, str]:
