@@ -8,6 +8,8 @@ from typing import Any, Literal
 from hpo.config.composing.references import changed, plain_config
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.engine.space.branches import leaves, parted
+from hpo.engine.space.peers import as_number
 from hpo.errors import ConfigError
 from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
@@ -156,13 +158,16 @@ def _with_its_trials(config: StudyConfig) -> StudyConfig:
 def _as_before(config: StudyConfig, given: tuple[GivenObjective, ...]) -> tuple[StudyConfig, GivenObjective]:
     """Return the configuration and the objective as a study of this name has them, if an earlier version has made it.
 
-    That nested keys with dots, and gave lists for tuples (the second objective).
+    That nested keys with dots, took a default such as "1e-5" for a text, and gave lists for tuples (the second
+    objective).
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
         return config, given[0]
     frozen = folder.config()
-    if flatten(frozen.objective_config) == flatten(config.objective_config):
+    searched = {".".join(path) for path, _ in leaves(parted(config.space)[0])}
+    flat = flatten(frozen.objective_config)
+    if {**flat, **{key: as_number(flat[key]) for key in searched & {*flat}}} == flatten(config.objective_config):
         config = config.model_copy(update={"objective_config": frozen.objective_config})
     kept = folder.kept_function(frozen)
     for one in given:

@@ -388,3 +388,35 @@ def test_the_winner_has_the_tuples_and_numbers_as_keys_that_the_function_got():
     assert best.config == {"v": {1: 2}, "net": {"act": "relu", "units": (2, 1)}, "x": best.point["x"]}
     assert (best.point["net.units"], train(best.config)) == ((2, 1), best.score)
     assert hpo.load("named").best == best
+
+
+@pytest.mark.parametrize(
+    ("space", "config", "first"),
+    [
+        ({"b": hpo.log(1e-6, 0.1)}, {"b": "1e-5"}, {"b": 1e-5}),
+        ({"m": {"b": (1, 9)}}, {"m": {"b": "3"}}, {"m": {"b": 3}}),
+        ({"o.b": (0.0, 1.0)}, {"o.b": "1e-2"}, {"o.b": 0.01}),
+        ({"b": [1, 2, 3]}, {"b": "2"}, {"b": 2}),
+        ({"b": ["2", "a"]}, {"b": "2", "constant": "2"}, {"b": "2", "constant": "2"}),
+    ],
+)
+def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space, config, first):
+    def train(given):
+        note(given)
+        return 1.0
+
+    hpo.search(train, space, config=config, trials=1, **HERE)
+    assert noted() == [first]
+
+
+def test_a_study_that_an_earlier_version_began_with_such_a_text_goes_on_as_it_was(monkeypatch):
+    def train(given):
+        return given["b"]
+
+    arguments = {"space": {"b": hpo.log(1e-6, 0.1)}, "config": {"b": "1e-5"}, "name": "before", **HERE}
+    with monkeypatch.context() as before:
+        before.setattr("hpo.interface.given.settings.default_as_meant", lambda value, dimension: value)
+        begun = list(hpo.search(train, trials=1, **arguments).trials["b"])
+    study = hpo.search(train, trials=2, **arguments)
+    assert (list(study.trials["b"])[:1], study.config["b"]) == (begun, "1e-5")
+    assert begun != [1e-5]

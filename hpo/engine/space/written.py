@@ -34,6 +34,12 @@ def as_meant(space: Mapping[str, Any]) -> dict[str, Any]:
     return with_first(plain, rules["first"]) if "first" in branches and "first" in rules else plain
 
 
+def default_as_meant(value: Any, dimension: Any) -> Any:
+    """Return what is tried first of an explicit dimension: a text such as 1e-5 as the number, by the same rules."""
+    fields = dimension if isinstance(dimension, Mapping) else {"values": dimension}
+    return _leaf({**fields, "default": value}, "space")["default"]
+
+
 def _meant(branch: Any, path: tuple[str, ...]) -> Any:
     if path[-1] != path[-1].strip():
         raise SpaceError(f"space: the key {path[-1]!r} has blanks around it; write {path[-1].strip()!r}")

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.config.keys import path_of, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.keys import at_path, path_of, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS, plain_own
 from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.shorthand import written_out
-from hpo.engine.space.written import as_meant
+from hpo.engine.space.written import as_meant, default_as_meant
 from hpo.errors import ConfigError, nearest
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
@@ -30,10 +30,13 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict
     tree = dict(config or {})
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
         raise ConfigError(f"config: '{twice[0]}' stands there twice, as one name with dots and nested; give it once")
-    for path, _ in leaves(parted(space)[0]):
-        if path_of(tree, ".".join(path)) is None:
-            refuse_inside_of_list(tree, ".".join(path))
+    for path, dimension in leaves(parted(space)[0]):
+        key = ".".join(path)
+        if (found := path_of(tree, key)) is None:
+            refuse_inside_of_list(tree, key)
             tree = _with_none(tree, path, "")
+        elif isinstance(value := at_path(tree, found), str):
+            tree = replaced(tree, {key: default_as_meant(value, dimension)})
     return tree
 
 
