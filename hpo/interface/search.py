@@ -54,7 +54,7 @@ def search(
             `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested configuration. None =
             what an objective of Optuna's shape, `f(trial)`, suggests.
         config: constants of the configuration; values of what is searched are tried first. References of OmegaConf's
-            DictConfig (`lr: ${base}`) follow what is searched.
+            DictConfig (`lr: ${base}`), also inside of a dict, follow what is searched.
         trials: how many points are evaluated; a study that has more already is returned with all of them.
         minutes: no trial begins after so many.
         strategy: one of conf/strategy (None = random), or its name and settings, such as
