@@ -11,7 +11,7 @@ SPACE = space_from_dict(
 )
 ABSENT = {"missing": "not made here"}
 CLEAN = {
-    **{"data": ABSENT, "test": ABSENT, "overtuning": ABSENT},
+    **{"data": ABSENT, "test": ABSENT, "overtuning": ABSENT, "baselines": ABSENT},
     **{"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}},
 }
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
@@ -105,6 +105,15 @@ def test_a_winner_no_better_than_the_default_on_the_test_part():
     for gain, number in ((-0.1, 1), (0.0, 1), (0.1, 0)):
         against = {"default": 0.5, "winner": 0.5 + gain, "gain": gain}
         assert sum("overtuned" in line for line in said(many(), overtuning={"default_on_test": against})) == number
+
+
+def test_a_winner_that_is_the_default_is_not_held_against_itself():
+    against = {"default": 0.77, "winner": 0.77, "gain": 0.0}
+    tested = {"openings_of_these_data": 1, "trial": 0}
+    for default, number in ((0, 0), (1, 1)):
+        baselines = {"default": {"number": default}}
+        lines = said(many(), overtuning={"default_on_test": against}, test=tested, baselines=baselines)
+        assert sum("overtuned" in line for line in lines) == number
 
 
 def test_what_had_changed_when_the_study_was_resumed_all_the_same():

@@ -37,7 +37,8 @@ def cautions(
         trials: all of them.
         winner: the study's.
         metric, direction: the study's.
-        summary: the other figures of the report: `test`, `data`, `environment`, `overtuning`, `study`.
+        summary: the other figures of the report: `test`, `data`, `environment`, `baselines`, `overtuning`,
+            `study`.
         full_amount: how far a full training goes, where trials were trained by amounts.
     """
     reasons = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
@@ -144,7 +145,7 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
         if test["openings_of_these_data"] > 1:
             yield f"the test part of these data was opened {test['openings_of_these_data']} times"
     against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
-    if not is_missing(against) and against["gain"] <= 0:
+    if not is_missing(against) and against["gain"] <= 0 and not _is_default_tested(summary):
         written = score_format([against["winner"], against["default"]])
         yield (
             f"overtuned: on the test part the winner ({written(against['winner'])}) is not better than the default "
@@ -165,3 +166,11 @@ def _about_the_rest(summary: ReportJson) -> Iterator[str]:
         yield f"the study was continued although something had changed ({change['time']}): {changes}"
     if summary["environment"]["is_dirty"] is True:
         yield "the code had uncommitted changes: the commit alone does not give these results again"
+
+
+def _is_default_tested(summary: ReportJson) -> bool:
+    """Return whether the trial that was scored on the test part is the default configuration itself."""
+    test, baselines = summary["test"], summary["baselines"]
+    if is_missing(test) or is_missing(baselines) or is_missing(baselines["default"]):
+        return False
+    return baselines["default"]["number"] == test["trial"]
