@@ -19,6 +19,7 @@ from hpo.config.study_config import explain, own_part, refuse_sealed, refuse_unw
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
@@ -28,6 +29,7 @@ from hpo.errors import ConfigError, StudyError
 from hpo.study.basis.environment import describe_environment
 from hpo.study.checks import refuse_unknown_metric
 from hpo.study.folder import RUNS
+from hpo.study.study import training_command
 
 _SECTIONS = ("objective", "study", "split", "dispatch")
 
@@ -133,6 +135,13 @@ def check_tree(tree: Mapping[str, Any], kept: Path | None = None) -> CheckedTrai
         raise ConfigError(explain(error)) from error
     config, seed = (tree, training.study.seed) if training.study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
+    path = ObjectivePath.of(training.objective)
+    if path.is_kept and kept is None:
+        trained = training_command(training.objective, str(RUNS / training.study.name / "best.yaml"))
+        raise ConfigError(
+            f"objective: '{path.function}' was given from Python and is kept in the folder of its study alone; train "
+            f"the winner with `{trained}` in Python"
+        )
     function = None if kept is None else KeptFunction.read(kept)
     objective = resolve(training.objective, str(Path.cwd()), secrets, function)
     objective.refuse_bad_config(config)

@@ -1,8 +1,11 @@
 """The next step that is printed is one that works."""
 
+from pathlib import Path
+
 import pytest
 
 import hpo
+from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found, noted
 from tests.hpo.interface.searched import note as write_down
 
@@ -31,6 +34,20 @@ def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys
     assert noted()[-1] == {"lr": 0.5, "width": 8}
     assert study.train(progress=False)["score"] == 0.5
     assert capsys.readouterr().out == ""
+
+
+def test_its_best_yaml_is_refused_with_what_works_instead(capsys):
+    study = found(of_a_notebook(), space=SPACE, name="mine", trials=2)
+    for says in (refused(capsys, "train", "--config", str(study.folder / "best.yaml")), refusal_of(study)):
+        assert "'trained' was given from Python and is kept in the folder of its study alone; train the winner" in says
+        assert 'with `hpo.load("mine").train()` in Python' in says
+    assert [path.name for path in Path("runs").iterdir()] == ["mine"]
+
+
+def refusal_of(study):
+    with pytest.raises(hpo.HpoError) as refusal:
+        hpo.train(config_file=str(study.folder / "best.yaml"))
+    return str(refusal.value)
 
 
 def test_one_that_is_trained_to_its_end_is_not_extended_and_what_to_do_is_said():
