@@ -1,7 +1,7 @@
 """What a terminal shows of a search besides its progress: what it is, how it runs, how it ended, what comes next."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.branches import parted
 from hpo.engine.space.first_points import default_point
 from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.facts.schema.missing import known
 from hpo.report.facts.words import ended
@@ -149,16 +150,21 @@ class Terminal:
             _say(f"MLflow does not have everything: send it later with `hpo sync {name}`")
         if not self._next_step:
             return
-        is_opened = study.folder.test_path.exists()
-        if winner is not None and study.plan is not None and "test" in study.plan.parts and not is_opened:
-            _say(f"next:   hpo test {name}      (opens the test part, once)")
-        if study.config.track.name == "mlflow":
-            _say("        hpo ui")
+        for number, step in enumerate(_next_steps(study, winner)):
+            _say(f"{'' if number else 'next:':<8}{step}")
 
 
 def _say(text: str) -> None:
     """Print a line; what it tells of a study may come from a stranger."""
     print(printable(text), flush=True)
+
+
+def _next_steps(study: Study, winner: Trial | None) -> Iterator[str]:
+    is_opened = study.folder.test_path.exists()
+    if winner is not None and study.plan is not None and "test" in study.plan.parts and not is_opened:
+        yield f"hpo test {study.reference}      (opens the test part, once)"
+    if study.config.track.name == "mlflow":
+        yield "hpo ui"
 
 
 def _count(number: int, noun: str) -> str:

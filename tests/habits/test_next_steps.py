@@ -1,10 +1,16 @@
 """The next step that is printed is one that works."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import hpo
+from hpo.session.terminal import Terminal
+from hpo.study.opening import read_study
+from hpo.study.reading import known_study
+from hpo.study.winner.verdict import read_verdict
 from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import found, noted
 from tests.hpo.interface.searched import note as write_down
@@ -54,6 +60,24 @@ def test_one_that_is_trained_to_its_end_is_not_extended_and_what_to_do_is_said()
     study = found(of_a_notebook(), space=SPACE, name="mine", trials=2)
     with pytest.raises(hpo.HpoError, match=r'trained to their end.*hpo\.load\("mine"\)\.train\(\)'):
         study.extend(best=1)
+
+
+@pytest.mark.parametrize("has_test", [True, False])
+def test_the_first_of_the_next_steps_is_announced(capsys, has_test):
+    found(of_a_notebook(), space=SPACE, name="mine", trials=2)
+    study = known_study("mine")
+    tracked = study.config.model_copy(update={"track": study.config.track.model_copy(update={"name": "mlflow"})})
+    study = replace(study, config=tracked, plan=SimpleNamespace(parts=["test"]) if has_test else None)
+    record = read_study(study)
+    summary = {"counts": {}, "cost": {"wall_seconds": None}}
+    report = SimpleNamespace(summary=summary, paths=[study.folder.path / "report.html"])
+    Terminal().conclude(study, SimpleNamespace(verdict=read_verdict(study, record), report=report, is_tracked=True))
+    record.close()
+    *_, before, last = capsys.readouterr().out.splitlines()
+    if has_test:
+        assert (before, last) == ("next:   hpo test mine      (opens the test part, once)", "        hpo ui")
+    else:
+        assert last == "next:   hpo ui"
 
 
 def test_without_a_complete_trial_there_is_none_to_train():
