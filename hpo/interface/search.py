@@ -10,12 +10,14 @@ from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
+from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError
 from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
+from hpo.interface.given.spelling import as_typed, refusing_as_typed
 from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
 from hpo.study.basis.configurations import made_changes, moved_sources
@@ -26,6 +28,7 @@ from hpo.study.preparation import as_begun, prepare_study
 _SAID = 3
 
 
+@refusing_as_typed()
 def search(
     objective: Callable[..., Any] | str | Mapping[str, Any],
     space: Mapping[str, Any] | None = None,
@@ -184,9 +187,9 @@ def _with_free_name(
     Args:
         config: with its own name.
         given: its objective; see `_as_before`.
-        is_said: whether a line says what is not as in the last of those.
+        is_said: whether a line says what is not as in the one of those that differs in the fewest.
     """
-    base, changes = config.study.name, list[str]()
+    base, others = config.study.name, list[list[str]]()
     for number in range(1, sys.maxsize):
         name = base if number == 1 else f"{base}-{number}"
         folder = StudyFolder(RUNS / name)
@@ -194,20 +197,23 @@ def _with_free_name(
             config.model_copy(update={"study": config.study.model_copy(update={"name": name})}), given
         )
         if not folder.exists:
-            if changes and is_said:
-                print(f"a new study, {name}: {', '.join(changes[:_SAID])} changed")
+            if others and is_said:
+                changes = min(reversed(others), key=len)
+                more = f" and {len(changes) - _SAID} more" if len(changes) > _SAID else ""
+                print(as_typed(f"a new study, {name}: {', '.join(changes[:_SAID])}{more} changed"))
             return named, its
-        changes = _changes(folder, named, its)
-        if not changes:
+        others.append(_changes(folder, named, its))
+        if not others[-1]:
             return named, its
     raise AssertionError
 
 
 def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) -> list[str]:
-    """Return in what an existing study is another one: keys, and the function."""
+    """Return in what an existing study is another one: the function, and keys."""
     frozen = folder.config().to_dict()
     # As an existing study has it: with what the objective itself says of the space.
     now = prepare_study(as_begun(config, is_said=False), given.kept, is_said=False).config.to_dict()
     kept = folder.kept_function(config)
     is_same = kept.is_like(given.kept) if kept and given.kept else kept is given.kept
-    return [*made_changes(frozen, now), *moved_sources(frozen, now), *([] if is_same else ["the function"])]
+    code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
+    return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]

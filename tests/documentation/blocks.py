@@ -78,11 +78,6 @@ def follow(page):
             printed = ""
         elif kind == "bash":
             printed = "".join(_printed(["bash", "-euc", _shorter(block.body)], block.code) for block in blocks)
-            # The search without arguments takes minutes; what is said of it is true of shorter trainings, too.
-            shorter = (
-                re.sub("^hpo search$", "hpo search training.epochs=2", b.body, flags=re.MULTILINE) for b in blocks
-            )
-            printed = "".join(_printed(["bash", "-euc", body], b.code) for body, b in zip(shorter, blocks, strict=True))
         else:
             for block in blocks:
                 if block.file:

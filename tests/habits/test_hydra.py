@@ -357,7 +357,7 @@ def test_a_new_study_without_a_name_says_what_changed(capsys):
     assert found({"C": (0.0, 2.0)}) == ("train-2", ["a new study, train-2: space.C changed"])
     more = {"C": [1, 2, 3], "gamma": (0.0, 1.0)}
     assert found(more) == ("train-3", ["a new study, train-3: space.C, space.gamma changed"])
-    assert found(more, seed=5) == ("train-4", ["a new study, train-4: study.seed changed"])
+    assert found(more, seed=5) == ("train-4", ["a new study, train-4: seed= changed"])
     assert found({"C": (0.0, 2.0)}) == ("train-2", [])
     assert found({"C": (0.0, 3.0)}, progress=False) == ("train-5", [])
     before = train
@@ -365,7 +365,35 @@ def test_a_new_study_without_a_name_says_what_changed(capsys):
     def train(given):
         return before(given) + 1
 
-    assert found({"C": (0.0, 3.0)}, train) == ("train-6", ["a new study, train-6: the function changed"])
+    assert found({"C": (0.0, 3.0)}, train) == ("train-6", ["a new study, train-6: the code of train changed"])
+    assert found(more, train) == ("train-7", ["a new study, train-7: the code of train changed"])
+    many = {"strategy": "tpe", "metric": "loss", "seed": 1, "score": "last"}
+    said = "a new study, train-8: strategy=, seed=, metric= and 1 more changed"
+    assert found(more, **many) == ("train-8", [said])
+
+
+def test_a_refusal_names_arguments_as_they_are_typed_in_python():
+    def train(given):
+        return given["C"]
+
+    def refusal(function=train, **more):
+        with pytest.raises(hpo.HpoError) as raised:
+            hpo.search(function, {"C": [1, 2]}, **{"trials": 1, "direction": "minimize", "settings": HERE, **more})
+        return str(raised.value)
+
+    hpo.search(train, {"C": [1, 2]}, name="a", trials=1, direction="minimize", settings=HERE, progress=False)
+    assert refusal(seed=-1).startswith("seed: must be")
+    assert "configuration: strategy= was 'random' and is now 'grid'; choose another name=" in refusal(
+        name="a", strategy="grid"
+    )
+    assert "seed= was 0 and is now 7" in refusal(name="a", seed=7)
+    assert "score= was not there and is now 'last'" in refusal(name="a", score="last")
+    before = train
+
+    def train(given):
+        return before(given) + 1
+
+    assert "started: the code of the function changed; undo it" in refusal(train, name="a")
 
 
 TREE = {

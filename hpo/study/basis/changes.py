@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from hpo.config.keys import flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, StudyConfig, own_part
+from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources
@@ -37,9 +38,10 @@ class Basis:
         changes += [f"data: {change}" for change in self.changed_data(now).values()]
         if self.code is None or self.code.pieces is None or now.code is None:
             return changes
-        return changes + [
-            f"code: {change}" for change in _changed_names(self.code.pieces, self.code.known_of(now.code))
-        ]
+        lines = [f"code: {change}" for change in _changed_names(self.code.pieces, self.code.known_of(now.code))]
+        # Of a function from Python it is several hashes, which tell people nothing.
+        others = [line for line in lines if not line.startswith(f"code: {MODULE}")]
+        return [*changes, *(["the code of the function changed"] if others != lines else []), *others]
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
         """Return the keys that differ in `now` and may not: see `changed_config`.

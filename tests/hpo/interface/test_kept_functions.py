@@ -59,7 +59,7 @@ def test_what_a_function_uses_makes_it_another(kind):
     try:
         study = found(uses(1), trials=2)
         assert found(uses(1), trials=2).name == study.name
-        with pytest.raises(hpo.HpoError, match=r"code: (objective\.pkl|own_scale\.py)"):
+        with pytest.raises(hpo.HpoError, match=r"the code of the function changed|code: own_scale\.py"):
             found(uses(2), trials=4, name=study.name)
     finally:
         sys.path.remove(str(Path.cwd()))

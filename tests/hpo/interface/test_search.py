@@ -50,7 +50,7 @@ def test_another_function_or_space_is_another_study():
     names = [found(makes(0)).name, found(makes(1)).name, found(makes(1), space={"lr": (0.0, 1.0)}).name]
     names.append(found(makes(0)).name)
     assert names == ["train", "train-2", "train-3", "train"]
-    with pytest.raises(hpo.HpoError, match=r"code: objective.pkl"):
+    with pytest.raises(hpo.HpoError, match="the code of the function changed"):
         found(makes(1), name="train")
 
 
@@ -93,7 +93,7 @@ def test_companions_are_given_by_a_decorator():
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
         ({"space": {"lr": (1, 2, 3)}}, "a tuple is a range"),
         ({"space": {"lr": []}}, "space.lr"),
-        ({"trials": 0}, "study.trials"),
+        ({"trials": 0}, "trials: must be"),
         ({"objective": lambda lr: lr}, "must be called as f(config) or f(config, trial), given objective(lr); what is"),
         ({"objective": lambda lr, net: lr}, "what is searched comes in config: config['lr']"),
         ({"space": [1, 2]}, "space: must be a dict, given a list"),
