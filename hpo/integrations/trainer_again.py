@@ -4,7 +4,8 @@ import ast
 import copy
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from transformers import Trainer, TrainingArguments
@@ -22,13 +23,28 @@ _OF_MODEL = ("label_names", "can_return_loss", "model_accepts_loss_kwargs")
 _OF_TRIAL = ("output_dir", "logging_dir", "run_name", "report_to", "seed")
 
 
-class SearchedValues(dict[str, Any]):
+class SearchedValues(UserDict[str, Any]):
     """What `model_init(trial)` gets: a trial's configuration, as a dict of Ray's backend or as a trial of Optuna's.
 
     Example:
         >>> trial["layers"], trial.params["layers"], trial.suggest_int("layers", 1, 8)
         (3, 3, 3)
+
+    Attributes:
+        read: the names that were asked for; all, where somebody went through them.
     """
+
+    def __init__(self, *values: Any, **more: Any) -> None:
+        self.read = set[str]()
+        super().__init__(*values, **more)
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self.read.update(self.data)
+        return super().__iter__()
 
     @property
     def params(self) -> "SearchedValues":

@@ -172,11 +172,26 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
         shown = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
         changed = {key: value for key, value in config.items() if key in described and value != described[key]}
         args = dataclasses.replace(given, **{"seed": trial.seed % 2**32, "report_to": "none", **shown, **changed})
-        init = functools.partial(model_init, SearchedValues(config)) if takes_trial else model_init
-        return train(made_again(kind, args, init, parts, own), trial)
+        values = SearchedValues(config)
+        init = functools.partial(model_init, values) if takes_trial else model_init
+        again = made_again(kind, args, init, parts, own)
+        _refuse_unread(values, given)
+        return train(again, trial)
 
     train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` looks for it
     return train_again
+
+
+def _refuse_unread(values: SearchedValues, args: TrainingArguments) -> None:
+    """Raise ConfigError for a key that decides nothing: a trial that reads it in some cases has to say so."""
+    described = args.to_dict()
+    for key in values.data:
+        if key not in described and key not in values.read:
+            other = "; leave it out, or give it `when` in the space where only some trials read it"
+            raise ConfigError(
+                f"{key}: is no argument of {type(args).__name__} and model_init does not read it"
+                f"{nearest(key, described) or other}"
+            )
 
 
 def _reload(model: Any, checkpoint: str) -> None:

@@ -124,6 +124,26 @@ def test_a_key_that_nobody_takes_is_refused_before_the_first_trial(tmp_path, mon
     assert not (tmp_path / "runs").exists()
 
 
+def net_of_all(trial):
+    return Net(**{name: value for name, value in (trial or {}).items() if name == "layers"})
+
+
+@pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params])
+def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path, monkeypatch, model_init):
+    monkeypatch.chdir(tmp_path)
+    space = {"layers": [1, 2, 3], "learning_rat": [1e-4, 1e-3]}
+    says = "learning_rat: is no argument of TrainingArguments and model_init does not read it; did you mean .learning_"
+    with pytest.raises(hpo.HpoError, match=rf"first \d trials all failed with the same error.*{says}"):
+        searched(new_trainer(tmp_path, model_init), space, trials=6)
+    assert not SEEN
+
+
+def test_who_goes_through_all_keys_reads_all(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = searched(new_trainer(tmp_path, net_of_all), {"layers": [1, 2], "unknown": [1, 2]})
+    assert list(study.trials.state) == ["complete"] * 2
+
+
 class WeightedTrainer(Trainer):
     """The class weights of the documentation's example, and what else people keep there."""
 
