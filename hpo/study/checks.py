@@ -16,6 +16,8 @@ from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError, SpaceError, nearest
 
+_GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
+
 
 def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: OwnSearch) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
@@ -139,6 +141,16 @@ def refuse_error_of_one(config: StudyConfig, folds: int) -> None:
         )
 
 
+def refuse_states_without_a_trial(config: StudyConfig, objective: Objective) -> None:
+    """Refuse a function that says it continues trainings and does not take what it would continue by."""
+    path = ObjectivePath.of(config.objective)
+    if objective.continues and path.form == "config":
+        raise ConfigError(
+            f"objective: {path.function} continues trainings, and sees neither how far to train nor its state; write "
+            f"`def {path.function}(config, trial)`, {_GOES_ON}"
+        )
+
+
 def refuse_amounts_without_states(config: StudyConfig, objective: Objective, needed: str | None) -> None:
     """Refuse a strategy that continues trainings for an objective that cannot, or needs something for it."""
     name = config.strategy["name"]
@@ -148,7 +160,7 @@ def refuse_amounts_without_states(config: StudyConfig, objective: Objective, nee
         raise ConfigError(f"strategy: {name} continues trainings, which needs {needed}, or choose another strategy")
     if not objective.continues:
         path = ObjectivePath.of(config.objective)
-        way = "decorate it with @hpo.objective(continues=True), stop at trial.amount and continue from trial.resume_dir"
+        way = f"decorate it with @hpo.objective(continues=True), {_GOES_ON}"
         if path.form == "task":
             way = "stop at task['epochs'], continue from task['resume_dir'] and set CONTINUES = True there"
         who = path.module if path.form == "task" else path.function

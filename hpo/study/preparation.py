@@ -35,6 +35,7 @@ from hpo.study.checks import (
     refuse_missing_keys,
     refuse_other_examples,
     refuse_race_without_folds,
+    refuse_states_without_a_trial,
     refuse_unknown_metric,
     refuse_wrong_call,
 )
@@ -100,6 +101,7 @@ def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True)
     refuse_bad_space(space, config, objective, own)
     refuse_missing_keys(space, config, own)
     strategy = strategy_of(config, space)
+    refuse_states_without_a_trial(config, objective)
     refuse_amounts_without_states(config, objective, own.amounts_need)
     method = objective.method(config.objective_config)
     return _Checked(config, objective, own, method, space, strategy)

@@ -49,6 +49,32 @@ def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():
         lambda t, v, n: t.report(value=v, step=n),
     ],
 )
+
+
+def test_one_that_goes_on_without_seeing_the_trial_is_refused_with_what_to_write(tmp_path):
+    @hpo.objective(continues=True)
+    def c(config):
+        return config["lr"]
+
+    says = (
+        r"objective: c continues trainings, and sees neither .*; write `def c\(config, trial\)`, stop at trial.amount"
+    )
+    for strategy in ({"name": "asha", "max_amount": 4}, "random"):
+        with pytest.raises(hpo.HpoError, match=says + " and continue from trial.resume_dir"):
+            hpo.search(c, {"lr": (0.1, 1.0)}, direction="maximize", strategy=strategy, settings=HERE)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_decorator_works_without_parentheses():
+    @hpo.objective
+    def train(config):
+        return config["lr"]
+
+    study = found(train, space={"lr": [1, 2]}, trials=2)
+    assert (study.name, study.best.score) == ("train", 2)
+
+
+@pytest.mark.parametrize("report", [lambda t, v, n: t.report(v, n), lambda t, v, n: t.report(v, step=n)])
 def test_a_value_is_reported_for_a_step(report):
     def train(config, trial):
         for step in range(3):
