@@ -62,9 +62,10 @@ def test_values_of_the_configuration_are_tried_first():
     assert first["score"] == 3.02
 
 
-def test_companions_are_given_by_a_decorator():
+@pytest.mark.parametrize("described", [dict, hpo.Examples])
+def test_companions_are_given_by_a_decorator(described):
     def examples(_config):
-        return {"size": 20, "labels": [0, 1] * 10}
+        return described(size=20, labels=[0, 1] * 10)
 
     def scored(_config, trial):
         return {"score": float(len(trial.test)), "model": float((trial.checkpoint_dir / "model").read_text())}

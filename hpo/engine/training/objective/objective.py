@@ -27,7 +27,7 @@ class Objective:
             in it replaces the measured wall time. A step may say `more`: whether the training goes on after it, which
             saves other trainings a wait.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
-        describe_data: `(config) -> dict` with the fields of `Examples`.
+        describe_data: `(config) -> dict` with the fields of `Examples`, or one of those.
         describe_method: `(config) -> dict` with what a report says of every training: `preprocessing`, `vocabulary`,
             `checkpoint` (which is scored) and `determinism`, a text each, and `metrics`, a definition by name.
         prepare_data: `(config, indices, data_dir) -> None`; writes only these examples into the folder, so that

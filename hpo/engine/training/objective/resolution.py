@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
 from hpo.config.study_config import explain
+from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.modules import out_of_the_way, put_first
 from hpo.engine.training.objective.objective import Objective
@@ -177,6 +178,8 @@ def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Call
             if is_interruption(error) or machine_fault(error) is not None:
                 raise
             raise _refusal(name, error, values) from error
+        if isinstance(answer, Examples):
+            answer = vars(answer)
         if not isinstance(answer, Mapping) or not values:
             return answer
         return {key: hidden_tree(part, values) if key in _SHOWN else part for key, part in answer.items()}
