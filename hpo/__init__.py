@@ -71,7 +71,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'hpo' has no attribute '{name}'")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+    from hpo.session.interrupts import interrupted_in_one_line
+
+    with interrupted_in_one_line():
+        return getattr(importlib.import_module(_PLACES[name]), name)
 
 
 def __dir__() -> list[str]:

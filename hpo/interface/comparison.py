@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.keys import replaced
 from hpo.config.shipped import strategy_settings
 from hpo.errors import ConfigError
+from hpo.session.interrupts import say_in_one_line
 from hpo.session.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def compare_strategies(
     try:
         run_comparison(comparison, budgets, at_seconds, False, optimum)
     except Stopped:
-        raise KeyboardInterrupt("finished searches are saved; the same call goes on") from None
+        interruption = KeyboardInterrupt("finished searches are saved; the same call goes on")
+        say_in_one_line(interruption)
+        raise interruption from None
     return _comparison(comparison.path, publish)
 
 

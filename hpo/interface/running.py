@@ -1,13 +1,12 @@
 """Runs a study, or a single training, for a script or a notebook, and shows it where it runs."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from hpo.errors import StudyError
 from hpo.session.display import Display, Nowhere
+from hpo.session.interrupts import say_in_one_line
 from hpo.session.run import run_to_the_end
 from hpo.session.stopping import Stopped, Stopping
 from hpo.session.terminal import Terminal
@@ -30,24 +29,8 @@ def run_shown(study: Study, progress: bool) -> None:
     except Stopped:
         said = stopping.last_words().strip().partition("\n")[0]
         interruption = KeyboardInterrupt(f"{said}; the same call goes on")
-        _say_in_one_line(interruption)
+        say_in_one_line(interruption)
         raise interruption from None
-
-
-def _say_in_one_line(interruption: KeyboardInterrupt) -> None:
-    """Let a script that does not catch it end with its text instead of a traceback; Python itself exits with 130.
-
-    It is a KeyboardInterrupt and none of a subclass: only after those does Python end as by the signal.
-    """
-    before = sys.excepthook
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if error is interruption:
-            sys.stderr.write(f"{error}\n")
-        else:
-            before(kind, error, trace)
-
-    sys.excepthook = hook
 
 
 def train_shown(tree: Mapping[str, Any], progress: bool, kept: Path | None = None) -> dict[str, float]:

@@ -20,6 +20,7 @@ from hpo.interface.given.settings import own_tree, plain_space, search_tree, wit
 from hpo.interface.given.spelling import as_typed, refusing_as_typed
 from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
+from hpo.session.interrupts import interrupted_in_one_line
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.folder import RUNS, StudyFolder, find_study
 from hpo.study.preparation import as_begun, prepare_study
@@ -28,6 +29,7 @@ from hpo.study.preparation import as_begun, prepare_study
 _SAID = 3
 
 
+@interrupted_in_one_line()
 @refusing_as_typed()
 def search(
     objective: Callable[..., Any] | str | Mapping[str, Any],

@@ -26,6 +26,8 @@ _PATIENCE_SECONDS = 8.0
 # For trainings elsewhere to save their states; large ones take a while.
 _SAVING_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
+# Until it is said that a search is being stopped: most have ended by then.
+_SILENT_SECONDS = 1.0
 
 
 class Stopped(Interruption):
@@ -50,7 +52,9 @@ class Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
         self._heard: int | None = None
-        self.last_words: Callable[[], str] = lambda: "\nstopped before anything was begun\n"
+        self.last_words: Callable[[], str] = lambda: (
+            "\nstopped before any training began\nbegin again with: the same command\n"
+        )
         self._patience = _PATIENCE_BEFORE_SECONDS
         self._may_raise = False
         self._may_end = is_ours()
@@ -95,8 +99,8 @@ class Stopping:
 
         `runs_here` is whether trainings run in this process.
         """
-        self.check()
         self.last_words = last_words
+        self.check()
         self._patience = _PATIENCE_SECONDS + (0.0 if runs_here else _SAVING_SECONDS)
 
     @contextmanager
@@ -130,7 +134,7 @@ class Stopping:
 
     def _watch(self) -> None:
         """Count the signals, and the seconds since the first one."""
-        first, since = None, 0.0
+        first, since, is_said = None, 0.0, False
         while not self._is_over.wait(0.05):
             if self._ignored():
                 # The main thread alone may set handlers.
@@ -142,6 +146,8 @@ class Stopping:
             if first is None and numbers:
                 first, since = numbers.pop(0), time.monotonic()
                 self._heard = first
+            if first is not None and not is_said and time.monotonic() - since > _SILENT_SECONDS:
+                is_said = True
                 _say(f"\n{signal.Signals(first).name}: stopping; a second signal stops at once\n")
             if not self._may_end:
                 continue

@@ -1,5 +1,7 @@
 """What people type on the command line, as they type it."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.study.preparation import refuse_bad_search
+from hpo.session import run
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 
@@ -140,3 +143,26 @@ def test_a_helper_that_others_refer_to_is_searched():
 )
 def test_a_metric_that_is_an_error_by_its_name_is_minimized(metric, direction):
     assert hpo.compose(f"study.metric='{metric}'")["study"]["direction"] == direction
+
+
+@pytest.mark.usefixtures("trainer")
+@pytest.mark.parametrize(("called", "is_begun"), [("make_dispatcher", False), ("open_study", True)])
+def test_what_an_interrupt_before_the_first_training_says_works(capsys, monkeypatch, called, is_begun):
+    search = ("search", "objective=typed_trainer:score(config)", "+lr=0.1", "space.lr=[0.1,0.2]", "study.name=k", *OWN)
+    kept = getattr(run, called)
+
+    def interrupted(*given):
+        os.kill(os.getpid(), signal.SIGINT)
+        return kept(*given)
+
+    monkeypatch.setattr(run, called, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        command(capsys, *search)
+    monkeypatch.setattr(run, called, kept)
+    err = capsys.readouterr().err
+    if is_begun:
+        assert err == "\nstopped: 0 of 2 trials are saved in runs/k\ncontinue with: hpo resume k\n"
+    else:
+        assert err == "\nstopped before any training began\nbegin again with: the same command\n"
+        assert not Path("runs").exists()
+    assert command(capsys, *(("resume", "k") if is_begun else search))[0] == 0

@@ -49,6 +49,20 @@ hpo.search(train, space, strategy="grid", metric="accuracy", direction="maximize
 """
 
 
+# A signal comes when this function is called.
+EARLY = """
+import importlib, os, signal
+import hpo.interface.search
+path, _, name = "{place}".rpartition(".")
+module = importlib.import_module(path)
+kept = getattr(module, name)
+def interrupted(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+    return kept(*given)
+setattr(module, name, interrupted)
+"""
+
+
 def one_less(config):
     return 1 - config["x"]
 
@@ -85,5 +99,15 @@ def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
     path.write_text(SCRIPT % QUIET)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGINT  # which a shell calls 130
-    assert "Traceback" not in done.stderr
-    assert re.search(r"^stopped: \d of 2 trials are saved in runs/train; the same call goes on\n\Z", done.stderr, re.M)
+    assert re.fullmatch(r"stopped: \d of 2 trials are saved in runs/train; the same call goes on\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    "place", ["importlib.import_module", "hpo.interface.search.prepare_study", "hpo.session.run.make_dispatcher"]
+)
+def test_ctrl_c_before_the_first_training_is_one_line_too(place):
+    Path("script.py").write_text(EARLY.format(place=place) + SCRIPT % QUIET)
+    done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGINT
+    assert re.fullmatch(r"stopped( before any training began)?; the same call goes on\n", done.stderr)
+    assert not Path("runs").exists()
