@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from hpo.config.composing.references import configured, placed
 from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, within, without
+from hpo.config.own_keys import OWN, own_part, plain_own
 from hpo.config.sealing import seal, sealed_keys
 from hpo.config.sections import SEARCH_SECTIONS as SEARCH_SECTIONS
 from hpo.config.sections import (
@@ -26,12 +27,6 @@ from hpo.config.sections import (
     later_keys,
 )
 from hpo.errors import ConfigError, nearest
-
-# Where the trial's own tree stands as a whole in a plain tree, if one of its names is that of a section.
-_OWN = "objective_config"
-
-# The groups of conf/ besides the sections of the search: all that the toolkit's own trainer reads.
-GROUPS = ("data", "model", "training")
 
 # Only these search keys may refer to an environment variable: addresses can hold passwords. The others decide the
 # study and are written down.
@@ -90,7 +85,7 @@ class StudyConfig(Section):
             # Frozen by an earlier version, without this key; or one that the last of them lack, at what they did.
             if name not in self.study.model_fields_set or (name in _NEWEST and tree["study"][name] == default):
                 del tree["study"][name]
-        return {**plain_own(tree.pop(_OWN)), **tree}
+        return {**plain_own(tree.pop(OWN)), **tree}
 
     def with_report(self, said: Mapping[str, str | None]) -> Self:
         """Return the configuration with these values in its section `report`; ConfigError names the key at fault."""
@@ -119,7 +114,7 @@ class StudyConfig(Section):
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Return the objective's tree with the point's values written into it, and what refers to them resolved."""
-        dumped = self.model_dump(mode="json", exclude={_OWN}) if self.study.references else {}
+        dumped = self.model_dump(mode="json", exclude={OWN}) if self.study.references else {}
         sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
         whole = configured({**sections, **self.objective_config}, point, self.study.references)
         return {name: branch for name, branch in whole.items() if name not in sections}
@@ -128,46 +123,6 @@ class StudyConfig(Section):
     def fixed(self) -> dict[str, Any]:
         """The values of the objective's tree by dotted key; of one that refers to what is searched, its text."""
         return flatten(placed(self.objective_config, self.study.references or {}))
-
-
-def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the trial's own tree as it stands in a plain tree: at the top, or all of it below `objective_config`."""
-    is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, _OWN) for name in own)
-    return {_OWN: dict(own)} if is_taken else dict(own)
-
-
-def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the trial's own tree of a plain one with these sections: see `plain_own`."""
-    own = {name: branch for name, branch in tree.items() if name not in sections}
-    return dict(own[_OWN]) if list(own) == [_OWN] and isinstance(own[_OWN], Mapping) else own
-
-
-def own_key(key: str) -> str:
-    """Return the key in the trial's own tree of a key of the plain tree: see `plain_own`."""
-    return key.removeprefix(f"{_OWN}.")
-
-
-def typed_key(key: str) -> str:
-    """Return how a key of the trial's own tree is added on a command line, where the names of groups are taken."""
-    return f"{_OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key
-
-
-def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
-    """Return those of a whole plain tree's references that are in the trial's own, by their keys there.
-
-    Raises:
-        ConfigError: own keys stand both at the top and below `objective_config`.
-    """
-    own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
-    texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}
-    if _OWN not in own or not isinstance(own[_OWN], Mapping):
-        return texts
-    if beside := [name for name in own if name != _OWN]:
-        raise ConfigError(
-            f"{beside[0]}: stands beside {_OWN}, which holds all keys of the objective's own; write it as "
-            f"{_OWN}.{beside[0]}"
-        )
-    return {own_key(key): text.replace(f"${{{_OWN}.", "${") for key, text in texts.items()}
 
 
 def is_free(key: str) -> bool:
@@ -187,7 +142,7 @@ def config_from_dict(tree: Mapping[str, Any]) -> StudyConfig:
     refuse_sealed(sections)
     if references is not None:
         sections["study"] = {**sections["study"], "references": references}
-    with_explanation = sections | {_OWN: own_part(tree), "secrets": secrets}
+    with_explanation = sections | {OWN: own_part(tree), "secrets": secrets}
     try:
         return StudyConfig.model_validate(with_explanation)
     except ValidationError as error:

@@ -6,7 +6,8 @@ from typing import Any
 
 from hpo.config.composing.references import leading
 from hpo.config.keys import at, flatten, refuse_inside_of_list
-from hpo.config.study_config import GROUPS, StudyConfig, keys_at_fault, typed_key
+from hpo.config.own_keys import GROUPS, typed_key
+from hpo.config.study_config import StudyConfig, keys_at_fault
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space, short_value
 from hpo.engine.strategies import BY_AMOUNT

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.config.keys import differences, flatten, within
+from hpo.config.own_keys import own_key
 from hpo.config.sections import ExtendedTrial, Extension
-from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, own_key, study_name
+from hpo.config.study_config import DATA_SOURCES, SEARCH_SECTIONS, StudyConfig, is_free, study_name
 from hpo.engine.space.branches import with_first
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial

@@ -13,9 +13,10 @@ from pydantic import Field, ValidationError
 from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
 from hpo.config.keys import replaced
+from hpo.config.own_keys import own_part
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
-from hpo.config.study_config import explain, own_part, refuse_sealed, refuse_unwritable
+from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective

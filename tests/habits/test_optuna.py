@@ -49,8 +49,6 @@ def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():
         lambda t, v, n: t.report(value=v, step=n),
     ],
 )
-
-
 def test_one_that_goes_on_without_seeing_the_trial_is_refused_with_what_to_write(tmp_path):
     @hpo.objective(continues=True)
     def c(config):

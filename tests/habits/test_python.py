@@ -15,7 +15,8 @@ import pytest
 import hpo
 from hpo.cli.main import main
 from hpo.config.keys import flatten, replaced, without
-from hpo.config.study_config import config_from_dict, plain_own
+from hpo.config.own_keys import plain_own
+from hpo.config.study_config import config_from_dict
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.objective.function_parts import digest_of
 from hpo.interface.given.settings import plain_space, search_tree, with_settings
@@ -319,7 +320,7 @@ def test_two_lambdas_on_one_line_are_two_functions():
     assert (a.best.score, b.best.score, b.name) == (1, -200, "objective-2")
     assert [hpo.search(f, {"x": [2, 3]}, trials=2, **HERE).best.score for f in fs.values()] == [4, -3]
     hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE)
-    with pytest.raises(hpo.HpoError, match="since it was started: code: objective"):
+    with pytest.raises(hpo.HpoError, match="since it was started: the code of the function changed"):
         hpo.search(fs["é"], {"x": [2, 3]}, trials=2, name="named", **HERE)
     assert hpo.search(fs["neg"], {"x": [2, 3]}, trials=2, name="named", **HERE).best.score == -3
 

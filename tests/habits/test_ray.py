@@ -37,7 +37,7 @@ def test_which_report_counts_decides_the_study():
         "losses-2",
         "losses",
     ]
-    with pytest.raises(hpo.HpoError, match=r"study.score: must be 'best' or 'last', given 'lst'; did you mean 'last'"):
+    with pytest.raises(hpo.HpoError, match=r"score: must be 'best' or 'last', given 'lst'; did you mean 'last'"):
         found(losses, **LOSS, score="lst")
 
 

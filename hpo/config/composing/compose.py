@@ -22,10 +22,10 @@ from hpo.config.composing.references import changed, references_of
 from hpo.config.documents import read_yaml
 from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, without
+from hpo.config.own_keys import own_references, typed_key
 from hpo.config.sealing import hidden_argument
 from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
-from hpo.config.study_config import own_references, typed_key
 from hpo.errors import ConfigError, nearest
 
 _SHOWN = 200

@@ -228,8 +228,8 @@ def _ending(where: str) -> Iterator[None]:
 def _named(where: str, given: Any) -> Mapping[str, Any]:
     """Return a mapping with texts as names."""
     if not isinstance(given, Mapping):
-        maker = "dataclasses.asdict" if dataclasses.is_dataclass(given) else "vars" if hasattr(given, "__dict__") else ""
-        way = f"; {maker}(...) makes one" if maker else ""
+        way = "; vars(...) makes one" if hasattr(given, "__dict__") else ""
+        way = "; dataclasses.asdict(...) makes one" if dataclasses.is_dataclass(given) else way
         raise ConfigError(f"{where}: must be a dict, given a {type(given).__name__}{way}")
     if names := [name for name in given if not isinstance(name, str)]:
         raise ConfigError(f"{where}: its names must be texts, given {names[0]!r}; write {str(names[0])!r}")

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.config.keys import at_path, path_of, refuse_inside_of_list, refuse_unknown, replaced
+from hpo.config.own_keys import plain_own
 from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
-from hpo.config.study_config import SEARCH_SECTIONS, plain_own
+from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.written import as_meant, default_as_meant

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.config.study_config import plain_own
+from hpo.config.own_keys import plain_own
 from hpo.engine.trials.table import Row
 from hpo.report.facts.repeated import entries, is_number, leaves, repeated, repeated_of_study
 from hpo.report.facts.schema.missing import is_missing
