@@ -7,6 +7,7 @@ from hpo.engine.space.space import Point, short_value
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
+from hpo.report.facts.words import counted
 from hpo.report.pages.tables import markdown_table
 from hpo.study.study import Study
 from hpo.track.messages import RUN_ID, TABLE, trial_page
@@ -55,11 +56,11 @@ def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
     config = study.config.study
     states = {state: sum(trial.state == state for trial in history) for state in ("failed", "stopped")}
     others = [f"{count} {state}" for state, count in states.items() if count]
-    counted = study.done(history) + (f" ({', '.join(others)})" if others else "")
+    done = study.done(history) + (f" ({', '.join(others)})" if others else "")
     when = " when this was written" if is_running else ""
     yield (
-        f"Search by `{study.config.strategy['name']}` in {len(study.space.dimensions)} hyperparameters, seed "
-        f"{config.seed}: [{counted}]({TABLE}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
+        f"Search by `{study.config.strategy['name']}` in {counted(len(study.space.dimensions), 'hyperparameter*')}, "
+        f"seed {config.seed}: [{done}]({TABLE}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
         f"the mean over {_trainings(study)}. {_data(study)} The score of every trial, and the best so far, are charts "
         "of this run (Model metrics)."
     )

@@ -31,3 +31,15 @@ def test_scores_of_any_size_are_told_apart_everywhere(tmp_path, monkeypatch, cap
     for name in ("report.md", "report.html", "tables.tex", "checklist.md"):
         assert re.search(lowest, (page.parent / name).read_text()), name
     assert re.search(lowest, study._repr_html_())
+
+
+def test_what_there_is_none_of_is_left_out_of_the_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = {"lr": (0.1, 1.0), "depth": [2, None]}
+    given = {"trials": 2, "direction": "maximize", "settings": QUIET, "progress": False}
+    for config, fixed, default in ({}, None, None), ({"lr": 0.5, "k": 3}, "`k=3`", "0.5"):
+        study = hpo.search(small, space=space, config=config, **given)
+        page = (study.folder / "report.md").read_text()
+        assert re.findall(r"^Fixed: (.*)\.$", page, re.M) == ([fixed] if fixed else [])
+        assert re.findall(r"`lr` .*; default (\S+)", page) == ([default] if default else [])
+        assert "default None" not in page.partition("`depth`")[0]

@@ -17,7 +17,9 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
         text += " (log)" if dimension.get("scale") == "log" else ""
     conditions = dimension.get("when", {}).items()
     when = "".join(f"; when {key} is {' or '.join(map(value_text, values))}" for key, values in conditions)
-    default = f"; default {value_text(dimension['default'])}" if "default" in dimension else ""
+    # Where the configuration has None there is no default, unless that is one of the values.
+    given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
+    default = f"; default {value_text(dimension['default'])}" if given else ""
     return dimension["key"], dimension["kind"], text + when + default
 
 

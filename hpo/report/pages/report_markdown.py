@@ -132,8 +132,8 @@ def _space(summary: ReportJson) -> Iterable[str]:
         yield f"- tried first: {_point(point)}"
     for given in known(summary.get("given", [])):
         yield f"- given by a hand, after {given['after']} trials: {_point(given['point'])}"
-    fixed = ", ".join(f"`{key}={value_text(value)}`" for key, value in known(summary["fixed"]).items())
-    yield f"Fixed: {fixed}."
+    if fixed := ", ".join(f"`{key}={value_text(value)}`" for key, value in known(summary["fixed"]).items()):
+        yield f"Fixed: {fixed}."
 
 
 def _ranges(summary: ReportJson) -> Iterable[tuple[str, str, str]]:

@@ -28,6 +28,11 @@ def test_a_study_that_begins_says_what_it_searches(tmp_path):
     assert "hpo reproduce runs:/" in text
 
 
+def test_one_hyperparameter_is_one(tmp_path):
+    text = note(tmp_path, [], space={"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}})
+    assert "in 1 hyperparameter, seed" in text
+
+
 def test_a_study_of_failures_has_no_winner(tmp_path):
     failed = Trial(0, 0, {"toy.lr": 0.1}, {0: Outcome(error="no luck")}, "failed")
     text = note(tmp_path, [failed])

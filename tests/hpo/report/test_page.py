@@ -194,12 +194,16 @@ def test_what_a_person_called_it_is_the_title_of_every_page_and_table(tmp_path, 
         assert (in_latex in latex, r"\textbf" in latex) == (title is not None, title is not None)
 
 
-def test_a_number_stays_on_its_line_on_paper(page):
+def test_on_paper_a_number_stays_on_its_line_heads_break_between_words_and_tools_are_hidden(page):
     """A browser breaks 1.039e-9 at its minus where it may; no number is longer than 24 characters."""
     printed = page.styles[0].partition("@media print {")[2]
     assert re.search(r"^  th, \.long \{ white-space: normal; ", printed, re.M)
     assert not re.search(r"\btd\b[^}]*white-space", printed)
     table = templates().get_template("pieces.html").module.table
+    head = "<th>num_<wbr>parameters</th><th>a.<wbr>b</th><th>&lt;</th>"
+    assert head in table(["num_parameters", "a.b", "<"], [])
+    assert not re.search(r"\bth\b[^}]*overflow-wrap", printed)
+    assert re.search(r"\.modebar \{ display: none; }", printed)
     cells = re.findall(r"<td[^>]*>", table(["a", "b"], [["-2.2250738585072014e-308", "n" * 25]]))
     assert cells == ["<td>", "<td class='long'>"]
 
