@@ -154,7 +154,8 @@ def python(name: str, file: str) -> str:
     """Return the section of a function or class of this file: signature and docstring, read without importing it."""
     own = name.rpartition(".")[2]
     tree = ast.parse((REPOSITORY / file).read_text())
-    node = next(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == own)
+    # The last of that name: overloads, which say nothing more, come before it.
+    *_, node = (it for it in tree.body if isinstance(it, ast.FunctionDef | ast.ClassDef) and it.name == own)
     parts = [f"### {name}", _described(node)]
     for member in node.body if isinstance(node, ast.ClassDef) else ():
         if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
