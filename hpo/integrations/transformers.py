@@ -183,15 +183,12 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
 
 
 def _refuse_unread(values: SearchedValues, args: TrainingArguments) -> None:
-    """Raise ConfigError for a key that decides nothing: a trial that reads it in some cases has to say so."""
+    """Raise ConfigError for a key that model_init did not read, and that is nearly an argument's name."""
     described = args.to_dict()
     for key in values.data:
-        if key not in described and key not in values.read:
-            other = "; leave it out, or give it `when` in the space where only some trials read it"
-            raise ConfigError(
-                f"{key}: is no argument of {type(args).__name__} and model_init does not read it"
-                f"{nearest(key, described) or other}"
-            )
+        if key not in described and key not in values.read and (meant := nearest(key, described)):
+            raise ConfigError(f"{key}: is no argument of {type(args).__name__} and model_init does not read it{meant}")
+
 
 
 def _reload(model: Any, checkpoint: str) -> None:

@@ -41,14 +41,6 @@ def test_asha_of_a_function_that_cannot_go_on_says_how_it_could():
         hpo.search(train, {"lr": (0.1, 1.0)}, direction="maximize", strategy=strategy, settings=HERE)
 
 
-@pytest.mark.parametrize(
-    "report",
-    [
-        lambda t, v, n: t.report(v, n),
-        lambda t, v, n: t.report(v, step=n),
-        lambda t, v, n: t.report(value=v, step=n),
-    ],
-)
 def test_one_that_goes_on_without_seeing_the_trial_is_refused_with_what_to_write(tmp_path):
     @hpo.objective(continues=True)
     def c(config):
@@ -72,7 +64,14 @@ def test_the_decorator_works_without_parentheses():
     assert (study.name, study.best.score) == ("train", 2)
 
 
-@pytest.mark.parametrize("report", [lambda t, v, n: t.report(v, n), lambda t, v, n: t.report(v, step=n)])
+@pytest.mark.parametrize(
+    "report",
+    [
+        lambda t, v, n: t.report(v, n),
+        lambda t, v, n: t.report(v, step=n),
+        lambda t, v, n: t.report(value=v, step=n),
+    ],
+)
 def test_a_value_is_reported_for_a_step(report):
     def train(config, trial):
         for step in range(3):
