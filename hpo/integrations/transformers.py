@@ -190,7 +190,6 @@ def _refuse_unread(values: SearchedValues, args: TrainingArguments) -> None:
             raise ConfigError(f"{key}: is no argument of {type(args).__name__} and model_init does not read it{meant}")
 
 
-
 def _reload(model: Any, checkpoint: str) -> None:
     """Load weights as `from_pretrained` does.
 
