@@ -27,8 +27,10 @@ def compare_studies(
     """Return the content of comparison.json for studies that exist."""
     study = studies[0].config.study
     measure = Measure(study.metric, study.direction, optimum)
-    searches = {study.label: [study.search] for study in studies}
     groups = _comparable(studies)
+    apart = {study.label for group in groups[1:] for study in group}
+    # Scores on other data have no place among these.
+    searches = {study.label: [study.search] for study in studies if study.label not in apart}
     pairs = [
         _pair(one, other, measure)
         for group in groups

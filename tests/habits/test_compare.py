@@ -76,6 +76,8 @@ def test_three_studies_of_which_one_was_scored_on_other_data(capsys):
         "b is 0.0480 better than a (95 % -0.1682 to 0.2642, 3 folds): may be chance",
         "c was scored on other data than a and b: not compared",
     ]
+    standings = json.loads(Path("runs/compare-a-b-c/comparison.json").read_text())["standings"]
+    assert [standing["label"] for standing in standings] == ["a", "b"]
 
 
 def test_lower_is_better_where_the_metric_is_minimized(capsys):
