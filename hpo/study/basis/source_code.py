@@ -114,7 +114,7 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
     module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
-        pieces["objective"] = _hash(sources(ours))
+        pieces["objective"] = _of_objectives(ours)
         pieces |= digests_of_run(objective.code_files(config or {}) if objective.code_files else (), Path.cwd())
     else:
         pieces |= digests_of(module)
@@ -134,6 +134,11 @@ def search_files(toolkit: Path = _TOOLKIT) -> set[Path]:
 @functools.cache
 def _of_the_search() -> str:
     return _hash(search_files())
+
+
+@functools.cache
+def _of_objectives(folder: Path) -> str:
+    return _hash(sources(folder))
 
 
 def _versions() -> dict[str, str]:
