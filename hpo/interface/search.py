@@ -21,9 +21,10 @@ from hpo.interface.given.spelling import as_typed, refusing_as_typed
 from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
 from hpo.session.interrupts import interrupted_in_one_line
+from hpo.study.as_begun import as_begun
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.folder import RUNS, StudyFolder, find_study
-from hpo.study.preparation import as_begun, prepare_study
+from hpo.study.preparation import prepare_study
 
 # The largest number of changes in the line about a new study.
 _SAID = 3

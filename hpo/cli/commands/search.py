@@ -48,7 +48,8 @@ def run(arguments: Sequence[str]) -> int:
     config = config_from_dict(tree)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
-    from hpo.study.preparation import as_begun, prepare_study, refuse_bad_search
+    from hpo.study.as_begun import as_begun
+    from hpo.study.preparation import prepare_study, refuse_bad_search
 
     kept = replay.folder.kept_function(config) if replay else None
     if given.cfg:
