@@ -14,10 +14,10 @@ _SHOWN = 10
 
 def show_comparison(replay: "Replay", replayed: Path) -> int:
     """Print which trials differ; return 1 if any does, else 0."""
-    from hpo.study.folder import shown
+    from hpo.study.folder import short_path
     from hpo.study.reproduce.replay import compared
 
-    path = shown(replay.folder.trials_path)
+    path = short_path(replay.folder.trials_path)
     tolerance = replay.tolerance
     print("demanded: " + (f"scores within {tolerance:.1%}" if tolerance else "the same to the last bit"))
     trials, differing = compared(replay, replayed)

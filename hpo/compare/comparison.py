@@ -17,7 +17,7 @@ from hpo.engine.strategies import Strategy, make_strategy
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.environment import describe_environment
-from hpo.study.folder import shown
+from hpo.study.folder import short_path
 from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import prepare_study, refuse_missing_lanes
 from hpo.study.study import Study
@@ -48,7 +48,7 @@ class Comparison:
     @property
     def path(self) -> Path:
         """The folder that all files are written to."""
-        return shown(self.study.folder.path)
+        return short_path(self.study.folder.path)
 
     def searches(self) -> Iterator[tuple[int, str]]:
         """Yield repeat and label of every search, all strategies of a repeat before the next."""

@@ -11,7 +11,7 @@ from hpo.engine.trials.table import read_rows
 from hpo.engine.trials.trial import loss_of
 from hpo.errors import StudyError
 from hpo.study.basis.since_report import inner
-from hpo.study.folder import StudyFolder, find_study, shown
+from hpo.study.folder import StudyFolder, find_study, short_path
 from hpo.study.winner.recorded_winner import recorded_winner
 
 
@@ -66,9 +66,9 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     config = folder.config()
     if not folder.trials_path.exists():
         raise StudyError(
-            f"study: {shown(folder.trials_path)} is missing; write it with `hpo report {config.study.name}`"
+            f"study: {short_path(folder.trials_path)} is missing; write it with `hpo report {config.study.name}`"
         )
-    rows = read_rows(shown(folder.trials_path), ("number", "score", "state", "seconds"))
+    rows = read_rows(short_path(folder.trials_path), ("number", "score", "state", "seconds"))
     report = folder.report()
     # Those that were trained to their end after the search come after it.
     later = {str(number) for number in inner(report, "counts").get("further_trained") or ()}
@@ -85,7 +85,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
         seconds = [float(row["seconds"] or 0) for row in rows]
     except (TypeError, ValueError) as error:
         raise StudyError(
-            f"{shown(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
+            f"{short_path(folder.trials_path)}: is not a trials.csv ({error}); write it again with `hpo report "
             f"{config.study.name}`"
         ) from error
     winner = recorded_winner(rows, report, config.study.direction)

@@ -63,7 +63,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     from hpo.engine.trials.trial import TaskLayout
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study
     from hpo.study.basis.described import Described
-    from hpo.study.folder import find_study, shown
+    from hpo.study.folder import find_study, short_path
     from hpo.study.opening import stored
     from hpo.study.reading import described_before
     from hpo.study.winner.full_training import further_trainings, joined
@@ -72,7 +72,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     config = folder.config()
     name = name or config.study.name
     space = space_from_dict(config.space, flatten(config.objective_config))
-    described = Described.at(shown(folder.described_path)) or described_before(folder, config)
+    described = Described.at(short_path(folder.described_path)) or described_before(folder, config)
     layout = TaskLayout(described.folds, config.study.repeats)
     source = stored(config, folder, space, layout)
     # Also because a copy of a record that has lost trials would silently lack them.

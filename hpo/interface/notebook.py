@@ -20,7 +20,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.run import Result
 from hpo.session.display import Progress
 from hpo.session.gpus import gpus_in_words
-from hpo.study.folder import shown
+from hpo.study.folder import short_path
 from hpo.study.study import Study
 
 _SECONDS_BETWEEN_UPDATES = 0.5
@@ -81,7 +81,7 @@ class Notebook:
             print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
         if not result.is_tracked:
             print(f"MLflow does not have everything: send it later with `hpo sync {study.reference}`")
-        print(f"report: {shown(result.report.paths[0])}")
+        print(f"report: {short_path(result.report.paths[0])}")
 
 
 class NotebookProgress(Progress):

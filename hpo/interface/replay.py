@@ -40,7 +40,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     import pandas as pd
 
     from hpo.config.study_config import config_from_dict
-    from hpo.study.folder import shown
+    from hpo.study.folder import short_path
     from hpo.study.preparation import prepare_study
     from hpo.study.reproduce.replay import compared
 
@@ -48,7 +48,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     config = config_from_dict(asked.tree)
     prepared = asked.study_of(prepare_study(config, asked.folder.kept_function(config)))
     run_shown(prepared, progress)
-    _, differing = compared(asked, shown(prepared.folder.trials_path))
+    _, differing = compared(asked, short_path(prepared.folder.trials_path))
     rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
     return pd.DataFrame(rows, columns=["trial", "differs in"])
 
@@ -68,7 +68,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.engine.trials.table import read_rows
     from hpo.interface.trust import ask_for_trust
     from hpo.study.basis.since_report import inner
-    from hpo.study.folder import find_study, shown
+    from hpo.study.folder import find_study, short_path
     from hpo.study.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
     from hpo.study.reproduce.replay import Replay, script_of
@@ -80,10 +80,12 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     own_keys = [text.lstrip("+").partition("=")[0] for text in overrides]
     function = folder.kept_function(files.config)
     ask_for_trust(files.config, files.changes, is_trusted, function, own_keys=own_keys)
-    rows = read_rows(shown(folder.trials_path), ("number", "state"))
+    rows = read_rows(short_path(folder.trials_path), ("number", "state"))
     trials = next((place for place, row in enumerate(rows) if row["state"] == "running"), len(rows))
     if trials == 0:
-        raise StudyError(f"replay: {shown(folder.trials_path)} has no finished trial; there is nothing to compare with")
+        raise StudyError(
+            f"replay: {short_path(folder.trials_path)} has no finished trial; there is nothing to compare with"
+        )
     # The first trials of a search do not depend on its budget.
     decisive = [f"study.trials={trials}"] if trials < study.trials else []
     if files.config.strategy.get("counts") == "configurations":

@@ -18,7 +18,7 @@ from hpo.interface.given.objects import as_given
 from hpo.interface.given.settings import with_settings
 from hpo.interface.results import score_on_test, write_reports
 from hpo.interface.running import run_shown, train_shown
-from hpo.study.folder import StudyFolder, shown
+from hpo.study.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparation import at_places, load_study, prepare_study
@@ -309,7 +309,7 @@ class Study:
             lines.append(f"best: {metric} {score}, trial {winner.number}{study.how_far(winner)}")
             lines.append(f"  {short_text(winner.point)}")
         report = self.folder / "report.html"
-        return "\n".join([*lines, *([f"report: {shown(report)}"] if report.exists() else [])])
+        return "\n".join([*lines, *([f"report: {short_path(report)}"] if report.exists() else [])])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""

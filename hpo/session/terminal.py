@@ -23,7 +23,7 @@ from hpo.report.facts.words import ended
 from hpo.run import Result
 from hpo.session.gpus import gpus_in_words
 from hpo.session.progress import TerminalProgress
-from hpo.study.folder import shown
+from hpo.study.folder import short_path
 from hpo.study.study import Study
 from hpo.study.winner.full_training import expected_at_end
 
@@ -145,7 +145,7 @@ class Terminal:
             for key, value in winner.point.items():
                 _say(f"  {key} = {value:g}" if isinstance(value, float) else f"  {key} = {value}")
         _tell_time(study, result.report.summary["cost"])
-        _say(f"report: {shown(result.report.paths[0])}")
+        _say(f"report: {short_path(result.report.paths[0])}")
         if not result.is_tracked:
             _say(f"MLflow does not have everything: send it later with `hpo sync {name}`")
         if not self._next_step:

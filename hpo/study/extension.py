@@ -12,7 +12,7 @@ from hpo.engine.space.branches import with_first
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
-from hpo.study.folder import find_study, shown
+from hpo.study.folder import find_study, short_path
 from hpo.study.study import Study, training_command
 from hpo.tree import copy_tree
 
@@ -40,7 +40,7 @@ def extension_of(study: Study, trials: Sequence[Trial], given: StudyConfig) -> S
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
     _refuse_bad_changes(changed, study.space.keys, DATA_SOURCES if has_sources else ())
     if all(_is_trained(study, trial) for trial in trials) and not any(map(_is_own, changed)):
-        again = training_command(study.config.objective, str(shown(study.folder.best_path)))
+        again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
             f"extend: these trials are trained to their end, and nothing is trained differently; give what changes, "
             f"such as training.epochs=60, or train the winner once more: {again}"

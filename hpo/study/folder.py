@@ -51,7 +51,7 @@ class StudyFolder:
         self._lock_path = path / "driver.lock"
 
     def __str__(self) -> str:
-        return str(shown(self.path))
+        return str(short_path(self.path))
 
     @property
     def exists(self) -> bool:
@@ -93,7 +93,7 @@ class StudyFolder:
         if not self.exists:
             raise StudyError(f"study: there is none at {self}; see `ls {RUNS}`, or start one with `hpo search`")
         self.refuse_links()
-        return config_from_dict(read_yaml(shown(self.config_path)))
+        return config_from_dict(read_yaml(short_path(self.config_path)))
 
     def refuse_links(self) -> None:
         """Raise StudyError where a link inside the folder leads out of it."""
@@ -103,7 +103,7 @@ class StudyFolder:
                 path = Path(folder, name)
                 if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
                     raise StudyError(
-                        f"{shown(path)}: is a link that leads out of the study's folder; replace it by the file"
+                        f"{short_path(path)}: is a link that leads out of the study's folder; replace it by the file"
                     )
 
     def inside(self, name: str) -> Path:
@@ -157,12 +157,12 @@ class StudyFolder:
         """Return the result of `hpo test`; None while the test part is closed."""
         if not self.test_path.exists():
             return None
-        return read_json(shown(self.test_path))
+        return read_json(short_path(self.test_path))
 
     def report(self) -> dict[str, Any]:
         """Return what report.json holds; empty without one."""
         path = self.path / "report.json"
-        return read_json(shown(path)) if path.exists() else {}
+        return read_json(short_path(path)) if path.exists() else {}
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -178,11 +178,11 @@ class StudyFolder:
             lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StudyError(
-                f"{shown(self._lock_path)}: cannot be opened: {error.strerror}; check what is there"
+                f"{short_path(self._lock_path)}: cannot be opened: {error.strerror}; check what is there"
             ) from error
         if not stat.S_ISREG(os.fstat(lock).st_mode):
             os.close(lock)
-            raise StudyError(f"{shown(self._lock_path)}: is not a regular file; remove it")
+            raise StudyError(f"{short_path(self._lock_path)}: is not a regular file; remove it")
         with os.fdopen(lock, "r+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,7 +217,7 @@ def find_study(name: str) -> StudyFolder:
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {there_are}")
 
 
-def shown(path: Path) -> Path:
+def short_path(path: Path) -> Path:
     """Return a path for people: relative to the working directory where it is below that."""
     try:
         here = Path.cwd()
@@ -230,7 +230,7 @@ def shown(path: Path) -> Path:
 def refuse_link(path: Path) -> None:
     """Raise StudyError where a study's folder under `runs/` is a link."""
     if path.is_symlink():
-        raise StudyError(f"{shown(path)}: is a link; put the folder itself there, or name the link's target")
+        raise StudyError(f"{short_path(path)}: is a link; put the folder itself there, or name the link's target")
 
 
 def _exists(folder: StudyFolder) -> bool:

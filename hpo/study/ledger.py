@@ -9,7 +9,7 @@ from typing import Any
 from hpo.config.documents import parse_json, read_json
 from hpo.config.files import write_atomically
 from hpo.errors import StudyError
-from hpo.study.folder import OPENINGS, StudyFolder, find_study, shown
+from hpo.study.folder import OPENINGS, StudyFolder, find_study, short_path
 from hpo.study.imports import table_path
 from hpo.study.study import Study
 
@@ -22,11 +22,11 @@ def openings(ledger: Path) -> list[Opening]:
     if not ledger.is_file():
         return []
     texts = enumerate(ledger.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
-    lines = [(number, parse_json(text, f"{shown(ledger)}:{number}")) for number, text in texts if text.strip()]
+    lines = [(number, parse_json(text, f"{short_path(ledger)}:{number}")) for number, text in texts if text.strip()]
     for number, line in lines:
         if not isinstance(line, dict) or not {"fingerprint", "study", "time"} <= line.keys():
             # An unreadable opening may be one of these data.
-            raise StudyError(f"{shown(ledger)}:{number}: is not an opening of a test part; restore the file")
+            raise StudyError(f"{short_path(ledger)}:{number}: is not an opening of a test part; restore the file")
     return [line for _, line in lines]
 
 
@@ -76,7 +76,7 @@ def _common(folder: StudyFolder) -> Path:
 def _own(folder: StudyFolder) -> Iterator[list[Opening]]:
     yield openings(folder.openings_path)
     # Its last opening is known even without a ledger.
-    path = shown(folder.test_path)
+    path = short_path(folder.test_path)
     known = read_json(path) if path.exists() else {}
     if {"fingerprint", "study", "time"} <= known.keys():
         yield [{name: known[name] for name in _NAMES if name in known}]

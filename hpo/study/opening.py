@@ -20,7 +20,7 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import describe_code
 from hpo.study.extension import copy_states
-from hpo.study.folder import StudyFolder, refuse_link, shown
+from hpo.study.folder import StudyFolder, refuse_link, short_path
 from hpo.study.ledger import begin_ledger, taken_along
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
@@ -81,7 +81,7 @@ def read_study(study: Study) -> Record:
         path = study.folder.database_path
         if study.config.study.storage is None and not path.exists() and not backup_path(path).exists():
             raise StudyError(
-                f"record: {shown(path)} is missing, and so is its backup; a published folder has neither, and `hpo "
+                f"record: {short_path(path)} is missing, and so is its backup; a published folder has neither, and `hpo "
                 f"reproduce` and `hpo search --replay` do not need one"
             ) from error
         raise DamagedRecordError(
@@ -92,7 +92,7 @@ def read_study(study: Study) -> Record:
     changed = before.changed_config(now)
     if changed:
         raise StudyError(
-            f"{shown(study.folder.config_path)}: is not what the study was started with "
+            f"{short_path(study.folder.config_path)}: is not what the study was started with "
             f"({'; '.join(changed.values())}); restore it"
         )
     return record

@@ -38,7 +38,7 @@ from hpo.study.checks import (
     refuse_unknown_metric,
     refuse_wrong_call,
 )
-from hpo.study.folder import RUNS, StudyFolder, find_study, shown
+from hpo.study.folder import RUNS, StudyFolder, find_study, short_path
 from hpo.study.imports import read_imports
 from hpo.study.made_here import is_made_here
 from hpo.study.own_strategy import make_strategy
@@ -166,7 +166,7 @@ def refuse_past_search(folder: StudyFolder) -> None:
     """Raise StudyError for a study of before the clock: its search is not continued by other rules."""
     if folder.config().study.lanes is not None:
         return
-    made = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
+    made = read_json(short_path(folder.environment_path)) if folder.environment_path.exists() else {}
     packages = made.get("packages")
     version = packages.get("hpo-transformer") if isinstance(packages, dict) else None
     commit = made.get("commit")

@@ -11,7 +11,7 @@ from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import HpoError
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described, SplitFigures
-from hpo.study.folder import StudyFolder, find_study, shown
+from hpo.study.folder import StudyFolder, find_study, short_path
 from hpo.study.opening import storage_url
 from hpo.study.preparation import function_of, load_study, missing_sources, refuse_past_search, strategy_of
 from hpo.study.study import Study
@@ -35,7 +35,7 @@ def known_study(name: str, config: StudyConfig | None = None) -> Study:
     if config is not None:
         refuse_past_search(folder)
         refuse_other_config(frozen, config, name)
-    described = Described.at(shown(folder.described_path))
+    described = Described.at(short_path(folder.described_path))
     if described is None:
         try:
             return load_study(name, config)

@@ -26,7 +26,7 @@ from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
 from hpo.study.basis.environment import refuse_incomplete
 from hpo.study.basis.source_code import Code
-from hpo.study.folder import RUNS, StudyFolder, shown
+from hpo.study.folder import RUNS, StudyFolder, short_path
 from hpo.study.notes import Notes
 
 
@@ -193,8 +193,8 @@ class Study:
 
     def environment(self) -> dict[str, Any]:
         """Return the environment at the study's start; StudyError where its file is incomplete."""
-        environment = read_json(shown(self.folder.environment_path))
-        refuse_incomplete(environment, shown(self.folder.environment_path))
+        environment = read_json(short_path(self.folder.environment_path))
+        refuse_incomplete(environment, short_path(self.folder.environment_path))
         return environment
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:

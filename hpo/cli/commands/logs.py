@@ -20,15 +20,15 @@ def run(arguments: Sequence[str]) -> int:
     if given.tail is not None and given.tail < 1:
         parser.error(f"argument --tail: must be 1 or more, given {given.tail}")
 
-    from hpo.study.folder import find_study, shown
+    from hpo.study.folder import find_study, short_path
     from hpo.study.logs import logs_of
 
     for path in logs_of(find_study(given.study), given.trial):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         if given.trial is None:
             last = next((line for line in reversed(lines) if line.strip()), "")
-            print(f"{shown(path)}  {len(lines)} lines  {last[:100]}")
+            print(f"{short_path(path)}  {len(lines)} lines  {last[:100]}")
             continue
-        print(f"== {shown(path)}")
+        print(f"== {short_path(path)}")
         print("\n".join(lines if given.tail is None else lines[-given.tail :]))
     return 0

@@ -71,7 +71,7 @@ def _ask(folder: "StudyFolder", changed: "StudyConfig", url: str, is_trusted: bo
     """Ask before anything of a study that came from a URL, and was not made here, is imported or run."""
     from hpo.config.keys import flatten
     from hpo.interface.trust import ask_for_trust
-    from hpo.study.folder import shown
+    from hpo.study.folder import short_path
 
     config = folder.config()
     theirs, now = _addresses(config), _addresses(changed)
@@ -87,8 +87,10 @@ def _ask(folder: "StudyFolder", changed: "StudyConfig", url: str, is_trusted: bo
         ask_for_trust(config, (), is_trusted, folder.kept_function(config), places=places, packages=packages)
     except ConfigError as error:
         name = folder.path.name
-        text = f"{error}; it was only copied: read {shown(folder.config_path)}, and `hpo resume {name}` goes on with it"
-        raise ConfigError(text) from error
+        raise ConfigError(
+            f"{error}; it was only copied: read {short_path(folder.config_path)}, and `hpo resume {name}` goes on with "
+            f"it"
+        ) from error
 
 
 def _addresses(config: "StudyConfig") -> dict[str, str | None]:

@@ -70,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
         return show_dry_run(study)
 
     from hpo.cli.running import run_at_terminal
-    from hpo.study.folder import shown
+    from hpo.study.folder import short_path
 
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     code = run_at_terminal(study)
     if replay is None or code not in (0, 1):
         return code
-    return show_comparison(replay, shown(study.folder.trials_path))
+    return show_comparison(replay, short_path(study.folder.trials_path))
 
 
 def _replay(given: argparse.Namespace) -> "Replay":

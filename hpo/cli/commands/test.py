@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     elsewhere = data_places(given.data)
 
     from hpo.interface.results import score_on_test
-    from hpo.study.folder import shown
+    from hpo.study.folder import short_path
 
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere)
     times = result["openings_of_these_data"]
@@ -40,5 +40,5 @@ def run(arguments: Sequence[str]) -> int:
     elif default:
         print(f"the default configuration, in the same opening: {metric} = {text(default['metrics'][metric])}")
     print(f"validation {metric} was {text(score)} (trial {result['trial']})")
-    print(f"report: {shown(report.paths[0])}")
+    print(f"report: {short_path(report.paths[0])}")
     return 0

@@ -15,7 +15,7 @@ from hpo.engine.record.rows import trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
-from hpo.study.folder import StudyFolder, shown
+from hpo.study.folder import StudyFolder, short_path
 
 _JOURNAL = "journal://"
 # More trials are of no use to a strategy, and take gigabytes to read.
@@ -80,9 +80,9 @@ def refuse_record(url: str) -> None:
     if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
         return
     raise StudyError(
-        f"import: {shown(path)} is the record of the study {folder}, which needs no import: go on with it by `hpo "
+        f"import: {short_path(path)} is the record of the study {folder}, which needs no import: go on with it by `hpo "
         f"resume {folder}`, or learn from its trials in a new search by study.imports={folder} (where keys have other "
-        f"names there: --csv {shown(folder.trials_path)} --rename)"
+        f"names there: --csv {short_path(folder.trials_path)} --rename)"
     )
 
 

@@ -14,7 +14,7 @@ from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.since_report import changed_code, changed_environment, changed_since, inner
 from hpo.study.basis.source_code import describe_code
-from hpo.study.folder import StudyFolder, shown
+from hpo.study.folder import StudyFolder, short_path
 from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import prepare_study
 from hpo.study.study import Study
@@ -108,7 +108,7 @@ def read_files(folder: StudyFolder) -> StudyFiles:
     """
     config, report = folder.config(), folder.report()
     _refuse_tampered(folder, report)
-    environment = read_json(shown(folder.environment_path)) if folder.environment_path.exists() else {}
+    environment = read_json(short_path(folder.environment_path)) if folder.environment_path.exists() else {}
     changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)
     is_same_machine = not any(change.startswith(_DECISIVE) for change in changes)
     for change in allowed:
@@ -135,7 +135,9 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     config = config.model_copy(update={"study": config.study.model_copy(update={"imports": None})})
     study = prepare_study(config, folder.kept_function(config))
     names = [study.layout.name(index) for index in range(study.layout.size)]
-    rows = read_rows(shown(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names))
+    rows = read_rows(
+        short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)
+    )
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
     now = describe_code(study.objective, strategy_type(config.strategy["name"])[1], config.objective_config)
     code = list(changed_code(report, now))
@@ -179,10 +181,10 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
         if not path.exists() and path.parent != folder.path:
             continue  # The winner's model, which is not published.
         if not path.exists():
-            raise StudyError(f"{shown(path)}: is missing; restore it, or write it again with `hpo report`")
+            raise StudyError(f"{short_path(path)}: is missing; restore it, or write it again with `hpo report`")
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             raise StudyError(
-                f"{shown(path)}: is not the file that the report was written with; restore that, or, if the study "
+                f"{short_path(path)}: is not the file that the report was written with; restore that, or, if the study "
                 f"continued after it, write the report again with `hpo report`"
             )
 

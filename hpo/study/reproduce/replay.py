@@ -14,7 +14,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.errors import StudyError
 from hpo.study.basis.since_report import inner
-from hpo.study.folder import StudyFolder, shown
+from hpo.study.folder import StudyFolder, short_path
 from hpo.study.reproduce.recorded import TOLERANCE
 from hpo.study.study import Study
 
@@ -84,7 +84,7 @@ def compared(replay: Replay, replayed: Path) -> tuple[int, dict[int, list[str]]]
     Points and states must be equal; scores within the tolerance. Of a trial that was trained on after only one of the
     searches, which may have had another budget, the points are compared.
     """
-    before = read_rows(shown(replay.folder.trials_path), ["number"])[: replay.trials]
+    before = read_rows(short_path(replay.folder.trials_path), ["number"])[: replay.trials]
     now = read_rows(replayed, ["number"])
     nothing: Row = {}
     pairs = enumerate(zip_longest(before, now, fillvalue=nothing))

@@ -15,7 +15,7 @@ from hpo.report.facts.schema.results import (
     Winner,
 )
 from hpo.report.facts.subject import score_of
-from hpo.study.folder import shown
+from hpo.study.folder import short_path
 from hpo.study.notes import FinalModel
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist
@@ -41,7 +41,7 @@ def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Wi
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
         "interval": interval(values),
         "num_parameters": max((int(n) for n in winner.values("num_parameters")), default=None),
-        "config": str(shown(study.folder.best_path)),
+        "config": str(short_path(study.folder.best_path)),
         "model": vars(model) if model else None,
         "run": {"study": study.config.study.name, "trial": winner.number, "tag": f"hpo.trial={winner.number}"},
     }

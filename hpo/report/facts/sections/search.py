@@ -17,7 +17,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError
 from hpo.report.facts.schema.missing import Missing, is_missing, missing
 from hpo.report.facts.schema.report import Baselines, Counts, DefaultTrial, SearchPart, Sizes, SpacePart
-from hpo.study.folder import shown
+from hpo.study.folder import short_path
 from hpo.study.study import Study
 
 _CHOSEN_BY = {
@@ -148,7 +148,7 @@ def comparison_command(study: Study) -> str:
     """Return the command that repeats this search and random search at equal budget."""
     name = study.config.strategy["name"]
     others = "random" if name != "random" else "shifting_window"
-    return f"hpo compare --strategies {others},{name} --config {shown(study.folder.config_path)}"
+    return f"hpo compare --strategies {others},{name} --config {short_path(study.folder.config_path)}"
 
 
 def _counts(trials: Sequence[Trial], budget: int, size: int, ended_by: EndedBy | None) -> Counts:

@@ -14,7 +14,7 @@ from hpo.errors import StudyError
 from hpo.report.facts.schema.missing import missing
 from hpo.report.facts.schema.report import Budget, EnvironmentPart, ExtendedPart, ExtensionPart, StudyPart
 from hpo.report.facts.schema.results import ReproductionPart
-from hpo.study.folder import shown
+from hpo.study.folder import short_path
 from hpo.study.notes import Notes
 from hpo.study.study import Study
 
@@ -62,9 +62,9 @@ def _reproduction(study: Study) -> ReproductionPart | None:
     if not path.exists():
         return None
     try:
-        return TypeAdapter(ReproductionPart).validate_python(read_json(shown(path)))
+        return TypeAdapter(ReproductionPart).validate_python(read_json(short_path(path)))
     except ValidationError as error:
-        raise StudyError(f"{shown(path)}: is not what `hpo reproduce` wrote; remove it") from error
+        raise StudyError(f"{short_path(path)}: is not what `hpo reproduce` wrote; remove it") from error
 
 
 def _extension(study: Study, trials: Sequence[Trial]) -> ExtensionPart | None:
@@ -117,7 +117,7 @@ def rerun_command(study: Study) -> str:
     """Return the command that runs the same search again."""
     if study.objective.kept is not None:
         return f"hpo search --replay {study.reference}"
-    return f"hpo search --config {shown(study.folder.config_path)} study.name={study.config.study.name}-again"
+    return f"hpo search --config {short_path(study.folder.config_path)} study.name={study.config.study.name}-again"
 
 
 def _date(seconds: float) -> str:
