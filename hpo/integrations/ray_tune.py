@@ -48,7 +48,7 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """The searcher in Ray's own generator of trials.
+    """The searcher in Ray's own generator of trials, which answers whatever Tune asks.
 
     The Tuner would also wrap a bare searcher, but then Ray refuses population based training with it.
 
@@ -58,61 +58,11 @@ class StrategySearch(SearchAlgorithm):
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
         self.searcher = searcher
-        limited = ConcurrencyLimiter(searcher, max_concurrent) if max_concurrent else searcher
-        # Ray's class has types for some methods only.
-        self._generator: Any = SearchGenerator(limited)
+        self._generator = SearchGenerator(ConcurrencyLimiter(searcher, max_concurrent) if max_concurrent else searcher)
 
-    @property
-    def metric(self) -> str | None:
-        """The name of the score."""
-        return self.searcher.metric
-
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: Mapping[str, Any], **spec: Any
-    ) -> bool:
-        """Pass on the Tuner's properties; see `StrategySearcher`."""
-        return bool(self._generator.set_search_properties(metric, mode, dict(config), **spec))
-
-    @property
-    def total_samples(self) -> int:
-        """The Tuner's number of trials."""
-        return int(self._generator.total_samples)
-
-    def add_configurations(self, experiments: Any) -> None:
-        """Take the Tuner's experiment."""
-        self._generator.add_configurations(experiments)
-
-    def next_trial(self) -> Any:
-        """Return the next Ray trial; None while the strategy waits, or when there are no more."""
-        return self._generator.next_trial()
-
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Pass on a result."""
-        self._generator.on_trial_result(trial_id, result)
-
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Pass on the end of a trial."""
-        self._generator.on_trial_complete(trial_id, result, error)
-
-    def is_finished(self) -> bool:
-        """Return whether there are no more trials."""
-        return bool(self._generator.is_finished())
-
-    def set_finished(self) -> None:
-        """Request no more trials."""
-        self._generator.set_finished()
-
-    def has_checkpoint(self, dirpath: str) -> bool:
-        """Return whether the folder holds a saved state."""
-        return bool(self._generator.has_checkpoint(dirpath))
-
-    def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
-        """Save the state of the generator and of the searcher."""
-        self._generator.save_to_dir(dirpath, **kwargs)
-
-    def restore_from_dir(self, dirpath: str) -> None:
-        """Continue from a saved state."""
-        self._generator.restore_from_dir(dirpath)
+    def __getattribute__(self, name: str) -> Any:
+        is_own = name.startswith("_") or name == "searcher"
+        return object.__getattribute__(self, name) if is_own else getattr(self._generator, name)
 
 
 class StrategySearcher(Searcher):
