@@ -19,7 +19,7 @@ from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
 from hpo.study.winner.full_training import chosen_for_the_end, state_names, train_to_the_end
 from hpo.study.winner.verdict import Verdict, read_verdict
-from hpo.track import Tracker
+from hpo.track import MlflowTracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
 
 # Seconds without progress at the end of a study, or after an interruption, before the tracker leaves the rest to
@@ -38,7 +38,11 @@ class Result:
 
 
 def run_study(
-    study: Study, record: Record, dispatcher: Dispatcher, tracker: Tracker | None, observers: Sequence[Observer] = ()
+    study: Study,
+    record: Record,
+    dispatcher: Dispatcher,
+    tracker: MlflowTracker | None,
+    observers: Sequence[Observer] = (),
 ) -> Result:
     """Run the study to its budget, and write its report.
 

@@ -1,4 +1,4 @@
-"""The trackers by name."""
+"""The tracker that `track.name` names: MLflow, or none."""
 
 from pathlib import Path
 from urllib.parse import urlparse
@@ -9,9 +9,8 @@ from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import TrackError
 from hpo.track.mlflow.store import refuse_bad_store
 from hpo.track.mlflow.tracker import MlflowTracker
-from hpo.track.tracker import Tracker
 
-__all__ = ["Tracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
+__all__ = ["MlflowTracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
 
 _SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "databricks")
 
@@ -30,7 +29,7 @@ def refuse_bad_uri(config: StudyConfig) -> None:
         refuse_bad_store(tracking_uri(config), config.track.experiment)
 
 
-def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = None) -> Tracker | None:
+def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = None) -> MlflowTracker | None:
     """Return the tracker that `track.name` names, started; None for `none`.
 
     `layout` has the tasks of a trial. A lock in `folder`, the study's, allows one writing process at a time.

@@ -10,7 +10,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.report.facts.words import counted
 from hpo.report.pages.tables import markdown_table
 from hpo.study.study import Study
-from hpo.track.messages import RUN_ID, TABLE, trial_page
+from hpo.track.mlflow.pages import RUN_ID, TABLE, trial_page
 
 # A tracker keeps some thousand characters; with these bounds a note has less than 5,000 (tested).
 _TOP = 5

@@ -18,68 +18,83 @@ from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import Verdict
-from hpo.track import Tracker
-from hpo.track import messages as track
+from hpo.track import MlflowTracker, messages
 from hpo.track.note import study_note
 
 # The packages that a model needs to predict; the toolkit's requirements bring the rest.
 _NEEDED = ("hpo-transformer", "torch", "numpy", "scikit-learn")
+# The end of a study, or its current state; `best` is after how many trials, which score, and when.
+_CLOSE: messages.TrackerMessage = {"do": "close_study", "metrics": {}, "artifacts": [], "best": [], "error": None}
 
 
-def open_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
-    """Open the parent run and send every trial that is already in the record."""
+def open_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -> None:
+    """Open the parent run and send every trial that is already in the record.
+
+    The same study id always leads to the same run. The columns of the table of trials are the space's keys; what has a
+    chart is the metric's learning curve.
+    """
     config, history = study.config, record.history()
-    note = study_note(study, history, history.best(), is_running=True)
-    curves = [f"{study.layout.name(0)}/{config.study.metric}"]
-    shown = track.Shown(note, study.space.keys, curves, config.study.direction)
-    began = min((trial.started for trial in history if trial.started), default=time.time())
-    name, study_id = config.study.name, Notes(record).study_id or ""
-    tracker.send(track.open_study(name, study_id, _params(study), _tags(study), _datasets(study), shown, began))
+    tracker.send({
+        "do": "open_study",
+        "name": config.study.name,
+        "study_id": Notes(record).study_id or "",
+        "params": messages.mlflow_names(_params(study)),
+        "tags": _tags(study),
+        "datasets": _datasets(study),
+        "note": study_note(study, history, history.best(), is_running=True),
+        "columns": [messages.mlflow_name(key) for key in study.space.keys],
+        "curves": [messages.mlflow_name(f"{study.layout.name(0)}/{config.study.metric}")],
+        "direction": config.study.direction,
+        "time": min((trial.started for trial in history if trial.started), default=time.time()),
+    })  # fmt: skip
     for trial in history:
         tracker.trial_opened(trial)
-        for message in track.curves(trial, study.layout):
+        for message in messages.curves(trial, study.layout):
             tracker.send(message)
         tracker.trial_finished(trial)
 
 
-def close_in_tracker(study: Study, record: Record, tracker: Tracker, verdict: Verdict, report: WrittenReport) -> None:
+def close_in_tracker(
+    study: Study, record: Record, tracker: MlflowTracker, verdict: Verdict, report: WrittenReport
+) -> None:
     """Send the results once nothing is trained any more: the winner's model, the report, and the study's status."""
     history, winner = verdict.history, verdict.winner
     before, further = {trial.number: trial for trial in verdict.searched}, verdict.further_trained
     for trial in further:
-        tracker.send(track.train_further(before[trial.number], trial, study.config.study.metric, study.layout))
-    stopped = set(track.dropped(verdict.searched)) - {trial.number for trial in further}
-    tracker.send(track.stop_trials(sorted(stopped)))
+        tracker.send(messages.train_further(before[trial.number], trial, study.config.study.metric, study.layout))
+    # Others of their rung were continued.
+    stopped = set(messages.dropped(verdict.searched)) - {trial.number for trial in further}
+    tracker.send({"do": "stop_trials", "numbers": sorted(stopped)})
     reason = _why_no_model(study, verdict)
     if reason:
-        tracker.send(track.tag_study({"hpo.model": f"none: {reason}"}))
+        tracker.send({"do": "tag_study", "tags": {"hpo.model": f"none: {reason}"}})
     else:
         assert winner is not None
         assert verdict.model is not None
-        tracker.send(track.register_model(study.config.study.name, _model(study, record, winner, verdict.model)))
-    ending = track.Ending(
-        closing_status(study, record),
-        max((trial.ended for trial in history if trial.ended), default=time.time()),
-        report.metrics,
-        study_note(study, history, winner, is_running=False),
-        [str(path) for path in report.paths],
-        list(_best_so_far(verdict)),
-    )
-    tracker.send(track.close_study(ending))
+        tracker.send({"do": "register_model", **_model(study, record, winner, verdict.model)})
+    tracker.send({
+        **_CLOSE,
+        "status": _closing_status(study, record),
+        "time": max((trial.ended for trial in history if trial.ended), default=time.time()),
+        "metrics": report.metrics,
+        "note": study_note(study, history, winner, is_running=False),
+        "artifacts": [str(path) for path in report.paths],
+        "best": list(_best_so_far(verdict)),
+    })  # fmt: skip
 
 
-def interrupt_in_tracker(study: Study, record: Record, tracker: Tracker) -> None:
+def interrupt_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -> None:
     """Send what stopped the study, while its exception is handled: killed by a signal, or failed with an error."""
     error, history = sys.exception(), record.history()
     note = study_note(study, history, history.best(), is_running=False)
-    text = None
+    ending = {"status": "KILLED"}
     if isinstance(error, Exception):
         text = hidden("".join(traceback.format_exception(error)), study.config.secrets)
-    status = "KILLED" if text is None else "FAILED"
-    tracker.send(track.close_study(track.Ending(status, time.time(), note=note, error=text)))
+        ending = {"status": "FAILED", "error": text}
+    tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
 
 
-def closing_status(study: Study, record: Record) -> str:
+def _closing_status(study: Study, record: Record) -> str:
     """Return MLflow's status: FINISHED, FAILED where no trial is complete, KILLED where some are missing."""
     if not study.is_over(record):
         return "KILLED"
@@ -136,23 +151,23 @@ def _why_no_model(study: Study, verdict: Verdict) -> str | None:
     return None
 
 
-def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> track.Model:
-    objective = study.objective
-    describe = objective.describe_prediction
+def _model(study: Study, record: Record, winner: Trial, final: FinalModel) -> dict[str, Any]:
+    """Return what is registered: the model's trial, its folder on this machine, and what its use needs."""
+    describe = study.objective.describe_prediction
     config = study.as_of(Notes(record).allowed_changes, winner).config.trial_config(winner.point)
-    prediction = describe(config) if describe else {"inputs": "text", "options": {}}
     packages = study.environment()["packages"]
     assert winner.score is not None
     score = score_format([winner.score])(winner.score)
-    return track.Model(
-        trial=winner.number,
-        point=dict(winner.point),
-        description=f"{study.config.study.metric} {score}, {short_text(winner.point)}",
-        checkpoint_dir=str(study.folder.inside(final.checkpoint_dir)),
-        objective=study.config.objective,
-        prediction=prediction,
-        packages=[f"{name}=={packages[name]}" for name in _NEEDED if name in packages],
-    )
+    return {
+        "name": messages.mlflow_name(study.config.study.name),
+        "trial": winner.number,
+        "point": dict(winner.point),
+        "description": f"{study.config.study.metric} {score}, {short_text(winner.point)}",
+        "checkpoint_dir": str(study.folder.inside(final.checkpoint_dir)),
+        "objective": study.config.objective,
+        "prediction": describe(config) if describe else {"inputs": "text", "options": {}},
+        "packages": [f"{name}=={packages[name]}" for name in _NEEDED if name in packages],
+    }
 
 
 def _best_so_far(verdict: Verdict) -> Iterator[tuple[int, float, float]]:

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.report.facts.sections.course import improvements
-from hpo.track.messages import close_trial, name_taken, run_name
+from hpo.track.messages import close_trial, mlflow_name, run_name
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import REPOSITORY, shipped
 from tests.tracked import assert_shows_the_record, new_store, run, runs_of, synchronise, tracked_study
@@ -237,6 +237,6 @@ def test_what_is_trained_to_its_end_after_the_search_is_added_to_its_run(folder)
 def test_every_name_becomes_one_that_mlflow_takes(name):
     from mlflow.utils.validation import _validate_metric_name, _validate_param
 
-    _validate_metric_name(f"fold_0_repeat_1/final_{name_taken(name)}")
-    _validate_param(name_taken(name), "1")
-    assert name_taken(name) == name or name not in ("a/b", "loss", "é")
+    _validate_metric_name(f"fold_0_repeat_1/final_{mlflow_name(name)}")
+    _validate_param(mlflow_name(name), "1")
+    assert mlflow_name(name) == name or name not in ("a/b", "loss", "é")

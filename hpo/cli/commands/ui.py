@@ -144,7 +144,7 @@ def _study_page(given: argparse.Namespace) -> tuple[str, str]:
     from hpo.study.folder import find_study
     from hpo.study.opening import storage_url
     from hpo.track import tracking_uri
-    from hpo.track.mlflow.pages import find_page
+    from hpo.track.mlflow.contents import find_page
 
     folder = find_study(given.study)
     config = folder.config()
@@ -200,7 +200,7 @@ def _show(address: str, in_browser: bool) -> None:
 
 def _server(uri: str, given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
     """Return the command that serves a store, and its environment."""
-    from hpo.track.mlflow.quiet import mlflow_environment
+    from hpo.track.mlflow.store import mlflow_environment
 
     hosts = [f"{host}{port}" for host in allowed_hosts(given.host) for port in ("", f":{given.port}")]
     # Not as arguments: the store's address may hold a password, and arguments are visible to all users.

@@ -21,7 +21,7 @@ from typing import Any
 from hpo.config.sealing import hidden
 from hpo.errors import first_line
 from hpo.track.messages import TrackerMessage
-from hpo.track.mlflow.quiet import mlflow_environment
+from hpo.track.mlflow.store import mlflow_environment
 
 # Messages within this time share a batch; curves appear in the UI at most this much later.
 _GATHER_SECONDS = 0.5

@@ -11,9 +11,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
 from hpo.engine.trials.trial import loss_sign
-from hpo.track.messages import TrackerMessage, fill_in
+from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.models import register_champion
-from hpo.track.mlflow.pages import run_page, table_page
+from hpo.track.mlflow.pages import fill_in, run_page, table_page
 from hpo.track.mlflow.runs import StudyRuns, milliseconds, texts
 from hpo.track.mlflow.views import EXPERIMENT_TAGS, trials_view
 
@@ -28,7 +28,7 @@ _Point = tuple[str, int]
 
 
 class MlflowSink:
-    """Applies messages in order, with explicit run ids.
+    """Applies messages in order, with explicit run ids: each is one of the methods, by what it has to `do`.
 
     Runs are looked up by tags, so a second sink, after a crash or by `hpo sync`, continues the runs of the first.
     """
@@ -171,13 +171,12 @@ class MlflowSink:
     def _close_study(self, message: TrackerMessage) -> None:
         if self._was_unsure:
             self._runs.find_again()
-        end, parent = milliseconds(message["when"]), self._runs.parent
+        end, parent = milliseconds(message["time"]), self._runs.parent
         metrics = [Metric("best_score", value, milliseconds(when), step) for step, value, when in message["best"]]
         metrics += [Metric(key, value, end, 0) for key, value in message["metrics"].items() if key != "best_score"]
         self._add(_PARENT, metrics)
         self._flush(_PARENT)
-        if message["note"] is not None:
-            self._set_note(message["note"])
+        self._set_note(message["note"])
         for path in message["artifacts"]:
             if Path(path).exists():
                 self._client.log_artifact(parent, path)

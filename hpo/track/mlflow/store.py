@@ -1,11 +1,34 @@
-"""Checks MLflow's SQLite file without MLflow, which takes seconds to load."""
+"""MLflow's store without MLflow, which takes seconds to load: its environment, its address, checks of its file."""
 
 import contextlib
+import os
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
 from hpo.errors import TrackError
+
+# No telemetry, no progress bars; it overrides the user's own environment.
+_ALWAYS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    # We report its failures ourselves, in one line instead of a traceback.
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+# A user with a slow server may set these. We repeat requests instead of MLflow, since we first check whether the
+# previous one was carried out.
+_DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
+
+
+def mlflow_environment() -> dict[str, str]:
+    """Return this process's environment with MLflow's variables."""
+    return _DEFAULTS | os.environ | _ALWAYS
 
 
 def absolute_uri(uri: str) -> str:

@@ -8,19 +8,22 @@ import threading
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import Report
+from hpo.engine.observer import Observer
 from hpo.engine.training.objective.modules import path_variable, python
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage
-from hpo.track.mlflow.quiet import mlflow_environment
-from hpo.track.tracker import Tracker
+from hpo.track.mlflow.store import mlflow_environment
 
 # Pause after a failed request to MLflow.
 _RETRY_SECONDS = 5.0
 
 
-class MlflowTracker(Tracker):
-    """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`."""
+class MlflowTracker(Observer):
+    """Sends messages through a queue and a pipe to `hpo.track.mlflow.process`.
+
+    It is a projection of the record: nothing is read from it.
+    """
 
     def __init__(
         self, uri: str, experiment: str, metric: str, layout: TaskLayout, lock_path: Path | None = None
@@ -39,13 +42,13 @@ class MlflowTracker(Tracker):
         self._queue: queue.SimpleQueue[TrackerMessage | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
-        where: TrackerMessage = {
+        self.send({
             "uri": uri,
             "experiment": experiment,
             "artifact_root": str(Path("mlartifacts").absolute()),
-        }
-        where |= {"lock_path": str(lock_path.absolute()) if lock_path else None, "retry_seconds": _RETRY_SECONDS}
-        self.send(where)
+            "lock_path": str(lock_path.absolute()) if lock_path else None,
+            "retry_seconds": _RETRY_SECONDS,
+        })  # fmt: skip
 
     def send(self, message: TrackerMessage) -> None:
         """Queue the message."""
@@ -65,7 +68,10 @@ class MlflowTracker(Tracker):
         self.send(messages.close_trial(trial, self._metric, self._layout))
 
     def close(self, patience_seconds: float = 60.0) -> bool:
-        """End the process's input and wait for it; see `hpo.track.tracker.Tracker`."""
+        """Send what is left; return whether everything arrived.
+
+        After `patience_seconds` without progress the rest is left for later.
+        """
         self._queue.put({"do": "end", "patience_seconds": patience_seconds})
         self._queue.put(None)
         self._thread.join()

@@ -8,8 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.errors import TrackError
-from hpo.track.mlflow.download import download_study
-from hpo.track.mlflow.pages import find_run
+from hpo.track.mlflow.contents import download_study, find_page
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import rows, toy_config
 from tests.tracked import new_store
@@ -62,9 +61,7 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
         monkeypatch.chdir(tmp_path / name)
         client = MlflowClient(new_store(tmp_path / name))
         run_id = client.create_run("0", tags={"hpo.study_id": name, "hpo.kind": "study"}).info.run_id
-        _, run = find_run(STORE, name, "--uri")
-        assert run is not None
-        assert run.info.run_id == run_id
+        assert run_id in find_page(STORE, name, name)
         # Found, and not of a study that has a report.
         with pytest.raises(TrackError, match=r"has no config\.yaml"):
             download_study(run_id, STORE, tmp_path)

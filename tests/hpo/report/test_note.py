@@ -6,7 +6,7 @@ import pytest
 
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial
-from hpo.track.messages import fill_in
+from hpo.track.mlflow.pages import fill_in
 from hpo.track.note import study_note
 from tests.studies import prepared, toy_config
 
