@@ -215,9 +215,9 @@ def _say(text: str) -> None:
 
 
 def _fault(text: str, code: int = 2) -> int:
-    from hpo.config.sealing import hidden
+    from hpo.config.sealing import hide_secrets
 
-    print(f"error: {printable(' '.join(hidden(text, {}).split()))}", file=sys.stderr)
+    print(f"error: {printable(' '.join(hide_secrets(text, {}).split()))}", file=sys.stderr)
     return code
 
 

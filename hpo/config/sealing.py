@@ -19,7 +19,6 @@ Error texts may quote a value; it is replaced by its name there too.
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, cast
 
 from hpo.config.documents import parse_yaml
@@ -58,10 +57,6 @@ _HARMLESS = {
 }
 _SHORTEST = 4  # a shorter value cannot be distinguished from other text
 _SHORTEST_LINE = 8  # of one line of a multi-line value, such as a key in PEM
-# Backslashes before an escaped character: enough for three levels of quoting and a few more.
-_SLASHES = r"\\{1,64}+"
-# Between two characters of a value that was split over several lines, as pprint and textwrap do.
-_BREAK = r"(?:['\"]?[^\S\n]*+\n\s*+b?['\"]?)?"
 # A number with fewer digits is not a secret, even under such a key: it may be the width of a key.
 _SHORTEST_NUMBER = 6
 
@@ -157,12 +152,12 @@ def texts_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, tree
 
 
-def opened(tree: Any, values: Secrets) -> Any:
+def open_sealed(tree: Any, values: Secrets) -> Any:
     """Return the tree, or the text, with values in place of their names; names without a value stay."""
     if isinstance(tree, Mapping):
-        return {name: opened(inner, values) for name, inner in tree.items()}
+        return {name: open_sealed(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list):
-        return [opened(inner, values) for inner in tree]
+        return [open_sealed(inner, values) for inner in tree]
     if not isinstance(tree, str) or "${oc." not in tree:
         return tree
     whole = _DECODED.fullmatch(tree)
@@ -171,20 +166,26 @@ def opened(tree: Any, values: Secrets) -> Any:
     return _SEALED.sub(lambda match: values.get(match[1], match[0]), tree)
 
 
-def hidden(text: str, values: Secrets) -> str:
+def hide_secrets(text: str, values: Secrets) -> str:
     """Return the text with names in place of these values, and of values of variables named like a secret.
 
-    It recognises a value in the forms of `repr`, JSON and URLs, also nested and split over several lines.
+    A value is found as it is, and so is each long line of one: not where it was escaped, encoded or split.
     """
     named = {**{name: value for name, value in os.environ.items() if _is_secret_variable(name)}, **values}
-    patterns = [(pattern, name) for name, value in named.items() for pattern in _patterns(value)]
+    forms = {form: name for name, value in named.items() for form in _forms(value)}
     # The longest first: a value may contain another.
-    for pattern, name in sorted(patterns, key=lambda each: -len(each[0].pattern)):
-        text = pattern.sub(f"${{oc.env:{name}}}", text)
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, f"${{oc.env:{forms[form]}}}")
     return _in_addresses(text, lambda secret: secret if _SEALED.fullmatch(secret) else "***")
 
 
-def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
+def _forms(value: str) -> list[str]:
+    """Return a value, and its lines, where they are long enough to be distinguished from other text."""
+    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE]
+    return [value.strip(), *lines] if len(value.strip()) >= _SHORTEST else lines
+
+
+def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
     """Return a text of a user's code for display and storage: secrets are hidden first, then it is cut.
 
     Args:
@@ -193,11 +194,11 @@ def told(text: str, values: Secrets, most: int | None = None, has_lines: bool = 
         most: characters that are kept; None = all. Of several lines the last, of one the first.
         has_lines: whether line breaks stay; else the lines are joined.
     """
-    return readable(hidden(text, values), most, has_lines)
+    return make_writable(hide_secrets(text, values), most, has_lines)
 
 
-def readable(text: str, most: int | None = None, has_lines: bool = False) -> str:
-    """Return a text of a user's code as files can hold it; see `told`.
+def make_writable(text: str, most: int | None = None, has_lines: bool = False) -> str:
+    """Return a text of a user's code as files can hold it; see `excerpt`.
 
     A name, such as that of a metric, gets only this: hidden, it would be another name, by which nothing is found.
     """
@@ -208,32 +209,6 @@ def readable(text: str, most: int | None = None, has_lines: bool = False) -> str
     if most is None or len(text) <= most:
         return text
     return text[-most:] if has_lines else text[:most]
-
-
-@lru_cache(maxsize=1024)
-def _patterns(value: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns that match a value in other texts, and each long line of it; none for a short value."""
-    lines = {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
-    forms = {value.strip(), *lines} if len(value.strip()) >= _SHORTEST else lines
-    return tuple(re.compile(_BREAK.join(map(_escaped, re.findall(r"\s+|\\+|\S", form)))) for form in forms)
-
-
-def _escaped(sign: str) -> str:
-    """Return a pattern for a character, or a run of blanks or backslashes: plain, and escaped once or repeatedly."""
-    if sign.isspace():
-        return rf"(?:\s|\+|%(?:25)*(?:20|09|0[aAdD])|{_SLASHES}(?:[ntr]|x20|u0020))++"
-    code, in_bytes = ord(sign[0]), sign.encode(errors="surrogatepass")
-    in_pairs = sign.encode("utf-16-be", errors="surrogatepass").hex()
-    itself = _SLASHES if "\\" in sign else rf"(?:{_SLASHES})?+{re.escape(sign)}"
-    escapes = [
-        "".join(f"%(?:25)*{byte:02x}" for byte in in_bytes),
-        _BREAK.join(f"{_SLASHES}x{byte:02x}" for byte in in_bytes),
-        "".join(f"{_SLASHES}u{in_pairs[place : place + 4]}" for place in range(0, len(in_pairs), 4)),
-        f"{_SLASHES}U{code:08x}",
-        *([f"{_SLASHES}x{code:02x}"] if code < 256 else []),
-    ]
-    # Hexadecimal digits may be capitals; the character itself keeps its case.
-    return f"(?:{itself}|(?i:{'|'.join(escapes)}))"
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
@@ -247,21 +222,21 @@ def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
     return _QUERY.sub(in_query, text)
 
 
-def hidden_tree(tree: Any, values: Secrets) -> Any:
-    """Return the tree with `hidden` applied to every text; names, by which a text is found, stay."""
+def hide_secrets_in(tree: Any, values: Secrets) -> Any:
+    """Return the tree with `hide_secrets` applied to every text; names, by which a text is found, stay."""
     if isinstance(tree, Mapping):
-        return {name: hidden_tree(inner, values) for name, inner in tree.items()}
+        return {name: hide_secrets_in(inner, values) for name, inner in tree.items()}
     if isinstance(tree, list | tuple):
-        return [hidden_tree(inner, values) for inner in tree]
-    return hidden(tree, values) if isinstance(tree, str) else tree
+        return [hide_secrets_in(inner, values) for inner in tree]
+    return hide_secrets(tree, values) if isinstance(tree, str) else tree
 
 
-def hidden_argument(argument: str) -> str:
+def hide_in_argument(argument: str) -> str:
     """Return an argument of the command line without its secret: `my.api_key=***`."""
     key, equals, value = argument.partition("=")
     if equals and value and looks_secret(key.lstrip("+~-")) and not _SEALED.fullmatch(value):
         return f"{key}=***"
-    return hidden(argument, {})
+    return hide_secrets(argument, {})
 
 
 def looks_secret(key: str) -> bool:

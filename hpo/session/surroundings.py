@@ -1,6 +1,6 @@
 """What a search needs outside of its study: addresses and GPUs, as far as its configuration tells without asking."""
 
-from hpo.config.sealing import Secrets, opened, values_of
+from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.ray.address import refuse_unclear_address
@@ -23,7 +23,7 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
         from hpo.engine.record.address import refuse_unusable
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
-        refuse_unusable(opened(config.study.storage, values), values)
+        refuse_unusable(open_sealed(config.study.storage, values), values)
     if config.dispatch.name == "ray":
         _refuse_bad_cluster(config.dispatch, config.secrets)
 
@@ -32,4 +32,4 @@ def _refuse_bad_cluster(settings: DispatchSection, secrets: Secrets) -> None:
     if settings.address is None and settings.gpus is not None:
         refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
     if settings.address is not None and not settings.allow_open_cluster:
-        refuse_unclear_address(opened(settings.address, values_of(settings.address, secrets, "dispatch.address")))
+        refuse_unclear_address(open_sealed(settings.address, values_of(settings.address, secrets, "dispatch.address")))

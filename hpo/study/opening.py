@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hpo.config.sealing import opened, values_of
+from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.loop import seconds_spent
 from hpo.engine.record.guard import DamagedRecordError, backup_path
@@ -81,8 +81,8 @@ def read_study(study: Study) -> Record:
         path = study.folder.database_path
         if study.config.study.storage is None and not path.exists() and not backup_path(path).exists():
             raise StudyError(
-                f"record: {short_path(path)} is missing, and so is its backup; a published folder has neither, and `hpo "
-                f"reproduce` and `hpo search --replay` do not need one"
+                f"record: {short_path(path)} is missing, and so is its backup; a published folder has neither, and "
+                f"`hpo reproduce` and `hpo search --replay` do not need one"
             ) from error
         raise DamagedRecordError(
             f"{error}; `hpo resume {study.reference}` replaces it by its backup, if that is sound"
@@ -218,7 +218,7 @@ def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
     from hpo.engine.record.address import sqlite_url
 
     values = values_of(config.study.storage, config.secrets, "study.storage")
-    return opened(config.study.storage, values) or sqlite_url(folder.database_path)
+    return open_sealed(config.study.storage, values) or sqlite_url(folder.database_path)
 
 
 def stored(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":

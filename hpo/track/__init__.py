@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import urlparse
 
-from hpo.config.sealing import opened, values_of
+from hpo.config.sealing import open_sealed, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import TrackError
@@ -43,5 +43,5 @@ def make_tracker(config: StudyConfig, layout: TaskLayout, folder: Path | None = 
 
 def tracking_uri(config: StudyConfig) -> str:
     """Return the address of the tracking store, opened."""
-    uri: str = opened(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
+    uri: str = open_sealed(config.track.uri, values_of(config.track.uri, config.secrets, "track.uri"))
     return uri

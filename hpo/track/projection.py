@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpo.config.keys import flatten
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
@@ -89,7 +89,7 @@ def interrupt_in_tracker(study: Study, record: Record, tracker: MlflowTracker) -
     note = study_note(study, history, history.best(), is_running=False)
     ending = {"status": "KILLED"}
     if isinstance(error, Exception):
-        text = hidden("".join(traceback.format_exception(error)), study.config.secrets)
+        text = hide_secrets("".join(traceback.format_exception(error)), study.config.secrets)
         ending = {"status": "FAILED", "error": text}
     tracker.send({**_CLOSE, "time": time.time(), "note": note, **ending})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpo.config.composing import compose
 from hpo.config.documents import parse_json, parse_yaml
-from hpo.config.sealing import hidden, opened, seal, values_of
+from hpo.config.sealing import hide_secrets, open_sealed, seal, values_of
 from hpo.config.study_config import config_from_dict
 from hpo.engine.course.proposer import propose
 from hpo.engine.space.constraints import read_constraint
@@ -145,8 +145,8 @@ def read_ledger(content: bytes) -> None:
 def seal_and_open(tree: dict[str, Any]) -> None:
     sealed, secrets = seal(tree)
     values = values_of(sealed, secrets)
-    opened(sealed, values)
-    hidden(json.dumps(sealed), values)
+    open_sealed(sealed, values)
+    hide_secrets(json.dumps(sealed), values)
 
 
 def decide_rule(text: str) -> None:

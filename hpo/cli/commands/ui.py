@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpo.cli.arguments import make_parser
 from hpo.cli.ui.serving import serve
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.engine.training.objective.modules import python
 from hpo.errors import TrackError
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     elif uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
         raise TrackError(f"ui: there are no runs yet in {uri}; start some with `hpo search`")
     if of_environment:
-        print(f"MLflow: {hidden(uri, {})} ({MLFLOWS_OWN['uri']})", file=sys.stderr, flush=True)
+        print(f"MLflow: {hide_secrets(uri, {})} ({MLFLOWS_OWN['uri']})", file=sys.stderr, flush=True)
     if uri.startswith(("http://", "https://")):
         # A server shows its runs itself.
         _show(f"{uri.rstrip('/')}/{page}", given.browser)
@@ -193,7 +193,7 @@ def _announced(given: argparse.Namespace) -> str:
 
 def _show(address: str, in_browser: bool) -> None:
     """Print the address; if there is a screen, open it."""
-    print(hidden(address, {}), flush=True)
+    print(hide_secrets(address, {}), flush=True)
     if in_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin"):
         webbrowser.open(address)
 

@@ -23,7 +23,7 @@ from hpo.config.documents import read_yaml
 from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, without
 from hpo.config.own_keys import own_references, typed_key
-from hpo.config.sealing import hidden_argument
+from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
@@ -134,7 +134,7 @@ def _function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
 
 
 def _parse(text: str) -> Override:
-    shown = hidden_argument(text)[:_SHOWN]
+    shown = hide_in_argument(text)[:_SHOWN]
     try:
         override = OverridesParser.create().parse_override(text)
     except (HydraException, ValueError, RecursionError) as error:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hpo.config.sealing import Secrets, opened, values_of
+from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code, code_of
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report
@@ -38,7 +38,7 @@ def make_dispatcher(
     if settings.name == "simulated":
         return SimulatedDispatcher(settings.workers or 1, import_from)
     if settings.address is not None:
-        address = opened(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
+        address = open_sealed(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
     from hpo.engine.dispatch.ray.pool import RayDispatcher  # Ray is imported only where it is used.
 

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from hpo.config.sealing import told
+from hpo.config.sealing import excerpt
 from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
 from hpo.engine.dispatch.echo import Echo
 from hpo.engine.dispatch.process.here import run_here
@@ -48,7 +48,7 @@ class LocalDispatcher:
         if not LAST_MESSAGES.isdisjoint(message):
             self._running = None
             if printed := self._echo.text():
-                message = {**message, "printed": told(printed, task.payload.known_secrets(), has_lines=True)}
+                message = {**message, "printed": excerpt(printed, task.payload.known_secrets(), has_lines=True)}
         return (report_of(task, message),)
 
     def save_and_end(self, seconds: float) -> Sequence[Report]:  # noqa: ARG002 -- the same call as its siblings

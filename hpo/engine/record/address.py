@@ -10,7 +10,7 @@ from optuna.storages import RDBStorage
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.engine.record.guard import is_frozen
 from hpo.errors import StudyError, first_line
 
@@ -40,14 +40,14 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
 
     Nothing is opened and nobody is asked. `values` are those of secrets in it, which the message hides.
     """
-    told = hidden(url, values)
+    told = hide_secrets(url, values)
     try:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
     except (ArgumentError, ImportError, ValueError) as error:
         raise StudyError(
-            f"study.storage: {told} cannot be used: {hidden(first_line(error), values)}; it must be null, or an Optuna "
-            f"storage such as sqlite:///file.db"
+            f"study.storage: {told} cannot be used: {hide_secrets(first_line(error), values)}; it must be null, or an "
+            f"Optuna storage such as sqlite:///file.db"
         ) from error
     if not parsed.drivername.startswith("sqlite"):
         return
@@ -98,7 +98,7 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
         raise
     except Exception as error:
         # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
-        raise StudyError(hidden(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
+        raise StudyError(hide_secrets(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
 
 
 def _refuse_programs(path: Path) -> None:

@@ -12,7 +12,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from sqlalchemy import event
 
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, refuse_unusable, sqlite_path, sqlite_url
 from hpo.engine.record.guard import (
     DamagedRecordError,
@@ -159,7 +159,7 @@ def _find(url: str, name: str) -> tuple[RDBStorage, int]:
     try:
         return storage, storage.get_study_id_from_name(name)
     except KeyError as error:
-        raise StudyError(f"record: there is no study '{name}' in {hidden(url, {})}") from error
+        raise StudyError(f"record: there is no study '{name}' in {hide_secrets(url, {})}") from error
 
 
 def _is_half_made(storage: RDBStorage, name: str) -> bool:

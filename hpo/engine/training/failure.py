@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpo.config.sealing import told
+from hpo.config.sealing import excerpt
 from hpo.errors import text_of
 from hpo.machine import figures, held
 
@@ -29,7 +29,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
         # Usually its own text is empty; an objective may have given a better one.
         text = f"{text or 'out of memory'}; {figures(held())}"
     name = f"{type(error).__name__}{_place(error)}"
-    return told(f"{name}: {text}" if text else name, values, LONGEST_LINE)
+    return excerpt(f"{name}: {text}" if text else name, values, LONGEST_LINE)
 
 
 def _said_by_argparse(error: BaseException) -> str | None:

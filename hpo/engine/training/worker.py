@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Never
 
-from hpo.config.sealing import opened, readable, told, values_of
+from hpo.config.sealing import excerpt, make_writable, open_sealed, values_of
 from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
 from hpo.engine.training.objective.kept_function import KeptFunction
@@ -101,7 +101,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     @functools.cache
     def shown(name: str) -> str:
-        return readable(name, LONGEST_LINE)
+        return make_writable(name, LONGEST_LINE)
 
     while True:
         try:
@@ -128,10 +128,10 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 text_of(caught) if isinstance(caught, MachineError) else machine_fault(caught, _study_folder(payload))
             )
             if fault is not None:
-                yield {"machine_fault": told(fault, values)}
+                yield {"machine_fault": excerpt(fault, values)}
                 return
             error = one_line(caught, values)
-            details = told(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+            details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
             metrics, stopped = {}, None
             # It failed in the unit that follows the last report.
             progress.units += 1
@@ -148,10 +148,10 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             if stopped is not None:
                 assert limits.best is not None
                 metrics, seconds = {shown(payload.metric): limits.best}, content.get("seconds")
-                stopped = told(stopped, values)
+                stopped = excerpt(stopped, values)
                 continue
         elif kind == "warning":
-            yield {"warning": told(content, values, LONGEST_LINE)}
+            yield {"warning": excerpt(content, values, LONGEST_LINE)}
         else:
             seconds = content.pop("seconds", None)
             metrics = {shown(name): number for name, number in content.items()}
@@ -246,10 +246,10 @@ def _trained(
 ) -> Generator[tuple[str, Any], None, None]:
     counts = objective.describe_cost is not None
     if payload.before is not None:
-        _train_before(payload, objective.run_fold, opened(payload.before["config"], values))
+        _train_before(payload, objective.run_fold, open_sealed(payload.before["config"], values))
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
-    returned = awaited(run(payload.task(opened(payload.config, values))))
+    returned = awaited(run(payload.task(open_sealed(payload.config, values))))
     curve: list[Mapping[str, Any]] = []
     if inspect.isgenerator(returned):
         returned = yield from _points(returned, counts, progress, curve)

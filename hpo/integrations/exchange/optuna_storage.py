@@ -9,7 +9,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, sqlite_path
 from hpo.engine.record.rows import trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -56,7 +56,7 @@ def export_study(
         target = optuna.create_study(storage=storage, study_name=target_name, directions=source.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(
-            f"export: {hidden(target_url, {})} already has a study '{target_name}'; give another name"
+            f"export: {hide_secrets(target_url, {})} already has a study '{target_name}'; give another name"
         ) from error
     trials = trials_of_ours(source.get_trials(deepcopy=False))
     trials |= {trial.number: _trained_further(trials[trial.number], trial, layout) for trial in further}
@@ -105,7 +105,7 @@ def read_optuna(url: str, name: str | None) -> Imported:
         [_attempt(trial) for trial in done],
         (study.metric_names or ["value"])[0],
         "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
-        f"study '{study.study_name}' in {hidden(url, {})}",
+        f"study '{study.study_name}' in {hide_secrets(url, {})}",
         len(trials) - len(done),
     )
 
@@ -145,17 +145,21 @@ def _load(url: str, name: str | None) -> optuna.Study:
     path = journal or sqlite_path(url)
     if path is not None and not path.is_file():
         # Opening it would create it.
-        raise StudyError(f"{hidden(url, {})}: there is no file {path}")
+        raise StudyError(f"{hide_secrets(url, {})}: there is no file {path}")
     storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
     names = optuna.get_all_study_names(storage)
     there_are = f"there are {', '.join(names)}" if names else "there is none"
     if name is None:
         if len(names) != 1:
-            raise StudyError(f"study: must name one of the {len(names)} studies in {hidden(url, {})}; {there_are}")
+            raise StudyError(
+                f"study: must name one of the {len(names)} studies in {hide_secrets(url, {})}; {there_are}"
+            )
         name = names[0]
     if name not in names:
-        raise StudyError(f"{hidden(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")
+        raise StudyError(f"{hide_secrets(url, {})}: has no study '{name}'{nearest(name, names)}; {there_are}")
     number = storage.get_n_trials(storage.get_study_id_from_name(name))
     if number > _MOST_TRIALS:
-        raise StudyError(f"{hidden(url, {})}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read")
+        raise StudyError(
+            f"{hide_secrets(url, {})}: study '{name}' has {number:,} trials; at most {_MOST_TRIALS:,} are read"
+        )
     return optuna.load_study(storage=storage, study_name=name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from hpo.config.sealing import Secrets, hidden, hidden_argument
+from hpo.config.sealing import Secrets, hide_in_argument, hide_secrets
 from hpo.errors import StudyError
 from hpo.git import git
 
@@ -36,7 +36,9 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "commit": (git("rev-parse", "HEAD") or "").strip() or None,
         "is_dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")),
-        "command": " ".join(["hpo", *(hidden(hidden_argument(argument), secrets or {}) for argument in sys.argv[1:])]),
+        "command": " ".join(
+            ["hpo", *(hide_secrets(hide_in_argument(argument), secrets or {}) for argument in sys.argv[1:])]
+        ),
     }
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.errors import TrackError, first_line
 from hpo.track.mlflow.pages import run_page
 from hpo.track.mlflow.store import absolute_uri, mlflow_environment
@@ -37,7 +37,7 @@ def _reading(uri: str, message: str) -> "Iterator[MlflowClient]":
     try:
         yield MlflowClient(absolute_uri(uri))
     except (MlflowException, OSError) as error:
-        raise TrackError(hidden(message.replace("{reason}", first_line(error)), {})) from error
+        raise TrackError(hide_secrets(message.replace("{reason}", first_line(error)), {})) from error
 
 
 def _find_run(client: "MlflowClient", study_id: str) -> "Run | None":
@@ -53,7 +53,7 @@ def find_page(uri: str, study_id: str, name: str) -> str:
         run = _find_run(client, study_id)
     if run is None:
         send = f"`hpo sync {name} track.uri={uri}`"
-        raise TrackError(hidden(f"study: '{name}' is not in {uri}; send it with {send}", {}))
+        raise TrackError(hide_secrets(f"study: '{name}' is not in {uri}; send it with {send}", {}))
     return run_page(run.info.experiment_id, run.info.run_id)
 
 

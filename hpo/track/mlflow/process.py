@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from hpo.config.sealing import hidden
+from hpo.config.sealing import hide_secrets
 from hpo.errors import first_line
 from hpo.track.messages import TrackerMessage
 from hpo.track.mlflow.store import mlflow_environment
@@ -165,7 +165,7 @@ class _Sender:
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
             text = f"warning: MLflow at {self._uri} cannot be written ({first_line(error)}); the study continues\n"
-            sys.stderr.write(hidden(text, {}))
+            sys.stderr.write(hide_secrets(text, {}))
             self._has_warned = True
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hpo.config.sealing import told
+from hpo.config.sealing import excerpt
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.engine.dispatch.process.printed import Printed
 from hpo.engine.training.objective.modules import path_variable, python
@@ -108,7 +108,7 @@ class Child:
             if "died" in message or not LAST_MESSAGES.isdisjoint(message):
                 if message.pop("is_used_up", False):
                     self._end()
-                yield {**message, "printed": told(self._printed.text(), payload.known_secrets(), has_lines=True)}
+                yield {**message, "printed": excerpt(self._printed.text(), payload.known_secrets(), has_lines=True)}
             else:
                 yield message
 

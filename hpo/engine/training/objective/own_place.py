@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.config.sealing import Secrets, told
+from hpo.config.sealing import Secrets, excerpt
 from hpo.errors import MachineError
 
 # By which a program is ended.
@@ -72,7 +72,7 @@ class OwnPlace:
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
         elif error is not None:
-            sys.stderr.write(told("".join(traceback.format_exception(error)), self.secrets, has_lines=True))
+            sys.stderr.write(excerpt("".join(traceback.format_exception(error)), self.secrets, has_lines=True))
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hpo.config.sealing import Secrets, hidden, hidden_tree, opened, told, values_of
+from hpo.config.sealing import Secrets, excerpt, hide_secrets, hide_secrets_in, open_sealed, values_of
 from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.kept_function import KeptFunction
@@ -132,13 +132,13 @@ def import_named(
     except ConfigError:
         raise
     except (ImportError, SyntaxError, ValueError) as error:
-        text = told(text_of(error), secrets, _LONGEST_REASON)
+        text = excerpt(text_of(error), secrets, _LONGEST_REASON)
         raise ConfigError(f"{what}: cannot import '{name}': {text}; --debug shows where") from error
     except BaseException as error:
         if is_interruption(error):
             raise
         # The user's own module may raise anything, or exit like a script.
-        text = told(text_of(error), secrets, _LONGEST_REASON)
+        text = excerpt(text_of(error), secrets, _LONGEST_REASON)
         raise ConfigError(
             f"{what}: importing '{name}' raised {type(error).__name__}: {text}; --debug shows where"
         ) from error
@@ -173,7 +173,7 @@ def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Call
         values = values_of(config, secrets)
         try:
             with OwnPlace(values).entered():
-                answer = companion(opened(config, values), *arguments)
+                answer = companion(open_sealed(config, values), *arguments)
         except BaseException as error:
             if is_interruption(error) or machine_fault(error) is not None:
                 raise
@@ -182,7 +182,7 @@ def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Call
             answer = vars(answer)
         if not isinstance(answer, Mapping) or not values:
             return answer
-        return {key: hidden_tree(part, values) if key in _SHOWN else part for key, part in answer.items()}
+        return {key: hide_secrets_in(part, values) if key in _SHOWN else part for key, part in answer.items()}
 
     return call
 
@@ -190,12 +190,12 @@ def _guarded(companion: Callable[..., Any], name: str, secrets: Secrets) -> Call
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
     """Return the user's error for an error of a companion."""
     if isinstance(error, HpoError):
-        return type(error)(hidden(str(error), values))
+        return type(error)(hide_secrets(str(error), values))
     if isinstance(error, ValidationError):
-        return ConfigError(hidden(explain(error), values))
+        return ConfigError(hide_secrets(explain(error), values))
     if isinstance(error, OSError) and error.filename is not None:
-        return DataError(hidden(f"data: {error.filename}: {error.strerror}; give a readable file", values))
-    text = told(text_of(error), values)
+        return DataError(hide_secrets(f"data: {error.filename}: {error.strerror}; give a readable file", values))
+    text = excerpt(text_of(error), values)
     if isinstance(error, ValueError) and text:
         # Written for people.
         return ConfigError(text)
