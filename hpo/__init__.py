@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from hpo.interface.exchange import import_trials
     from hpo.interface.replay import replay
     from hpo.interface.reproduce import reproduce
-    from hpo.interface.search import compose, load, search, train
+    from hpo.interface.search import compose, load, search
     from hpo.interface.server import open_ui
     from hpo.interface.starter import new
     from hpo.interface.study import Study
+    from hpo.interface.train import train
 
 __version__ = "0.2.0"
 
@@ -43,7 +44,7 @@ _PLACES = {
     "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",
     "search": "hpo.interface.search",
-    "train": "hpo.interface.search",
+    "train": "hpo.interface.train",
 }
 __all__ = [
     "Examples",
@@ -71,7 +72,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'hpo' has no attribute '{name}'")
-    from hpo.session.interrupts import interrupted_in_one_line
+    from hpo.session.program import interrupted_in_one_line
 
     with interrupted_in_one_line():
         return getattr(importlib.import_module(_PLACES[name]), name)

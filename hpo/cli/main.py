@@ -19,8 +19,14 @@ from types import FrameType
 
 from hpo import __version__
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
-from hpo.session.output import named
-from hpo.session.program import is_ours, keep_exit_code, process_is_ours, wait_briefly_for_threads
+from hpo.session.program import (
+    is_ours,
+    keep_exit_code,
+    leave,
+    named_output,
+    process_is_ours,
+    wait_briefly_for_threads,
+)
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -70,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         with process_is_ours():
-            sys.stdout = named(sys.stdout)
+            sys.stdout = named_output(sys.stdout)
             code = _main(sys.argv[1:])
             wait_briefly_for_threads()
             keep_exit_code(code)
@@ -187,9 +193,15 @@ def _run(given: list[str]) -> int:
             raise
         return _fault(str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
+        code, says = 128 + getattr(interrupt, "number", signal.SIGINT), getattr(interrupt, "says", "")
+        if says:
+            sys.stderr.write(says)
         if not is_ours():
             raise
-        return 128 + getattr(interrupt, "number", signal.SIGINT)
+        if says:
+            # A search is closed. Threads of Ray's start, or of an objective, must not keep the process alive.
+            leave(code)
+        return code
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpo.config.keys import replaced
 from hpo.config.shipped import strategy_settings
 from hpo.errors import ConfigError
-from hpo.session.interrupts import say_in_one_line
-from hpo.session.stopping import Stopped
+from hpo.session.program import interrupted_in_one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +28,7 @@ class Comparison:
     pairs: "pd.DataFrame"
 
 
+@interrupted_in_one_line()
 def compare_strategies(
     config: Mapping[str, Any],
     strategies: Sequence[str] | Mapping[str, str | Mapping[str, Any]],
@@ -65,12 +65,7 @@ def compare_strategies(
     settings = {label: _settings(given) for label, given in named.items()}
     comparison = prepare_comparison(replaced(config, {"track.name": "none"}), settings, repeats, name)
     budgets = budgets_of(at, comparison.study.config.study.trials)
-    try:
-        run_comparison(comparison, budgets, at_seconds, False, optimum)
-    except Stopped:
-        interruption = KeyboardInterrupt("finished searches are saved; the same call goes on")
-        say_in_one_line(interruption)
-        raise interruption from None
+    run_comparison(comparison, budgets, at_seconds, False, optimum)
     return _comparison(comparison.path, publish)
 
 

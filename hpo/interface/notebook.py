@@ -1,4 +1,4 @@
-"""A running search in a notebook: one output that is updated, instead of a block per line."""
+"""A running search in a script or a notebook, which has one output that is updated, instead of a block per line."""
 
 import html
 import logging
@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Self
 
-from hpo.config.sections import DispatchSection
 from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus, Report
@@ -18,8 +17,10 @@ from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
 from hpo.run import Result
-from hpo.session.display import Progress
-from hpo.session.gpus import gpus_in_words
+from hpo.session.display import Display, Progress, failures_in_words, gpus_in_words
+from hpo.session.program import interrupted_in_one_line
+from hpo.session.run import run_to_the_end
+from hpo.session.terminal import Terminal
 from hpo.study.folder import short_path
 from hpo.study.study import Study
 
@@ -27,13 +28,22 @@ _SECONDS_BETWEEN_UPDATES = 0.5
 _LAST_LINES = 8
 
 
-def is_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook."""
+def run_shown(study: Study, progress: bool) -> None:
+    """Run a prepared study to its budget; after a signal a KeyboardInterrupt says what is saved."""
+    with interrupted_in_one_line():
+        run_to_the_end(study, _display() if progress else Display())
+
+
+def _display() -> Display:
+    return Notebook() if _is_notebook() else Terminal(next_step=False)
+
+
+def _is_notebook() -> bool:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return getattr(shell, "kernel", None) is not None
 
 
-class Notebook:
+class Notebook(Display):
     """Shows a search in the output of the cell that runs it."""
 
     def __init__(self) -> None:
@@ -58,16 +68,10 @@ class Notebook:
         """Say what of the user's code goes to other machines."""
         print(code.in_words())
 
-    def tell_start(self, dispatch: DispatchSection) -> None:
-        """Show nothing more: the cell says that it starts."""
-
-    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
-        """Say what the workers have of the GPUs, where there are some."""
-        if (says := gpus_in_words(gpus, dispatch)) is not None:
+    def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
+        """Say what they have of the GPUs, where there are some; how many there are is for the progress."""
+        if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             print(says)
-
-    def tell_lanes(self, study: Study, workers: int) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """Keep how many workers there are, for the progress."""
         self._workers = workers
 
     def progress(self, study: Study, record: Record) -> "NotebookProgress":
@@ -77,8 +81,7 @@ class Notebook:
     def conclude(self, study: Study, result: Result) -> None:
         """Print where the report is; the winner is shown by the study itself."""
         if result.verdict.winner is None:
-            errors = [trial.error for trial in result.verdict.history if trial.error]
-            print(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
+            print(failures_in_words(result))
         if not result.is_tracked:
             print(f"MLflow does not have everything: send it later with `hpo sync {study.reference}`")
         print(f"report: {short_path(result.report.paths[0])}")

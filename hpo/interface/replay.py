@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpo.errors import StudyError
-from hpo.interface.running import run_shown
+from hpo.interface.notebook import run_shown
 
 if TYPE_CHECKING:
     import pandas as pd

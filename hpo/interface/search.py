@@ -18,9 +18,8 @@ from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
 from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
 from hpo.interface.given.spelling import as_typed, refusing_as_typed
-from hpo.interface.running import train_shown
 from hpo.interface.study import Study, run
-from hpo.session.interrupts import interrupted_in_one_line
+from hpo.session.program import interrupted_in_one_line
 from hpo.study.as_begun import as_begun
 from hpo.study.basis.configurations import made_changes, moved_sources
 from hpo.study.folder import RUNS, StudyFolder, find_study
@@ -133,25 +132,6 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
         config_dir: a folder with configuration groups of your own.
     """
     return composed(overrides, config_dir)
-
-
-def train(
-    *overrides: str, config_dir: str | None = None, config_file: str | None = None, progress: bool = True
-) -> dict[str, float]:
-    """Train one configuration without a search, as `hpo train` does, and return its metrics.
-
-    Args:
-        overrides: as of `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
-        config_dir: as of `compose`.
-        config_file: start from this one, such as a study's best.yaml.
-        progress: whether the learning curve is printed.
-
-    Raises:
-        hpo.HpoError: it cannot be trained, or the training failed.
-    """
-    from hpo.config.composing.compose import compose_config
-
-    return train_shown(compose_config("train", list(overrides), config_dir, config_file), progress)
 
 
 def _with_its_trials(config: StudyConfig) -> StudyConfig:

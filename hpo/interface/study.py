@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.keys import copied
-from hpo.config.study_config import config_from_dict
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, TrackError, nearest
+from hpo.interface.further import changed_config, prepare_to_extend, prepare_to_resume
 from hpo.interface.given.objects import as_given
-from hpo.interface.given.settings import with_settings
+from hpo.interface.notebook import run_shown
 from hpo.interface.results import score_on_test, write_reports
-from hpo.interface.running import run_shown, train_shown
+from hpo.interface.train import train_tree
 from hpo.study.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
 from hpo.study.opening import read_study
-from hpo.study.preparation import at_places, load_study, prepare_study
 from hpo.study.reading import known_study
 from hpo.study.study import Study as Prepared
 from hpo.study.winner.best_config import best_config
@@ -172,13 +171,8 @@ class Study:
         """
         asked = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
         changes = {**(settings or {}), **{key: value for key, value in asked.items() if value is not None}}
-        moved = at_places(self._folder.config(), data or {})
-        config = config_from_dict(with_settings(moved.to_dict(), changes))
-        if name is None:
-            return run(load_study(str(self.folder), config, allow_changes), progress)
-        from hpo.study.copy import continued_as
-
-        return run(continued_as(self._folder, name, config, allow_changes), progress)
+        config = changed_config(self._folder, changes, data)
+        return run(prepare_to_resume(self._folder, config, name, allow_changes), progress)
 
     def extend(
         self,
@@ -201,18 +195,8 @@ class Study:
             name: the new study's; None = the old one's with `-extended`.
             progress: whether it is shown.
         """
-        from hpo.config.composing.references import changed
-        from hpo.config.keys import refuse_unknown
-        from hpo.study.extension import chosen, extension_of
-
-        study, changes = load_study(str(self.folder), elsewhere=data), changes or {}
-        refuse_unknown(changes, study.config.to_dict(), "changes")
-        record = read_study(study)
-        picked = chosen(study, read_verdict(study, record).history, best, trials)
-        record.close()
-        tree = changed(study.config.to_dict(), {**changes, **({"study.name": name} if name else {})})
-        config = extension_of(study, picked, config_from_dict(tree))
-        return run(prepare_study(config, study.objective.kept), progress)
+        changes = {**(changes or {}), **({"study.name": name} if name else {})}
+        return run(prepare_to_extend(self._folder, changes, best, trials, data), progress)
 
     def train(self, *, progress: bool = True) -> dict[str, float]:
         """Train the winner's configuration once more, to its end, on the first fold, and return its metrics.
@@ -228,7 +212,7 @@ class Study:
         with self._read() as (study, record, verdict):
             winner = _winner(study, verdict)
             tree = best_config(study.as_of(Notes(record).allowed_changes, winner), winner)
-        return train_shown(tree, progress, self._folder.function_path if study.objective.kept else None)
+        return train_tree(tree, progress, self._folder.function_path if study.objective.kept else None)
 
     def reproduce(self, trial: int | str = "best", **options: Any) -> "pd.DataFrame":
         """Train recorded trials again in this process: see `hpo.reproduce`, whose options it takes."""
@@ -300,31 +284,36 @@ class Study:
 
     def __str__(self) -> str:
         """Return how many trials there are, the winner with its point, and where the report is."""
-        with self._read() as (study, _, verdict):
-            metric, winner, trials = study.config.study.metric, verdict.winner, verdict.history
-        failed = sum(trial.state == "failed" for trial in trials)
-        lines = [f"study {study.config.study.name}: {study.done(trials)}, {failed} failed"]
-        if winner is not None and winner.score is not None:
-            score = score_format(trial.score for trial in trials)(winner.score)
-            lines.append(f"best: {metric} {score}, trial {winner.number}{study.how_far(winner)}")
-            lines.append(f"  {short_text(winner.point)}")
+        name, done, best, point = self._facts()
+        lines = [f"study {name}: {done}"]
+        if best is not None:
+            metric, score, where = best
+            lines += [f"best: {metric} {score}, {where}", f"  {short_text(point)}"]
         report = self.folder / "report.html"
         return "\n".join([*lines, *([f"report: {short_path(report)}"] if report.exists() else [])])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the winner, and how many trials there are."""
-        with self._read() as (study, _, verdict):
-            section, winner = study.config.study, verdict.winner
-        failed = sum(trial.state == "failed" for trial in verdict.history)
-        lines = [f"<b>{html.escape(section.name)}</b>: {study.done(verdict.history)}, {failed} failed"]
-        if winner is not None and winner.score is not None:
-            where = f"trial {winner.number}{study.how_far(winner)}"
-            text = score_format(trial.score for trial in verdict.history)
-            lines.append(f"best {html.escape(section.metric)} <b>{text(winner.score)}</b>, {where}")
-            texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in winner.point.items()}
+        name, done, best, point = self._facts()
+        lines = [f"<b>{html.escape(name)}</b>: {done}"]
+        if best is not None:
+            metric, score, where = best
+            lines.append(f"best {html.escape(metric)} <b>{score}</b>, {where}")
+            texts = {key: f"{v:g}" if isinstance(v, float) else str(v) for key, v in point.items()}
             cells = [f"<tr><td>{html.escape(key)}</td><td>{html.escape(text)}</td></tr>" for key, text in texts.items()]
             lines.append(f"<table>{''.join(cells)}</table>")
         return "<br>".join(lines)
+
+    def _facts(self) -> tuple[str, str, tuple[str, str, str] | None, Mapping[str, Any]]:
+        """Return the name, how many trials there are, the winner's metric, score and trial, and its point."""
+        with self._read() as (study, _, verdict):
+            section, winner, trials = study.config.study, verdict.winner, verdict.history
+        done = f"{study.done(trials)}, {sum(trial.state == 'failed' for trial in trials)} failed"
+        if winner is None or winner.score is None:
+            return section.name, done, None, {}
+        score = score_format(trial.score for trial in trials)(winner.score)
+        where = f"trial {winner.number}{study.how_far(winner)}"
+        return section.name, done, (section.metric, score, where), winner.point
 
 
 def _winner(study: Prepared, verdict: Verdict) -> Trial:

@@ -1,14 +1,16 @@
-"""Where a running search is shown: at a terminal, in a notebook, or nowhere."""
+"""Where a running search is shown: at a terminal, in a notebook, or nowhere; and the lines that all of these have."""
 
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
+from hpo.machine import GIB
 from hpo.run import Result
+from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import Study
 
 
@@ -24,8 +26,8 @@ class Progress(Observer):
         pass
 
 
-class Display(Protocol):
-    """Shows one search, from its start to its end."""
+class Display:
+    """Shows one search, from its start to its end; as it is, nothing."""
 
     def announce(self, study: Study) -> None:
         """Show what is searched."""
@@ -36,40 +38,43 @@ class Display(Protocol):
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Show that workers are being started."""
 
-    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
-        """Show what the workers have of the machine's GPUs."""
+    def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
+        """Show what the workers have of the GPUs, and how many trainings are planned to be under way at once."""
 
-    def tell_lanes(self, study: Study, workers: int) -> None:
-        """Show how many trainings are planned to be under way at once."""
-
-    def progress(self, study: Study, record: Record) -> Progress:
+    def progress(self, study: Study, record: Record) -> Progress:  # noqa: ARG002 -- the same call as its siblings
         """Return what shows the trials as they come."""
+        return Progress()
 
     def conclude(self, study: Study, result: Result) -> None:
         """Show how it ended."""
 
 
-class Nowhere:
-    """Shows nothing."""
+def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
+    """Return the line of what the workers have of the GPUs; None where there are none."""
+    kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
+    there = f"{gpus.there:g} GPU{'' if gpus.there == 1 else 's'}{f' ({kinds})' if kinds else ''}"
+    if not gpus.there:
+        return None
+    if not gpus.share:
+        return f"{there}, and the workers see none: dispatch.gpus_per_worker=null gives each a share"
+    if gpus.share < 1:
+        part = gpus.share if dispatch.memory_per_worker is None else dispatch.memory_per_worker
+        return f"{there}: {gpus.share:g} of one for each worker, which may hold {part:.0%} of its memory"
+    each = f"{there}: {gpus.share:g} for each worker"
+    if dispatch.gpus_per_worker is not None:
+        return each
+    return f"{each}; dispatch.workers={2 * gpus.there:g} would train two on each, which small networks leave room for"
 
-    def announce(self, study: Study) -> None:
-        """Show nothing."""
 
-    def tell_code(self, code: Code) -> None:
-        """Show nothing."""
+def peak_in_words(peak: int, total: int) -> str:
+    """Return what a training held of its GPU, in bytes, and how many of its kind would fit on one."""
+    return (
+        f"the first training held {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU: about {total // max(peak, 1)} "
+        f"like it fit on one (dispatch.workers)"
+    )
 
-    def tell_start(self, dispatch: DispatchSection) -> None:
-        """Show nothing."""
 
-    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
-        """Show nothing."""
-
-    def tell_lanes(self, study: Study, workers: int) -> None:
-        """Show nothing."""
-
-    def progress(self, study: Study, record: Record) -> Progress:  # noqa: ARG002 -- the same call as its siblings
-        """Show nothing."""
-        return Progress()
-
-    def conclude(self, study: Study, result: Result) -> None:
-        """Show nothing."""
+def failures_in_words(result: Result) -> str:
+    """Return why a search has no winner."""
+    errors = [trial.error for trial in result.verdict.history if trial.error]
+    return f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete"

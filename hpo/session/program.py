@@ -1,6 +1,7 @@
-"""Whether the process is the command's own; we never end another program's, such as a notebook's kernel."""
+"""The process that `hpo` runs in: its output, its interrupts, its end; never the end of another program's process."""
 
 import atexit
+import io
 import os
 import signal
 import sys
@@ -8,7 +9,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import NoReturn
+from types import TracebackType
+from typing import Any, NoReturn, TextIO
+
+from hpo.errors import OUTPUT
 
 _IS_OURS = ContextVar("is_ours", default=False)
 _SECONDS_FOR_THREADS = 10.0
@@ -79,3 +83,59 @@ def keep_exit_code(code: int) -> None:
         end(code)
 
     os._exit = end_with_code
+
+
+class _Output(io.FileIO):
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            error.filename = OUTPUT
+            raise
+
+
+def named_output(stream: TextIO) -> TextIO:
+    """Return the stream with faults that carry a name, as those of opened files do; itself, if it has no descriptor."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    raw = _Output(stream.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(
+        raw if stream.write_through else io.BufferedWriter(raw),
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+@contextmanager
+def interrupted_in_one_line() -> Iterator[None]:
+    """Let an interrupt say in one line what is saved, and how to go on; a script that does not catch it ends with that.
+
+    It is a KeyboardInterrupt and none of a subclass: only after those does Python end as by the signal.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        if says := getattr(interruption, "says", None):
+            interruption = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0]}; the same call goes on")
+        elif interruption.args:
+            raise
+        else:
+            # Outside of a run, such as while libraries are loaded.
+            interruption.args = ("stopped; the same call goes on",)
+        _end_with_the_text_of(interruption)
+        raise interruption from None
+
+
+def _end_with_the_text_of(interruption: KeyboardInterrupt) -> None:
+    """Let Python print its text instead of a traceback; Python itself exits with 130."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if error is interruption:
+            sys.stderr.write(f"{error}\n")
+        else:
+            before(kind, error, trace)
+
+    sys.excepthook = hook

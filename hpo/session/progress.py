@@ -23,8 +23,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import printable
-from hpo.session.display import Progress
-from hpo.session.gpus import peak_in_words
+from hpo.session.display import Progress, peak_in_words
 
 _REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.

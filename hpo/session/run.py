@@ -1,4 +1,4 @@
-"""Runs a checked study while somebody watches: workers, record, tracker, progress, signals."""
+"""A checked study is run while somebody watches: workers, record, tracker, progress, signals."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,10 +12,10 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
 from hpo.run import Result, run_study
+from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.display import Display
-from hpo.session.logs import LogKeeping
 from hpo.session.mirroring import mirroring, refuse_bad_urls
-from hpo.session.stopping import StoppableDispatcher, Stopping
+from hpo.session.stopping import Stopping
 from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, with_code
@@ -25,23 +25,18 @@ from hpo.study.winner.verdict import lacks_model, read_verdict
 from hpo.track import make_tracker
 
 
-def run_to_the_end(study: Study, display: Display, stopping: Stopping) -> Result:
-    """Run the study to its budget and return how it ended.
-
-    Args:
-        study: a new one, or one to be continued.
-        display: what shows it.
-        stopping: handles the signals meanwhile; its `last_words` say how to go on.
+def run_to_the_end(study: Study, display: Display) -> Result:
+    """Run a study, a new one or one to be continued, to its budget, and return how it ended.
 
     Raises:
         HpoError: it cannot begin or go on, in one line.
-        Stopped: by a signal; everything is saved and closed.
+        Stopped: by a signal; everything is saved and closed, and it says how to go on.
     """
     refuse_bad_surroundings(study.config)
     if not study.folder.exists:
         refuse_missing_lanes(study.config)
     try:
-        with stopping, machine_faults("study: cannot go on", study.folder.path):
+        with Stopping() as stopping, machine_faults("study: cannot go on", study.folder.path):
             result = _run(study, display, stopping)
     except MachineError as error:
         again = f"`hpo resume {study.reference}`" if study.folder.exists else "the same command"
@@ -67,16 +62,14 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             dispatcher = _dispatcher(study, display) if has_work else LocalDispatcher()
             stack.callback(dispatcher.close)
             if has_work:
-                display.tell_gpus(dispatcher.gpus, config.dispatch)
-                display.tell_lanes(study, dispatcher.slots)
+                display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
         else:
             refuse_bad_urls(config, study.folder, None)
             display.announce(study)
             dispatcher = _dispatcher(study, display)
             stack.callback(dispatcher.close)
             stopping.check()
-            display.tell_gpus(dispatcher.gpus, config.dispatch)
-            display.tell_lanes(study, dispatcher.slots)
+            display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
             stack.enter_context(study.folder.lock())
             record = open_study(study)
         stack.callback(record.close)
@@ -92,8 +85,7 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
             stack.callback(copying.close)
         with display.progress(study, record) as progress:
             observers = [finished, progress, *([copying] if copying else [])]
-            logged = LogKeeping(dispatcher, study.folder.logs_dir, study.layout)
-            return run_study(study, record, StoppableDispatcher(logged, stopping), tracker, observers)
+            return run_study(study, record, SessionDispatcher(dispatcher, stopping, study), tracker, observers)
 
 
 def _dispatcher(study: Study, display: Display) -> Dispatcher:

@@ -5,14 +5,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
-from hpo.engine.dispatch import Dispatcher, Report
-from hpo.engine.dispatch.dispatcher import Gpus
-from hpo.engine.training.payload import Task
 from hpo.errors import Interruption
 from hpo.session.program import is_ours
 
@@ -24,14 +21,15 @@ _PATIENCE_BEFORE_SECONDS = 0.5
 # Outcomes are recorded as they arrive, so nothing is lost if the rest takes longer than this.
 _PATIENCE_SECONDS = 8.0
 # For trainings elsewhere to save their states; large ones take a while.
-_SAVING_SECONDS = 30.0
-_LOOK_SECONDS = 0.5
+SAVING_SECONDS = 30.0
 # Until it is said that a search is being stopped: most have ended by then.
 _SILENT_SECONDS = 1.0
 
 
 class Stopped(Interruption):
-    """A signal asked the search to stop."""
+    """A signal asked the search to stop; `says` tells what is saved, and how to go on."""
+
+    says = ""
 
 
 class Stopping:
@@ -78,7 +76,9 @@ class Stopping:
         self._watcher.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, Stopped):
+            error.says = self.last_words()
         if self._takes_signals:
             signal.set_wakeup_fd(self._wakeup_before)
             signal.signal(_WAKE_UP, self._wake_up_before)
@@ -101,7 +101,7 @@ class Stopping:
         """
         self.last_words = last_words
         self.check()
-        self._patience = _PATIENCE_SECONDS + (0.0 if runs_here else _SAVING_SECONDS)
+        self._patience = _PATIENCE_SECONDS + (0.0 if runs_here else SAVING_SECONDS)
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -154,70 +154,6 @@ class Stopping:
             if first is not None and (numbers or time.monotonic() - since > self._patience):
                 _say(self.last_words())
                 os._exit(128 + first)
-
-
-class StoppableDispatcher:
-    """A dispatcher that starts no task after a signal; it raises Stopped when all trainings have saved their states."""
-
-    def __init__(self, dispatcher: Dispatcher, stopping: Stopping) -> None:
-        self._dispatcher = dispatcher
-        self._stopping = stopping
-        self._has_ended = False
-
-    @property
-    def slots(self) -> int:
-        """As the dispatcher's own."""
-        return self._dispatcher.slots
-
-    @property
-    def gpus(self) -> Gpus:
-        """As the dispatcher's own."""
-        return self._dispatcher.gpus
-
-    @property
-    def runs_here(self) -> bool:
-        """As the dispatcher's own."""
-        return self._dispatcher.runs_here
-
-    @property
-    def now(self) -> float:
-        """As the dispatcher's own."""
-        return self._dispatcher.now
-
-    def submit(self, task: Task) -> None:
-        """Pass the task to the dispatcher; after a signal it is left to `wait`, which lets the others save, to end."""
-        if self.runs_here:
-            self._stopping.check()
-            with self._stopping.raising():
-                self._dispatcher.submit(task)
-        elif self._stopping.number is None:
-            self._dispatcher.submit(task)
-
-    def wait(self, timeout: float | None = None) -> Sequence[Report]:
-        """Return what the dispatcher returns; after a signal the outcomes that have arrived, and then raise Stopped."""
-        if self.runs_here:
-            # A task that is interrupted here has reported nothing yet.
-            with self._stopping.raising():
-                return self._dispatcher.wait(timeout)
-        if self._stopping.number is None:
-            reports = self._dispatcher.wait(min(timeout or _LOOK_SECONDS, _LOOK_SECONDS))
-            if self._stopping.number is None:
-                return reports
-        reports = () if self._has_ended else self._dispatcher.save_and_end(_SAVING_SECONDS)
-        self._has_ended = True
-        # The signal may have killed the workers, too, which is not a failure of their trials.
-        outcomes = [report for report in reports if report.outcome is not None and not report.is_lost]
-        if not outcomes:
-            self._stopping.check()
-        return outcomes
-
-    def save_and_end(self, seconds: float) -> Sequence[Report]:
-        """Pass it on to the dispatcher."""
-        return self._dispatcher.save_and_end(seconds)
-
-    def close(self) -> None:
-        """Close the dispatcher."""
-        self._dispatcher.close()
 
 
 def _pass_over(*_: object) -> None:

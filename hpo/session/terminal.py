@@ -21,8 +21,9 @@ from hpo.errors import SpaceError, printable
 from hpo.report.facts.schema.missing import known
 from hpo.report.facts.words import ended
 from hpo.run import Result
-from hpo.session.gpus import gpus_in_words
+from hpo.session.display import Display, failures_in_words, gpus_in_words
 from hpo.session.progress import TerminalProgress
+from hpo.session.run import run_to_the_end
 from hpo.study.folder import short_path
 from hpo.study.study import Study
 from hpo.study.winner.full_training import expected_at_end
@@ -33,7 +34,12 @@ _MUCH_IDLE = 0.4
 _LANES_PER_WORKER = 1.5
 
 
-class Terminal:
+def run_at_terminal(study: Study) -> int:
+    """Run a prepared study to its budget, and return the exit code: 0 done, 1 every trial failed."""
+    return 0 if run_to_the_end(study, Terminal()).verdict.winner else 1
+
+
+class Terminal(Display):
     """Prints lines; on a terminal with a live panel below them. `next_step` prints which command comes next."""
 
     def __init__(self, next_step: bool = True) -> None:
@@ -82,13 +88,10 @@ class Terminal:
                 where = "using the Ray that this process is connected to, as it is; it goes on afterwards"
             _say(where)
 
-    def tell_gpus(self, gpus: Gpus, dispatch: DispatchSection) -> None:
-        """Print what the workers have of the GPUs, where there are some."""
-        if (says := gpus_in_words(gpus, dispatch)) is not None:
+    def tell_workers(self, study: Study, workers: int, gpus: Gpus) -> None:
+        """Print what they have of the GPUs, the lanes, and what to set where workers would be idle."""
+        if (says := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(says)
-
-    def tell_lanes(self, study: Study, workers: int) -> None:
-        """Print how many trainings are planned to be under way at once, and what to set where workers would be idle."""
         lanes, rules = study.config.study.lanes or 1, study.rules()
         processes = study.config.dispatch.processes_per_task
         slots = _count(workers, "worker") + (f" of {processes} processes" if processes > 1 else "")
@@ -136,8 +139,7 @@ class Terminal:
         if not history:
             _say("nothing to try: all points of the space are known already, or the strategy proposes none")
         elif winner is None:
-            errors = [trial.error for trial in history if trial.error]
-            _say(f"every trial failed, the first with: {errors[0]}" if errors else "no trial is complete")
+            _say(failures_in_words(result))
         else:
             assert winner.score is not None
             score = score_format(trial.score for trial in history)(winner.score)

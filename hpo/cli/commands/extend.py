@@ -27,28 +27,14 @@ def run(arguments: Sequence[str]) -> int:
     )
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.cli.running import run_at_terminal
-    from hpo.config.composing.compose import compose_config
-    from hpo.config.study_config import config_from_dict
-    from hpo.study.basis.configurations import moved_sources
-    from hpo.study.extension import chosen, extension_of
+    from hpo.interface.further import prepare_to_extend
+    from hpo.session.terminal import run_at_terminal
     from hpo.study.folder import find_study
-    from hpo.study.opening import read_study
-    from hpo.study.preparation import load_study, prepare_study
-    from hpo.study.winner.verdict import read_verdict
 
-    path = find_study(given.study).config_path
-    changed = config_from_dict(compose_config("search", given.overrides, config_file=str(path)))
-    moved = moved_sources(find_study(given.study).config().to_dict(), changed.to_dict())
-    study = load_study(given.study, elsewhere={key: place for key, (_, place) in moved.items()})
-    record = read_study(study)
-    trials = chosen(study, read_verdict(study, record).history, given.best, given.trial)
-    record.close()
-    config = extension_of(study, trials, changed)
-    extended = prepare_study(config, study.objective.kept)
-    extends = config.study.extends
+    study = prepare_to_extend(find_study(given.study), given.overrides, given.best, given.trial)
+    extends = study.config.study.extends
     assert extends is not None
     continued = sum(trial.continues for trial in extends.trials)
     how = f"{continued} from their states, {len(extends.trials) - continued} anew"
     print(f"extends {extends.study}: trials {', '.join(str(trial.number) for trial in extends.trials)} ({how})")
-    return run_at_terminal(extended)
+    return run_at_terminal(study)

@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
         return show_dry_run(study)
 
-    from hpo.cli.running import run_at_terminal
+    from hpo.session.terminal import run_at_terminal
     from hpo.study.folder import short_path
 
     if replay and study.folder.exists:

@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
         show_config(tree)
         return 0
 
-    from hpo.session.curve import print_point
+    from hpo.interface.train import print_point
     from hpo.study.train_once import train_once
 
     folder, outcome = train_once(tree, print_point)

@@ -23,8 +23,8 @@ from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.report.facts.schema.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, Cells, answers, headline, standings, verdicts, winners
-from hpo.session.program import is_ours, leave
-from hpo.session.stopping import StoppableDispatcher, Stopped, Stopping
+from hpo.session.dispatcher import SessionDispatcher
+from hpo.session.stopping import Stopping
 from hpo.study.folder import RUNS, StudyFolder
 
 _WIDTH_OF_A_FILE = 170
@@ -49,11 +49,10 @@ def run_comparison(
         optimum: the best possible score; None = look it up if possible.
 
     Returns:
-        The exit code: 0 done, 1 every trial of every search failed. After signal n the command's own process ends
-        with 128 + n.
+        The exit code: 0 done, 1 every trial of every search failed.
 
     Raises:
-        Stopped: by a signal, in the process of another program.
+        Stopped: by a signal; finished searches are saved.
     """
     with ExitStack() as stack:
         # A new one is created after its workers have started, so that a refusal leaves no trace.
@@ -67,15 +66,8 @@ def run_comparison(
             dispatcher = dispatcher or _started(comparison, stack)
             stopping = Stopping()
             stopping.begin(lambda: _last_words(comparison, searches, total), dispatcher.runs_here)
-            try:
-                with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
-                    run_missing(comparison, searches, StoppableDispatcher(dispatcher, stopping), [progress])
-            except Stopped as stopped:
-                sys.stderr.write(stopping.last_words())
-                if not is_ours():
-                    raise
-                stack.close()
-                leave(128 + stopped.number)
+            with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
+                run_missing(comparison, searches, SessionDispatcher(dispatcher, stopping), [progress])
         by_label = searches.of(comparison)
         costs = _costs(seconds, is_at_shortest, by_label)
         # Equal cost comes first if numbers of trials do not measure it.

@@ -11,7 +11,8 @@ from hpo.engine.dispatch.echo import MOST_CHARACTERS, Echo
 from hpo.engine.training.payload import Task
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Outcome, TaskLayout
-from hpo.session.logs import LogKeeping
+from hpo.session.dispatcher import SessionDispatcher
+from hpo.session.stopping import Stopping
 from hpo.study.folder import StudyFolder, find_study
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.hpo.interface.searched import found
@@ -26,7 +27,8 @@ def study(capsys):
     outcome = Outcome({"score": 1.0}).to_dict()
     reports = [report_of(Task(t, i, None), {"outcome": outcome, "printed": text}) for t, i, text in ends]
     said = SimpleNamespace(runs_here=False, slots=1, gpus=None, wait=lambda _timeout: reports)
-    assert LogKeeping(said, folder.logs_dir, TaskLayout(folds=2)).wait() == reports
+    logged = SimpleNamespace(folder=folder, layout=TaskLayout(folds=2))
+    assert SessionDispatcher(said, Stopping(), logged).wait() == reports
     return folder
 
 
