@@ -13,8 +13,8 @@ import yaml
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code
-from hpo.engine.dispatch.away.freight import Freight
 from hpo.engine.dispatch.ray.pool import RayDispatcher
+from hpo.engine.store.objects import Content, ObjectStore
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.trials.trial import Outcome
 
@@ -120,17 +120,18 @@ def counted() -> Iterator[Traffic]:
     """Count what goes from the driver to the nodes and back, in dispatchers that are made in the block."""
     import ray
 
-    traffic, put, take = Traffic(), ray.put, Freight.take
+    traffic, put, get = Traffic(), ray.put, ObjectStore.get
 
     def counting_put(piece: bytes) -> Any:
         traffic.sent += len(piece)
         return put(piece)
 
-    def counting_take(freight: Freight, payload: Payload, message: Mapping[str, Any]) -> None:
-        traffic.taken += len(message["piece"])
-        take(freight, payload, message)
+    def counting_get(store: ObjectStore, content: Content) -> Iterator[bytes]:
+        for piece in get(store, content):
+            traffic.taken += len(piece)
+            yield piece
 
-    with patch.object(ray, "put", counting_put), patch.object(Freight, "take", counting_take):
+    with patch.object(ray, "put", counting_put), patch.object(ObjectStore, "get", counting_get):
         yield traffic
 
 

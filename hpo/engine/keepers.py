@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
-from hpo.engine.dispatch.away.artifacts import Artifacts, name_of
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
+from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
@@ -18,7 +18,7 @@ class StateKeeper(Observer):
         artifacts: where states are kept; None = in the study's folder.
     """
 
-    def __init__(self, artifacts: Artifacts | None = None) -> None:
+    def __init__(self, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
 
     def reported(self, trial: Trial, report: Report) -> None:
@@ -27,7 +27,7 @@ class StateKeeper(Observer):
         if outcome is not None and outcome.stopped is None and trial.amount is None and state is not None:
             shutil.rmtree(state, ignore_errors=True)
             if self._artifacts is not None:
-                self._artifacts.remove(name_of(state))
+                self._artifacts.remove_folder(name_of(state))
 
 
 class CheckpointKeeper(Observer):
@@ -40,7 +40,7 @@ class CheckpointKeeper(Observer):
         artifacts: where models are kept; None = in that folder.
     """
 
-    def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: Artifacts | None = None) -> None:
+    def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts
         self._dir = checkpoints_dir
         self._keep = keep
@@ -57,4 +57,4 @@ class CheckpointKeeper(Observer):
             model = self._dir / checkpoint_name(dropped)
             shutil.rmtree(model, ignore_errors=True)
             if self._artifacts is not None:
-                self._artifacts.remove(name_of(model))
+                self._artifacts.remove_folder(name_of(model))

@@ -6,14 +6,13 @@ import threading
 import time
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.away.artifacts import refuse_used
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
+from hpo.engine.store.url import UrlStore, refuse_used
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, StudyError
 from hpo.place import Place
 from hpo.study.folder import StudyFolder
-from hpo.study.mirror.known import known_copies
 from hpo.study.mirror.manifest import Manifest, NotOursError, refuse_another
 from hpo.study.mirror.mirror import Mirror
 
@@ -63,7 +62,7 @@ class Mirroring(Observer):
 def mirroring(config: StudyConfig, folder: StudyFolder, study_id: str) -> Mirroring | None:
     """Return what copies a study to `study.mirror`; None where there is none."""
     url = config.study.mirror
-    return Mirroring(Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id)) if url else None
+    return Mirroring(Mirror(url, folder, config.study.name, study_id)) if url else None
 
 
 def copy_opening(config: StudyConfig, folder: StudyFolder, study_id: str) -> None:
@@ -72,7 +71,7 @@ def copy_opening(config: StudyConfig, folder: StudyFolder, study_id: str) -> Non
     if url is None:
         return
     try:
-        Mirror(Place(url, "study.mirror"), folder, config.study.name, study_id).copy()
+        Mirror(url, folder, config.study.name, study_id).copy()
     except _FAULTS as error:
         _log.warning("%s; the test's result stands, but a study restored from there does not know of it", error)
 
@@ -89,7 +88,7 @@ def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | No
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")
     if config.artifacts is not None and study_id is None:
-        refuse_used(config.artifacts)
+        refuse_used(UrlStore(config.artifacts, "study.artifacts"))
     if config.study.mirror is None:
         return
     place = Place(config.study.mirror, "study.mirror")
@@ -99,4 +98,4 @@ def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | No
         raise
     except StudyError:
         return
-    refuse_another(found, study_id, known_copies(folder), place)
+    refuse_another(found, study_id, folder, place)

@@ -10,10 +10,10 @@ from hpo.config.study_config import StudyConfig
 from hpo.engine.course.race import Race
 from hpo.engine.course.rules import Counts, Rules
 from hpo.engine.course.stop_rule import StopRule
-from hpo.engine.dispatch.away.artifacts import Artifacts
 from hpo.engine.loop import is_over
 from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Space
+from hpo.engine.store.url import UrlStore
 from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.objective import Objective
@@ -162,21 +162,22 @@ class Study:
         return self.objective.run_test is not None
 
     @property
-    def artifacts(self) -> Artifacts | None:
+    def artifacts(self) -> UrlStore | None:
         """Where workers keep states and models; None = in the study's folder."""
         url = self.config.artifacts
-        return None if url is None else Artifacts(url)
+        return None if url is None else UrlStore(url, "study.artifacts")
 
     def remove_states(self, keep: Collection[str]) -> None:
         """Delete the training states except those with these names."""
         self.folder.remove_states(keep)
-        if self.artifacts is not None:
-            self.artifacts.remove_states(keep)
+        if (artifacts := self.artifacts) is not None:
+            for name in set(artifacts.folders("states")) - set(keep):
+                artifacts.remove_folder(f"states/{name}")
 
     def has_model(self, name: str) -> bool:
         """Return whether a model is in the study's folder, after it was fetched from where it is kept."""
         path = self.folder.path / name
-        return path.exists() or (self.artifacts is not None and self.artifacts.fetch(name, path))
+        return path.exists() or (self.artifacts is not None and self.artifacts.get_folder(name, path))
 
     def task_builder(self) -> TaskBuilder:
         """Return the builder of the study's tasks."""

@@ -1,12 +1,12 @@
 """The workers' copy of the development examples: written once, and checked whenever the study continues."""
 
-import hashlib
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpo.engine.store.packing import digest_of
 from hpo.engine.training.objective.objective import Objective
 
 _log = logging.getLogger(__name__)
@@ -34,9 +34,4 @@ def prepare_data(
 
 def _hashes(data_dir: Path) -> dict[str, str]:
     """Return the hash of every file in the folder, without the workers' own subfolders."""
-    hashes = {}
-    for path in sorted(data_dir.iterdir()):
-        if path.is_file():
-            with path.open("rb") as file:
-                hashes[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return hashes
+    return {path.name: digest_of(path) for path in sorted(data_dir.iterdir()) if path.is_file()}

@@ -2,30 +2,51 @@
 
 import json
 import os
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from hpo.config.documents import parse_json
+from hpo.config.files import write_atomically
 from hpo.config.study_config import study_name
 from hpo.errors import StudyError
 from hpo.place import Place
+from hpo.study.folder import StudyFolder
 
 _FILE = "manifest.json"
-_FORMAT = 1
-_DIGEST = re.compile("[0-9a-f]{64}")
-# In bytes. Linux allows 4,096 for a whole path, to which the folder's own belongs, and 255 for each name in it.
-_LONGEST, _LONGEST_NAME = 3000, 255
 
 
 class NotOursError(StudyError):
     """A place holds what must not be written over: no study, another, or what another machine has made of this one."""
 
 
-@dataclass(frozen=True)
-class Manifest:
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be printable")
+    return text
+
+
+def _inside(name: str) -> str:
+    """Return the one name of a place in the folder: `a/./b` would be `a/b` too."""
+    if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
+        raise ValueError("must be a name in the folder")
+    return name
+
+
+def _complete(files: dict[str, str]) -> dict[str, str]:
+    if "config.yaml" not in files:
+        raise ValueError("must hold config.yaml")
+    return files
+
+
+Printable = Annotated[str, AfterValidator(_printable)]
+Name = Annotated[str, AfterValidator(_inside)]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(BaseModel):
     """What a mirror holds.
 
     Attributes:
@@ -39,15 +60,18 @@ class Manifest:
         writer, written: the machine and folder that it came from, and when.
     """
 
-    name: str
-    study_id: str
-    files: Mapping[str, str]
-    links: Mapping[str, str] = field(default_factory=dict)
-    folders: Sequence[str] = ()
-    id: str = ""
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    format: Literal[1] = 1
+    name: Printable
+    study_id: Printable
+    files: Annotated[dict[Name, Digest], AfterValidator(_complete)]
+    links: dict[Name, Annotated[str, Field(min_length=1)]] = {}
+    folders: list[Name] = []
+    id: Printable = ""
     generation: int = 0
-    writer: str = ""
-    written: str = ""
+    writer: Printable = ""
+    written: Printable = ""
 
     @classmethod
     def at(cls, place: Place) -> "Manifest | None":
@@ -55,25 +79,32 @@ class Manifest:
         content = place.read(_FILE)
         if content is None:
             return None
-        found = parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}")
-        if not isinstance(found, dict) or found.get("format") != _FORMAT or not _is_sound(found):
-            raise NotOursError(f"{place.url}: holds no copy of a study that this version can read")
-        known = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
-        return cls(**known | {"name": study_name(found["name"], f"{place.url}/{_FILE}: name")})
+        try:
+            found = cls.model_validate(parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}"))
+        except ValidationError as error:
+            raise unreadable(place) from error
+        study_name(found.name, f"{place.url}/{_FILE}: name")
+        return found
 
     def write(self, place: Place) -> None:
         """Put it at a place, for `at`."""
-        place.write(_FILE, [json.dumps({"format": _FORMAT, **vars(self)}, indent=1).encode()])
+        place.write(_FILE, [json.dumps(self.model_dump(), indent=1).encode()])
 
 
-def refuse_another(found: Manifest | None, study_id: str | None, known: Collection[str], place: Place) -> None:
+def unreadable(place: Place) -> NotOursError:
+    """Return the error of what is no mirror."""
+    return NotOursError(f"{place.url}: holds no copy of a study that this version can read")
+
+
+def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
     """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it.
+
+    Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
 
     Args:
         found: what lies at the place.
         study_id: the study's; None = it is new.
-        known: the ids of the copies that the folder has written or was restored from; where it knows of none, or the
-            copy has no id, an earlier version may have written it.
+        folder: the study's.
         place: where.
     """
     if found is None:
@@ -83,6 +114,7 @@ def refuse_another(found: Manifest | None, study_id: str | None, known: Collecti
             f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
             f"`hpo resume {place.url}`"
         )
+    known = {line.split()[0] for line in _copies(folder)}
     if found.id and known and found.id not in known:
         raise NotOursError(
             f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
@@ -91,41 +123,19 @@ def refuse_another(found: Manifest | None, study_id: str | None, known: Collecti
         )
 
 
-def _is_sound(found: Mapping[str, Any]) -> bool:
-    """Return whether what is there is of the right type, what is shown can be, and no name leads out of the folder."""
-    files, links, folders = found.get("files"), found.get("links", {}), found.get("folders", [])
-    if not isinstance(files, dict) or not isinstance(links, dict) or not isinstance(folders, list):
-        return False
-    texts = (found.get("name"), found.get("study_id"), *(found.get(name, "") for name in ("id", "writer", "written")))
-    return (
-        all(isinstance(text, str) and text.isprintable() for text in texts)
-        and isinstance(found.get("generation", 0), int)
-        and all(_is_name(name) for name in (*files, *links, *folders))
-        and all(isinstance(digest, str) and _DIGEST.fullmatch(digest) for digest in files.values())
-        and "config.yaml" in files
-        and not {*files, *links} & _folders((*files, *links), folders)
-        and all(isinstance(target, str) and target for target in links.values())
-        and all(_is_inside(str(PurePosixPath(name).parent / target)) for name, target in links.items())
-    )
+def remember(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
+    """Note in the study's folder that the copies with these ids at a URL are its own, in place of those before.
+
+    The file, with a line `ID URL` each, is part of neither mirrors nor copies.
+    """
+    others = [line for line in _copies(folder) if line.partition(" ")[2] != url]
+    lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
+    write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
 
 
-def _is_name(name: Any) -> bool:
-    """Return whether it is the one name of a place in the folder: `a/./b` would be `a/b` too."""
-    return isinstance(name, str) and _is_inside(name) and os.path.normpath(name) == name != "."
-
-
-def _folders(names: Iterable[str], folders: Iterable[str]) -> set[str]:
-    """Return the folders that are named, and those in which something lies."""
-    inside = (str(parent) for name in (*names, *folders) for parent in PurePosixPath(name).parents)
-    return {*folders, *inside} - {"."}
-
-
-def _is_inside(place: str) -> bool:
-    """Return whether a place, relative to the folder, is in it by its text, and can be one."""
+def _copies(folder: StudyFolder) -> list[str]:
     try:
-        encoded = os.fsencode(place)
-    except UnicodeEncodeError:
-        return False
-    if b"\0" in encoded or len(encoded) > _LONGEST or any(len(part) > _LONGEST_NAME for part in encoded.split(b"/")):
-        return False
-    return os.path.normpath(place).partition("/")[0] not in ("", "..")
+        lines = folder.mirrored_path.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [line for line in lines if line.strip()]

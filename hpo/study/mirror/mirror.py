@@ -4,20 +4,18 @@ At the URL lie `manifest.json`, see `Manifest`, and `files/`, with the contents 
 leaves the manifest before it, and with it a whole study.
 """
 
-import hashlib
 import logging
 import os
 import sqlite3
 import tempfile
 import uuid
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
-from hpo.place import Place
+from hpo.engine.store.url import UrlStore
 from hpo.study.folder import StudyFolder
-from hpo.study.mirror.known import known_copies, remember
-from hpo.study.mirror.manifest import Manifest, refuse_another
+from hpo.study.mirror.manifest import Manifest, refuse_another, remember
 from hpo.tree import entries
 
 _log = logging.getLogger(__name__)
@@ -35,13 +33,13 @@ class Mirror:
     """Copies one study to one place, again and again.
 
     Args:
-        place: where.
+        url: of the place.
         folder: the study's.
         name, study_id: the study's.
     """
 
-    def __init__(self, place: Place, folder: StudyFolder, name: str, study_id: str) -> None:
-        self._place = place
+    def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
+        self._store = UrlStore(url, "study.mirror")
         self._folder = folder
         self._name = name
         self._study_id = study_id
@@ -55,15 +53,14 @@ class Mirror:
             StudyError: the place cannot be written.
         """
         self._found()
-        there = set(self._place.names("files"))
+        there = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
             files, links, folders = self._others()
             sent: dict[str, str] = {}
             for name, path in ({_RECORD: self._record(Path(scratch))} | files).items():
-                # Of a file that has gone meanwhile, such as a model that is no longer among the best, nothing is kept.
-                digest = self._sent(path, there)
-                if digest is not None:
-                    sent[name] = digest
+                # One may have gone meanwhile, such as a model that is no longer among the best.
+                with suppress(FileNotFoundError):
+                    sent[name] = self._store.put(path.read_bytes(), there)
         # Sending takes a while, in which another may have written.
         before = self._found()
         manifest = Manifest(
@@ -78,16 +75,16 @@ class Mirror:
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         )
         # Both, and first: a process that ends before or after it has written knows what is there as its own.
-        remember(self._folder, self._place.url, [*([before.id] if before and before.id else []), manifest.id])
-        manifest.write(self._place)
+        remember(self._folder, self._store.place.url, [before.id if before else "", manifest.id])
+        manifest.write(self._store.place)
         now = self._found()
         for digest in there - set(sent.values()) - set(now.files.values() if now else ()):
-            self._place.remove(f"files/{digest}")
+            self._store.remove(digest)
 
     def _found(self) -> Manifest | None:
         """Return what lies at the place, which is this folder's own."""
-        found = Manifest.at(self._place)
-        refuse_another(found, self._study_id, known_copies(self._folder), self._place)
+        found = Manifest.at(self._store.place)
+        refuse_another(found, self._study_id, self._folder, self._store.place)
         return found
 
     def _record(self, scratch: Path) -> Path:
@@ -123,18 +120,6 @@ class Mirror:
         if name not in self._told:
             _log.warning("study.mirror: %s is a link that leads out of the study's folder, and is not copied", name)
         self._told.add(name)
-
-    def _sent(self, path: Path, there: set[str]) -> str | None:
-        """Send a file's content unless it is there; return its SHA-256, or None where the file has gone."""
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        digest = hashlib.sha256(content).hexdigest()
-        if digest not in there:
-            self._place.write(f"files/{digest}", [content])
-            there.add(digest)
-        return digest
 
 
 def _is_left(name: PurePosixPath) -> bool:

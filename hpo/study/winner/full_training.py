@@ -154,10 +154,10 @@ def _has_state(study: Study, before: Path, own: Path) -> bool:
         return own.exists()
     with tempfile.TemporaryDirectory(prefix="hpo-state-") as scratch:
         state = Path(scratch, "state")
-        if not study.artifacts.fetch(f"states/{own.name}", state):
-            if not study.artifacts.fetch(f"states/{before.name}", state):
+        if not study.artifacts.get_folder(f"states/{own.name}", state):
+            if not study.artifacts.get_folder(f"states/{before.name}", state):
                 return False
-            study.artifacts.store(f"states/{own.name}", state)
+            study.artifacts.put_folder(f"states/{own.name}", state)
         return True
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpo.engine.dispatch.away.parcel import in_words
+from hpo.engine.store.packing import in_words
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.origin import origin_of
 from hpo.engine.training.objective.own_files import files_with_imports

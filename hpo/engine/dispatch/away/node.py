@@ -1,16 +1,18 @@
 """The node's side: trains in a folder of its own, with what was sent, and sends back what is left there."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.dispatch.away.artifacts import Artifacts, name_of
-from hpo.engine.dispatch.away.cache import NodeCache
-from hpo.engine.dispatch.away.freight import Kind, Sent, Shipment, refuse_large
-from hpo.engine.dispatch.away.parcel import packed, unpack
+from hpo.engine.dispatch.away.freight import Kind, Shipment, put
 from hpo.engine.dispatch.process.child import Child
+from hpo.engine.store.disk import DiskStore
+from hpo.engine.store.objects import Content, ObjectStore
+from hpo.engine.store.packing import unpack
+from hpo.engine.store.url import UrlStore, name_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import Message
 from hpo.errors import HpoError
@@ -22,42 +24,33 @@ class Node:
 
     Args:
         child: trains.
-        cache: what was sent before.
-        get: returns the bytes of a reference.
+        disk: what was sent before.
+        objects: what is sent.
         name: of the machine, in messages.
-        most_bytes: of a state or a model that is sent back.
         artifacts: where states and models are kept instead of being sent; None = they are sent.
     """
 
     def __init__(
-        self,
-        child: Child,
-        cache: NodeCache,
-        get: Callable[[Any], bytes],
-        name: str,
-        most_bytes: int,
-        artifacts: Artifacts | None = None,
+        self, child: Child, disk: DiskStore, objects: ObjectStore, name: str, artifacts: UrlStore | None = None
     ) -> None:
         self._child = child
-        self._cache = cache
-        self._get = get
+        self._disk = disk
+        self._objects = objects
         self._name = name
-        self._most_bytes = most_bytes
         self._artifacts = artifacts
 
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Yield the messages of `Child.run`, with pieces of what the task leaves before those that say that it did.
+        """Yield the messages of `Child.run`, with what the task leaves before those that say that it did.
 
-        A piece is `{"kind": ..., "piece": bytes, "is_first": ..., "is_last": ...}`. A state is sent about once a
-        minute, so that little is lost with the node, and at the end where another training goes on from it, the next
-        try of one that died included. Of several processes that train together, as the `variables` say, only the first
-        gives back what it leaves.
+        That is `{"kind": ..., "content": ...}`. A state is sent about once a minute, so that little is lost with the
+        node, and at the end where another training goes on from it, the next try of one that died included. Of several
+        processes that train together, as the `variables` say, only the first gives back what it leaves.
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:
-            with self._cache.scratch() as scratch:
+            with self._disk.scratch() as scratch:
                 here = self._placed(payload, shipment, scratch)
                 snapshots = scratch / "snapshots" if here.resume_dir and is_first else None
                 for message in self._child.run(here, call, snapshots, variables):
@@ -69,25 +62,22 @@ class Node:
         """Return the payload with the places that it has here."""
         places: dict[str, Any] = {}
         if "data_dir" in shipment:
-            # An objective may keep what it works out beside its data, which is no other study's business.
-            data = shipment["data_dir"]
-            places["data_dir"] = str(self._cache.own(data.digest, data.search, self._fetch(data)))
+            places["data_dir"] = str(self._of_all(shipment["data_dir"]))
         if "kept" in shipment:
-            kept = shipment["kept"]
-            places["kept"] = str(self._cache.get(kept.digest, self._fetch(kept)) / Path(str(payload.kept)).name)
+            places["kept"] = str(self._of_all(shipment["kept"]) / Path(str(payload.kept)).name)
         if payload.resume_dir is not None:
-            state = scratch / "state"
+            places["resume_dir"] = str(scratch / "state")
             if self._artifacts is not None:
-                self._artifacts.fetch(name_of(payload.resume_dir), state)
+                self._artifacts.get_folder(name_of(payload.resume_dir), scratch / "state")
             elif "resume_dir" in shipment:
-                unpack(map(self._get, shipment["resume_dir"].pieces), state)
-            places["resume_dir"] = str(state)
+                unpack(self._objects.get(shipment["resume_dir"]), scratch / "state")
         if payload.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(scratch / "model")
         return replace(payload, **places)
 
-    def _fetch(self, sent: Sent) -> Callable[[], Iterator[bytes]]:
-        return lambda: map(self._get, sent.pieces)
+    def _of_all(self, content: Content) -> Path:
+        """Return the folder that all workers of the search have here."""
+        return self._disk.get(content.digest, partial(self._objects.get, content))
 
     def _with_files(self, payload: Payload, here: Payload, call: str, message: Message) -> Iterator[Message]:
         """Yield a message after what it says is there; `here` is the payload with the places on this machine."""
@@ -106,16 +96,11 @@ class Node:
         yield message
 
     def _handed_over(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Keep a folder among the artifacts, or yield it in pieces."""
+        """Keep a folder among the artifacts, or yield its content."""
         # A link out of it is refused at the next report: who died before goes on from the state before.
         if not folder.is_dir() or links_out(folder):
             return
         if self._artifacts is not None:
-            self._artifacts.store(name_of(getattr(payload, kind)), folder)
+            self._artifacts.put_folder(name_of(getattr(payload, kind)), folder)
             return
-        with packed(folder) as parcel:
-            refuse_large(kind, parcel.size, self._most_bytes)
-            left = parcel.size
-            for piece in parcel.pieces():
-                is_first, left = left == parcel.size, left - len(piece)
-                yield {"call": call, "kind": kind, "piece": piece, "is_first": is_first, "is_last": not left}
+        yield {"call": call, "kind": kind, "content": put(self._objects, kind, folder)}

@@ -3,6 +3,7 @@
 import itertools
 import sys
 import time
+import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.dispatch.ray.crew import Crew
 from hpo.engine.dispatch.ray.reasons import is_at_fault, reason
 from hpo.engine.dispatch.ray.shares import refuse_too_many, shares_on
+from hpo.engine.store.objects import ObjectStore
 from hpo.engine.training.objective.modules import is_root
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
@@ -104,6 +106,7 @@ class RayDispatcher:
                 sees_gpus=shares.gpus > 0,
                 memory_share=shares.memory,
                 fresh_process=settings.fresh_process,
+                search=uuid.uuid4().hex,
                 most_bytes=settings.largest_message * 2**20,
                 artifacts=artifacts,
                 arguments=tuple(sys.argv),
@@ -117,7 +120,7 @@ class RayDispatcher:
             raise
         self.slots = shares.workers
         self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus, self._cluster.gpu_kinds)
-        self._freight = Freight(ray.put, equipment.most_bytes)
+        self._freight = Freight(ObjectStore(ray.put, ray.get, equipment.most_bytes))
         self._waiting: deque[_Run] = deque()
         self._runs: dict[Any, _Run] = {}
         self._is_ending = False
@@ -215,8 +218,12 @@ class RayDispatcher:
         if message["call"] != run.call:
             return []
         run.last_report = time.monotonic()
-        if "piece" in message:
-            self._freight.take(run.task.payload, message)
+        if "content" in message:
+            try:
+                self._freight.take(run.task.payload, message)
+            except self._ray.exceptions.RayError as error:
+                # It went with its node, after it was announced.
+                return self._lost(run, reason(error), is_at_fault=False)
             return []
         if "lost" in message:
             return self._lost(run, message["lost"], message["is_at_fault"])
@@ -225,7 +232,6 @@ class RayDispatcher:
         if "died" in message and run.is_told:
             return self._moved(run)
         del self._runs[run.stream]
-        self._freight.drop(run.call)
         self._crew.idle.append(run.actor)
         if "died" in message:
             return self._died(run, how(message["died"]), message["died"]["memory"], message["printed"])
@@ -287,7 +293,6 @@ class RayDispatcher:
     def _give_up(self, run: _Run) -> None:
         """Kill the run's worker and start another; later messages of the old one are ignored."""
         del self._runs[run.stream]
-        self._freight.drop(run.call)
         if self._is_ending:
             self._crew.end(run.actor)
         else:

@@ -25,6 +25,7 @@ class Equipment:
         sees_gpus: whether a worker has a share of the machine's GPUs; else it sees none of them.
         memory_share: the part of a GPU's memory that a worker's training may hold, by torch's allocator; None = all.
         fresh_process: whether each task has a process of its own.
+        search: the id of this run of the search, which no other has, whatever its study is called.
         most_bytes: of a state or a model that is sent back to the driver.
         artifacts: the URL where states and models are kept instead; None = they are sent.
         arguments: the command line of the search.
@@ -37,6 +38,7 @@ class Equipment:
     sees_gpus: bool = True
     memory_share: float | None = None
     fresh_process: bool = False
+    search: str = ""
     most_bytes: int = 0
     artifacts: str | None = None
     arguments: Sequence[str] = ()
@@ -85,12 +87,14 @@ class RayWorker:
         is_away = node != told.driver
         found = {"id": node, **look(told)} if is_away or told.artifacts is not None else None
         if found is not None:
-            from hpo.engine.dispatch.away.artifacts import Artifacts
-            from hpo.engine.dispatch.away.cache import NodeCache
             from hpo.engine.dispatch.away.node import Node
+            from hpo.engine.store.disk import DiskStore
+            from hpo.engine.store.objects import ObjectStore
+            from hpo.engine.store.url import UrlStore
 
-            artifacts = None if told.artifacts is None else Artifacts(told.artifacts)
-            self._node = Node(self._child, NodeCache(), ray.get, found["node"], told.most_bytes, artifacts)
+            artifacts = None if told.artifacts is None else UrlStore(told.artifacts, "study.artifacts")
+            objects = ObjectStore(ray.put, ray.get, told.most_bytes)
+            self._node = Node(self._child, DiskStore(told.search), objects, found["node"], artifacts)
         found_elsewhere = [each for answer in ray.get(begun) for each in answer]
         if others:
             from hpo.engine.dispatch.ray.ranks import Team

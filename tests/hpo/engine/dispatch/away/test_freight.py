@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.away import parcel
-from hpo.engine.dispatch.away.artifacts import Artifacts, refuse_used
-from hpo.engine.dispatch.away.cache import NodeCache
 from hpo.engine.dispatch.away.freight import Freight
 from hpo.engine.dispatch.away.node import Node
+from hpo.engine.store import packing
+from hpo.engine.store.disk import DiskStore
+from hpo.engine.store.objects import ObjectStore
+from hpo.engine.store.url import UrlStore, refuse_used
 from hpo.engine.trials.trial import Outcome
 from hpo.errors import DispatchError, StudyError
-from hpo.place import Place
 from tests.contracts.test_dispatchers import task as toy_task
 
 MIB = 2**20
@@ -65,14 +65,19 @@ def study(tmp_path):
     return payload
 
 
-def trained(payload, tmp_path, child, most_bytes_back=MIB):
+def objects(most_bytes=MIB):
+    """An object store without Ray: a piece is its own reference."""
+    return ObjectStore(lambda piece: piece, lambda piece: piece, most_bytes)
+
+
+def trained(payload, tmp_path, child, most_bytes_back=MIB, search="one"):
     """Train away from here, and return the messages that the loop would see."""
-    freight = Freight(lambda piece: piece, MIB)
+    freight = Freight(objects())
     seen = []
-    with closing(NodeCache(tmp_path / "node")) as cache:
-        node = Node(child, cache, lambda piece: piece, "n1", most_bytes_back)
+    with closing(DiskStore(search, tmp_path / "node")) as disk:
+        node = Node(child, disk, objects(most_bytes_back), "n1")
         for message in node.run(payload, "call 1", freight.pack(payload)):
-            if "piece" in message:
+            if "content" in message:
                 freight.take(payload, message)
             else:
                 seen.append(message)
@@ -142,7 +147,7 @@ def test_a_copy_of_the_state_comes_while_the_training_goes_on(study, tmp_path):
 
 
 def test_many_pieces_are_one_model(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(parcel, "PIECE_BYTES", 700)
+    monkeypatch.setattr(packing, "PIECE_BYTES", 700)
     trained(study, tmp_path, FakeChild())
     assert content(study.checkpoint_dir) == b"model"
 
@@ -164,53 +169,54 @@ class KeepingChild:
 
 def test_two_studies_of_the_same_data_find_nothing_of_each_other_on_a_node(study, tmp_path):
     """Nor does a study that was deleted and made again: of its name and its folder is the same."""
-    found = {scale: trained(study, tmp_path, KeepingChild(scale)) for scale in (1, 7)}
+    found = {scale: trained(study, tmp_path, KeepingChild(scale), search=f"of {scale}") for scale in (1, 7)}
     assert {scale: message["outcome"]["metrics"]["score"] for scale, (message,) in found.items()} == {1: 4.0, 7: 28.0}
     assert content(study.data_dir) == b"data"
 
 
 def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp_path):
-    freight = Freight(lambda piece: piece, MIB)
-    with closing(NodeCache(tmp_path / "node")) as one, closing(NodeCache(tmp_path / "node")) as other:
-        for cache, scale in ((one, 1), (other, 7)):
-            node = Node(KeepingChild(scale), cache, lambda piece: piece, "n1", MIB)
+    freight = Freight(objects())
+    with closing(DiskStore("one", tmp_path / "node")) as one, closing(DiskStore("one", tmp_path / "node")) as other:
+        for disk, scale in ((one, 1), (other, 7)):
+            node = Node(KeepingChild(scale), disk, objects(), "n1")
             (message,) = node.run(study, "call 1", freight.pack(study))
             assert message["outcome"]["metrics"]["score"] == 4.0
 
 
 def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
     with pytest.raises(DispatchError, match=r"largest_message: the development data .* allowed are .* raise it"):
-        Freight(lambda piece: piece, 100).pack(study)
+        Freight(objects(100)).pack(study)
     (message,) = trained(study, tmp_path, FakeChild(), most_bytes_back=100)
     assert "the model would be sent in" in message["machine_fault"]
     assert "(node n1)" in message["machine_fault"]
 
 
 def test_with_artifacts_states_and_models_lie_there_and_nothing_is_sent_back(study, tmp_path, url):
-    artifacts = Artifacts(url)
+    artifacts = UrlStore(url, "study.artifacts")
     payload, seen = replace(study, amount=2), []
     for _ in range(2):
         child = FakeChild()
-        with closing(NodeCache(tmp_path / "node")) as cache:
-            node = Node(child, cache, lambda piece: piece, "n1", 1, artifacts)
+        with closing(DiskStore("one", tmp_path / "node")) as disk:
+            node = Node(child, disk, objects(1), "n1", artifacts)
             seen += node.run(payload, "call 1", {})
     assert child.seen == {"data_dir": b"data", "resume_dir": b"after"}, "it goes on from what the first one left"
-    assert all("piece" not in message for message in seen)
+    assert all("content" not in message for message in seen)
     assert not Path(study.resume_dir).exists()
-    assert artifacts.fetch("study/checkpoint_dir", tmp_path / "model")
+    assert artifacts.get_folder("study/checkpoint_dir", tmp_path / "model")
     assert content(tmp_path / "model") == b"model"
 
 
 def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_were_not_there(tmp_path, url):
-    artifacts = Artifacts(url)
+    artifacts = UrlStore(url, "study.artifacts")
     write(tmp_path / "f", b"")
     for name in ("states/a", "states/b", "checkpoints/c"):
-        artifacts.store(name, tmp_path / "f")
+        artifacts.put_folder(name, tmp_path / "f")
     with pytest.raises(StudyError, match="holds the states or models of another study"):
-        refuse_used(url)
-    artifacts.remove_states({"b"})
-    artifacts.remove("states/never")
-    assert not artifacts.fetch("states/a", tmp_path / "a")
-    assert artifacts.fetch("states/b", tmp_path / "b")
-    Place(url, "study.artifacts").write("checkpoints/c.tar", [b"cut off"])
-    assert not artifacts.fetch("checkpoints/c", tmp_path / "c")
+        refuse_used(artifacts)
+    assert sorted(artifacts.folders("states")) == ["a", "b"]
+    for name in ("a", "never"):
+        artifacts.remove_folder(f"states/{name}")
+    assert not artifacts.get_folder("states/a", tmp_path / "a")
+    assert artifacts.get_folder("states/b", tmp_path / "b")
+    artifacts.place.write("checkpoints/c.tar", [b"cut off"])
+    assert not artifacts.get_folder("checkpoints/c", tmp_path / "c")

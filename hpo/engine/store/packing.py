@@ -19,8 +19,8 @@ PIECE_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """What was packed: its SHA-256, its bytes, and the file that holds them until the parcel is closed."""
+class Package:
+    """What was packed: its SHA-256, its bytes, and the file that holds them until the end of `packed`."""
 
     digest: str
     size: int
@@ -34,8 +34,8 @@ class Parcel:
 
 
 @contextlib.contextmanager
-def packed(place: Path) -> Iterator[Parcel]:
-    """Pack a folder, with all below it, or a file; the parcel lives until the end of the block.
+def packed(place: Path) -> Iterator[Package]:
+    """Pack a folder, with all below it, or a file.
 
     Raises:
         StudyError: a link leads out of the folder; where it is unpacked it would lead elsewhere, or nowhere.
@@ -46,8 +46,7 @@ def packed(place: Path) -> Iterator[Parcel]:
                 _add(archive, entry, place.name)
         size = file.tell()
         file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        yield Parcel(digest, size, file)
+        yield Package(hashlib.file_digest(file, "sha256").hexdigest(), size, file)
 
 
 def unpack(pieces: Iterable[bytes], folder: Path) -> None:
@@ -60,23 +59,28 @@ def unpack(pieces: Iterable[bytes], folder: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=folder.parent))
     try:
         with tempfile.TemporaryFile(dir=aside) as file:
-            for piece in pieces:
-                file.write(piece)
+            file.writelines(pieces)
             file.seek(0)
             with tarfile.open(fileobj=file) as archive:
                 archive.extractall(aside, filter="data")
-        replace(aside, folder)
+        old = aside.with_name(f"{aside.name}-old")
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(old)
+        aside.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def replace(new: Path, folder: Path) -> None:
-    """Put a folder in the place of another, which may not be there."""
-    old = new.with_name(f"{new.name}-old")
-    with contextlib.suppress(FileNotFoundError):
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes for people."""
+    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
 
 
 def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
@@ -96,8 +100,3 @@ def _add(archive: tarfile.TarFile, entry: Entry, whole: str) -> None:
         )
     info.type, info.linkname = (tarfile.DIRTYPE, "") if entry.target is None else (tarfile.SYMTYPE, entry.target)
     archive.addfile(info)
-
-
-def in_words(size: float) -> str:
-    """Return a number of bytes for people."""
-    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.dispatch.away import parcel
-from hpo.engine.dispatch.away.parcel import packed, unpack
+from hpo.engine.store import packing
+from hpo.engine.store.packing import packed, unpack
 from hpo.errors import StudyError
 
 NAMES = st.text("abcé _-", min_size=1, max_size=8).map(lambda name: f"f{name}")
@@ -69,7 +69,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused_by_name(tmp_path):
 
 
 def test_it_comes_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(parcel, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(packing, "PIECE_BYTES", 1000)
     written(tmp_path / "data", {("f",): bytes(10_000)})
     with packed(tmp_path / "data") as made:
         pieces = list(made.pieces())
@@ -84,7 +84,7 @@ def test_a_file_is_unpacked_under_its_name(tmp_path):
     assert content(tmp_path / "back") == {"objective.pkl": b"by value"}
 
 
-def test_what_was_there_is_replaced_and_a_damaged_parcel_leaves_it(tmp_path):
+def test_what_was_there_is_replaced_and_a_damaged_package_leaves_it(tmp_path):
     written(tmp_path / "new", {("f",): b"new"})
     written(tmp_path / "there", {("f",): b"old", ("gone",): b""})
     with packed(tmp_path / "new") as made:
