@@ -10,8 +10,7 @@ from typing import Any
 from hpo.config.sealing import sealed_keys, sealed_names, texts_of
 from hpo.config.study_config import StudyConfig
 from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.training.objective.origin import Origin, origin_of
-from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.training.objective.path import ObjectivePath, Origin, origin_of
 from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import ConfigError, printable
 from hpo.study.made_here import is_made_here, remember

@@ -12,15 +12,14 @@ from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space, short_value
 from hpo.engine.strategies import BY_AMOUNT
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.objective.objective import Objective, SearchDescription
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError, SpaceError, nearest
 
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"
 
 
-def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: OwnSearch) -> None:
+def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, own: SearchDescription) -> None:
     """Refuse dimensions that neither the configuration nor the objective has, and values that the objective refuses."""
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
@@ -62,7 +61,7 @@ def refuse_wrong_call(path: str, objective: Objective) -> None:
         )
 
 
-def refuse_missing_keys(space: Space, config: StudyConfig, own: OwnSearch) -> None:
+def refuse_missing_keys(space: Space, config: StudyConfig, own: SearchDescription) -> None:
     """Refuse a study in which a key that the objective needs has no value."""
     flat = flatten(config.objective_config)
     given = {*flat, *space.keys}

@@ -12,7 +12,7 @@ from hpo.config.study_config import explain
 from hpo.engine.space.space import Space
 from hpo.engine.strategies import STRATEGIES, Strategy, StrategyType
 from hpo.engine.strategies import make_strategy as make_known
-from hpo.engine.training.objective.origin import GROUPS
+from hpo.engine.training.objective.path import GROUPS
 from hpo.engine.training.objective.resolution import import_named
 from hpo.errors import ConfigError, nearest
 

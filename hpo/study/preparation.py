@@ -18,8 +18,7 @@ from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
 from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.objective.objective import Objective, SearchDescription
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
@@ -82,7 +81,7 @@ class _Checked(NamedTuple):
 
     config: StudyConfig
     objective: Objective
-    own: OwnSearch
+    own: SearchDescription
     method: Mapping[str, Any]
     space: Space
     strategy: Strategy
@@ -92,7 +91,7 @@ def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True)
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     refuse_wrong_call(config.objective, objective)
     objective.refuse_bad_config(config.objective_config)
-    own = objective.own_search(config.objective_config)
+    own = objective.search_description(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
     config = _with_defaults(ranges_as_begun(config, is_said), objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)

@@ -16,8 +16,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.store.url import UrlStore
 from hpo.engine.strategies import BY_AMOUNT, Strategy
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.objective.objective import Objective, SearchDescription
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
@@ -56,7 +55,7 @@ class Study:
     examples: Examples | None
     plan: Plan | None
     described: Described
-    own: OwnSearch = field(default_factory=OwnSearch)
+    own: SearchDescription = field(default_factory=SearchDescription)
     imports: tuple[Trial, ...] = ()
     allow_changes: bool = False
     script: tuple[tuple[int, ...], ...] = ()

@@ -14,7 +14,7 @@ import yaml
 
 from hpo.config.sections import StudySection
 from hpo.engine.record.address import BoundConnection
-from hpo.engine.training.objective.origin import origin_of
+from hpo.engine.training.objective.path import origin_of
 from hpo.interface.replay import OWN, TAKEN
 from hpo.study.made_here import is_made_here
 from hpo.study.opening import open_study

@@ -15,13 +15,12 @@ from typing import Any, Never
 from hpo.config.sealing import excerpt, make_writable, open_sealed, values_of
 from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
+from hpo.engine.training.objective.contained import Containment, contained_state
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_code import own_code, watched
-from hpo.engine.training.objective.own_place import OwnPlace
-from hpo.engine.training.objective.own_state import own_state
 from hpo.engine.training.objective.plain_function import awaited
 from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.training.objective.source_files import code_watch, watch_steps
 from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
@@ -97,7 +96,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
     error = details = stopped = None
     limits = Limits(payload.limits or (), payload.metric, payload.direction)
     values = payload.secrets
-    place, steps = OwnPlace(values), None
+    place, steps = Containment(values), None
 
     @functools.cache
     def shown(name: str) -> str:
@@ -105,12 +104,12 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     while True:
         try:
-            with place.entered():
+            with place.enter():
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
                     folder = import_from or str(Path.cwd())
                     steps = _steps(payload, values, folder, progress, must_score)
-                    steps = watched(steps, own_code(payload.code, folder))
+                    steps = watch_steps(steps, code_watch(payload.code, folder))
                 if stopped is not None:
                     steps.close()
                 step = next(steps, None)
@@ -236,8 +235,8 @@ def _steps(
     except ConfigError as error:
         # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
         raise MachineError(str(error)) from error
-    own_code(payload.code, import_from).refuse_changed()
-    with own_state(payload.seed):
+    code_watch(payload.code, import_from).refuse_changed()
+    with contained_state(payload.seed):
         yield from _trained(objective, payload, values, progress, must_score)
 
 

@@ -15,7 +15,7 @@ from hpo.engine.space.branches import is_leaf, parted
 from hpo.engine.space.peers import of_peer, refuse_whole
 from hpo.engine.space.shorthand import NamedChoices
 from hpo.engine.training.objective.by_value import dumps
-from hpo.engine.training.objective.resolution import COMPANIONS
+from hpo.engine.training.objective.companions import COMPANIONS
 from hpo.errors import ConfigError, text_of
 from hpo.interface.given.json_values import json_text, written
 

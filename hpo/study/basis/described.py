@@ -13,7 +13,7 @@ from hpo.config.documents import read_json
 from hpo.config.files import write_atomically
 from hpo.config.study_config import explain
 from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.own_search import OwnSearch
+from hpo.engine.training.objective.objective import SearchDescription
 from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
 from hpo.study.basis.since_report import inner
@@ -46,7 +46,7 @@ class Described:
         split: the figures of the split; None for an objective with its own data.
         name, version, source, licence, size: as in `Examples`; None where it is not known, or there is no split.
         files: path, sha256 and bytes of each file of the data; None where they are not known.
-        points: as in `OwnSearch`.
+        points: as in `SearchDescription`.
         method: what `describe_method` returned; None where it is not known.
     """
 
@@ -62,7 +62,9 @@ class Described:
     method: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: OwnSearch) -> Self:
+    def of(
+        cls, method: Mapping[str, Any], examples: Examples | None, plan: Plan | None, own: SearchDescription
+    ) -> Self:
         """Return what an objective says now, with its data at hand."""
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)

@@ -13,9 +13,17 @@ from typing import Any
 import hpo
 from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_code import RUN, bodies, digest, digests_of, digests_of_run, without_docstrings
-from hpo.engine.training.objective.own_files import sources, tree_of
 from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.training.objective.source_files import (
+    RUN,
+    bodies,
+    digest,
+    digests_of,
+    digests_of_run,
+    sources,
+    tree_of,
+    without_docstrings,
+)
 from hpo.study.basis.same_trials import SAME_TRIALS
 
 # Libraries that compute points, trainings and scores.

@@ -14,7 +14,7 @@ import pytest
 
 from hpo.engine.training.objective.by_value import dumps
 from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.origin import origin_of
+from hpo.engine.training.objective.path import origin_of
 from tests.studies import environment
 
 # As commit e95c307 noted them.

@@ -10,7 +10,7 @@ import pytest
 
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.own_code import digests_of
+from hpo.engine.training.objective.source_files import digests_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 

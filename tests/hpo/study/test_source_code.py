@@ -10,7 +10,7 @@ import hpo
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.own_code import digests_of
+from hpo.engine.training.objective.source_files import digests_of
 from hpo.study.basis import source_code
 from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code, search_files
@@ -23,7 +23,6 @@ DECIDE_NOTHING = {
     "space/peers.py": "reads other tools' dimensions, before a search",
     "space/written.py": "writes out what was given as text or from Python, and the configuration has the result",
     "space/shorthand.py": "writes out what was given from Python, and the configuration has the result",
-    "training/objective/companions.py": "decorates a user's function, before it is read",
     "trials/digits.py": "writes scores for people",
     "trials/table.py": "writes trials.csv from what is recorded",
 }

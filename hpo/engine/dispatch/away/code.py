@@ -11,9 +11,8 @@ from pathlib import Path
 
 from hpo.engine.store.packing import in_words
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.origin import origin_of
-from hpo.engine.training.objective.own_files import files_with_imports
-from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.training.objective.path import ObjectivePath, origin_of
+from hpo.engine.training.objective.source_files import files_with_imports
 from hpo.errors import DispatchError
 
 # Ray refuses more than 500 MiB; code alone never has so much.

@@ -16,8 +16,7 @@ from typing import Any
 
 import hpo
 from hpo.engine.training.objective.by_value import dumps, is_of_script, wrapped
-from hpo.engine.training.objective.compiled_code import text_of_code
-from hpo.engine.training.objective.syntax_tree import code_of, tree_of
+from hpo.engine.training.objective.definitions import code_of, text_of_code, tree_of
 
 _TOOLKIT = Path(hpo.__file__).parent
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))

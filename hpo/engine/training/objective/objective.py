@@ -2,18 +2,59 @@
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from hpo.engine.training.examples import Examples
 from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.own_search import OwnSearch
 from hpo.engine.trials import reported
 from hpo.errors import ConfigError, DataError, StudyError, text_of
 
 TaskDict = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that an objective reads: its path as given, the SHA-256 of its content in hexadecimal, its size."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class SearchDescription:
+    """What an objective knows of its own search: what `describe_search` returns.
+
+    Attributes:
+        space: a tree as in conf/space; the study's own overrides it.
+        keys: what the study's own may have besides keys of the configuration; None = anything.
+        needs: keys that the study's space or the configuration must have.
+        points: all existing points; None = the space defines them.
+        folds: number of the objective's own folds.
+        files: the files that it reads.
+        notes: lines for people.
+        amounts_need: what the configuration lacks for trainings to be continued; None = nothing.
+    """
+
+    space: Mapping[str, Any] = field(default_factory=dict)
+    keys: Sequence[str] | None = ()
+    needs: Sequence[str] = ()
+    points: Sequence[Mapping[str, Any]] | None = None
+    folds: int = 1
+    files: tuple[DataFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    amounts_need: str | None = None
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Self:
+        """Read what `describe_search` returned; raises TypeError for an unknown key or wrong type."""
+        files = tuple(DataFile(**file) for file in described.get("files", ()))
+        notes = tuple(str(note) for note in described.get("notes", ()))
+        return cls(**{**described, "folds": int(described.get("folds", 1)), "files": files, "notes": notes})
 
 
 @dataclass(frozen=True)
@@ -41,7 +82,7 @@ class Objective:
         attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
             (tokens) and `heads` (per head a list of rows, each summing to 1). `target` is a text or None.
             Both raise ValueError, in one line, for what they cannot read.
-        describe_search: `(config) -> dict` with the fields of `OwnSearch`.
+        describe_search: `(config) -> dict` with the fields of `SearchDescription`.
         describe_defaults: `(config, keys) -> dict` with values, by dotted key, that a search of these keys adds to the
             configuration: those that an objective reads from a file of its own.
         describe_cost: `(config) -> number`, above 0: what one unit of training costs, as a share of any fixed amount
@@ -89,9 +130,8 @@ class Objective:
 
     def refuse_bad_config(self, config: Mapping[str, Any]) -> None:
         """Raise ConfigError where the objective's own check refuses the configuration."""
-        if self.check is None:
-            return
-        self.check(config)
+        if self.check is not None:
+            self.check(config)
 
     def method(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a report says of every training; empty without `describe_method`."""
@@ -102,26 +142,30 @@ class Objective:
         if self.describe_data is None:
             return None
         described = self.describe_data(config)
-        try:
+        with self._fields_of("describe_data", Examples):
             return Examples(**described)
-        except (TypeError, AttributeError) as error:
-            module = self.path.partition(":")[0]
-            raise DataError(
-                f"objective: {module}.describe_data does not return the fields of Examples: {text_of(error)}"
-            ) from error
 
-    def own_search(self, config: Mapping[str, Any]) -> OwnSearch:
+    def search_description(self, config: Mapping[str, Any]) -> SearchDescription:
         """Return what the objective knows of its own search; empty without `describe_search`."""
         if self.describe_search is None:
-            return OwnSearch()
+            return SearchDescription()
         described = self.describe_search(config)
+        with self._fields_of("describe_search", SearchDescription):
+            return SearchDescription.from_dict(described)
+
+    @contextmanager
+    def _fields_of(self, companion: str, kind: type) -> Iterator[None]:
+        """Raise DataError where the block cannot make the kind of thing that a companion has described."""
         try:
-            return OwnSearch.from_dict(described)
+            yield
         except (TypeError, ValueError, AttributeError) as error:
-            module = self.path.partition(":")[0]
             raise DataError(
-                f"objective: {module}.describe_search does not return the fields of OwnSearch: {text_of(error)}"
+                f"objective: {self._module}.{companion} does not return the fields of {kind.__name__}: {text_of(error)}"
             ) from error
+
+    @property
+    def _module(self) -> str:
+        return self.path.partition(":")[0]
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:
         """Return the cost of one unit of a trial's training; StudyError for one that no clock can count."""
@@ -130,24 +174,19 @@ class Objective:
         try:
             described = self.describe_cost(config)
         except ConfigError:
-            if not self._refuses(config):
-                raise
-            # It fails as soon as it is tried, and the trial says why.
-            return 1.0
+            try:
+                self.refuse_bad_config(config)
+            except ConfigError:
+                # It fails as soon as it is tried, and the trial says why.
+                return 1.0
+            raise
         cost = reported.number(described)
         if cost is None or cost <= 0:
             raise StudyError(
-                f"trial {number}: {self.path.partition(':')[0]}.describe_cost must return a finite number above 0, it "
-                f"returned {described!r}"
+                f"trial {number}: {self._module}.describe_cost must return a finite number above 0, it returned "
+                f"{described!r}"
             )
         return float(cost)
-
-    def _refuses(self, config: Mapping[str, Any]) -> bool:
-        try:
-            self.refuse_bad_config(config)
-        except ConfigError:
-            return True
-        return False
 
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples for the workers; return whether the objective reads them there."""

@@ -1,11 +1,25 @@
-"""The path of an objective: where it is found, and how it is called."""
+"""The path of an objective or a strategy: how it is called, and where its module may come from."""
 
+import importlib.metadata
+import sys
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import Literal, Self, get_args
 
 from hpo.engine.training.objective.kept_function import MODULE
+from hpo.engine.training.objective.modules import ROOT, is_root
+from hpo.errors import ConfigError
 
 Form = Literal["task", "config", "config, trial", "trial"]
+Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
+
+# The groups of entry points by which a package declares what a configuration may name.
+GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
+_OURS = ("model.objective", "hpo.objectives")
 
 
 @dataclass(frozen=True)
@@ -38,3 +52,75 @@ class ObjectivePath:
 
     def __str__(self) -> str:
         return f"{self.module}:{self.function}{'' if self.form == 'task' else f'({self.form})'}"
+
+
+@lru_cache(maxsize=256)
+def origin_of(path: str, import_from: str | None, what: str = "objective") -> Origin:
+    """Return where an objective or strategy comes from, without importing it; ConfigError where that is not allowed.
+
+    A configuration may come from a stranger, and any function of any library would be run: so only functions that are
+    meant as objectives are allowed, and classes that are meant as strategies. `import_from` is the working directory,
+    and `what` the key that names it, one of GROUPS.
+    """
+    given = ObjectivePath.of(path)
+    module, function = given.module, given.function
+    if given.is_kept:
+        return "given from Python"
+    top = module.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        raise ConfigError(f"{what}: '{module}' is part of Python; name a module of yours")
+    # The toolkit's own folder is a working directory too.
+    here = import_from if import_from and not is_root(import_from) else None
+    if any(_is_within(module, ours) for ours in _OURS):
+        own = _file_in(here, module) if top == "model" else None
+        if own is not None:
+            raise ConfigError(
+                f"{what}: '{module}' is both the toolkit's and {own}, in the working directory; give yours another "
+                f"name to train with it, or run from another folder to train with the toolkit's"
+            )
+        return "toolkit"
+    if top == "hpo" or (top == "model" and _file_in(here, top) is None):
+        own = _file_in(here, top)
+        hint = f"give {own} another name" if own else "name a module of yours"
+        raise ConfigError(f"{what}: '{module}' is part of hpo and nothing to be named here; {hint}")
+    if _file_in(import_from, module) is not None:
+        return "working directory"
+    for declared in importlib.metadata.entry_points(group=GROUPS[what]):
+        if _is_within(module, declared.module) and (not declared.attr or declared.attr == function):
+            return "declared"
+    if _file_in(import_from, top) is not None:
+        # A package of the user's may make its modules when it is imported.
+        return "working directory"
+    if find_spec(top) is None:
+        raise ConfigError(
+            f"{what}: cannot import '{module}': there is no module '{top}' in the working directory, and no package "
+            f"of that name; allowed is package.module:function"
+        )
+    raise ConfigError(
+        f"{what}: '{module}' is in a package that does not declare it for that; run from its own folder, "
+        f'or declare it in its pyproject.toml: [project.entry-points."{GROUPS[what]}"] {top} = "{module}"'
+    )
+
+
+def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, what: str = "objective") -> None:
+    """Raise ConfigError where another module of that name was imported."""
+    file = getattr(module, "__file__", None)
+    expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
+    if expected is not None and file is not None and not Path(file).is_relative_to(expected):
+        raise ConfigError(
+            f"{what}: '{module.__name__}' is {file} here, which comes before the one in {expected}; rename yours"
+        )
+
+
+def _file_in(folder: str | None, module: str) -> str | None:
+    """Return the file, or the folder, of a module in this folder, without importing anything; None where none is."""
+    places, spec, name = [folder] if folder else [], None, ""
+    for part in module.split("."):
+        name = f"{name}.{part}" if name else part
+        spec = PathFinder.find_spec(name, places) if places else None
+        places = list(spec.submodule_search_locations or ()) if spec else []
+    return (spec.origin or str(next(iter(spec.submodule_search_locations or ())))) if spec else None
+
+
+def _is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

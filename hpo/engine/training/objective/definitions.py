@@ -1,10 +1,17 @@
-"""The syntax tree of a definition of a script or notebook, from its source."""
+"""A definition of a script or notebook: its syntax tree, or its compiled code where its source cannot be read."""
 
 import ast
 import inspect
 import textwrap
+from collections.abc import Hashable
 from types import CodeType
 from typing import Any
+
+# All that decides what it does; the rest says where it stands.
+_ATTRIBUTES = (
+    *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_flags", "co_names", "co_varnames"),
+    *("co_freevars", "co_cellvars", "co_exceptiontable"),
+)
 
 
 def tree_of(value: Any) -> ast.Module | None:
@@ -34,11 +41,7 @@ def code_of(value: Any) -> CodeType | None:
 def _own(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
     """Return the part of a lambda; all, as ever, where no lambda stands beside it, or Python keeps no columns.
 
-    Args:
-        tree: of the lines where it stands.
-        code: its own.
-        lines: how many there are before the tree.
-        columns: by how many bytes the tree is less indented.
+    The tree begins after `lines` lines, and is less indented by `columns` bytes.
     """
     spans = [
         ((line - lines, column - columns), (last - lines, end - columns))
@@ -64,3 +67,20 @@ def _span(node: ast.Lambda) -> _Span:
 
 def _holds(span: _Span, other: _Span) -> bool:
     return span[0] <= other[0] and other[1] <= span[1]
+
+
+def text_of_code(code: CodeType) -> str:
+    """Return the same text in every process of one Python; docstrings count, since they cannot be told from values."""
+    about = [repr(getattr(code, name)) for name in _ATTRIBUTES]
+    return " ".join((code.co_name, code.co_code.hex(), *about, _text(code.co_consts)))
+
+
+def _text(constant: Hashable) -> str:
+    if isinstance(constant, CodeType):
+        return f"({text_of_code(constant)})"
+    if isinstance(constant, tuple):
+        return f"({', '.join(map(_text, constant))})"
+    if isinstance(constant, frozenset):
+        # Its order is another in each process.
+        return f"{{{', '.join(sorted(map(_text, constant)))}}}"
+    return repr(constant)

@@ -1,14 +1,14 @@
-"""The user's code as a search began with it, and whether a process has imported other code since."""
+"""The source files of a user's code, found without importing any, and whether one has changed since a search began."""
 
 import ast
 import functools
 import hashlib
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from hpo.engine.training.objective.own_files import files_with_imports, parsed
+from hpo.engine.training.objective.modules import ROOT
 from hpo.errors import MachineError
 
 _DIGITS = 16
@@ -16,6 +16,91 @@ _DIGITS = 16
 RUN = " (run)"
 
 _T = TypeVar("_T")
+
+
+def files_with_imports(module: str) -> dict[str, Path]:
+    """Return the source files of a module, and those that they import from the same folder, by their paths below it.
+
+    They are all of its package, or a single module; none of the toolkit. Of an installed package only its own: what
+    else is installed is known by its version.
+    """
+    top, file = _place_of(module.partition(".")[0]), _place_of(module)
+    if top.name == "__init__.py":
+        root, files = top.parent.parent, set(sources(top.parent))
+    else:
+        # A single module, or one in a package without an __init__.py, which imports from the same root.
+        root = file.parents[module.count(".")]
+        files = _with_imports([file], root)
+    if "site-packages" not in root.parts:
+        files = _with_imports(files, root, apart=(ROOT / "hpo", ROOT / "model"))
+    return {path.relative_to(root).as_posix(): path for path in files}
+
+
+def _place_of(module: str) -> Path:
+    """Return the file of a module: where it was imported from, or where the working directory has it."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is not None:
+        return Path(file)
+    place = Path.cwd() / module.replace(".", "/")
+    package = place / "__init__.py"
+    return package if package.is_file() else place.with_suffix(".py")
+
+
+def sources(place: Path) -> Iterator[Path]:
+    """Yield all source files below a folder, without the dangling links that editors leave."""
+    return (path for path in place.rglob("*.py") if path.is_file())
+
+
+def _with_imports(files: Iterable[Path], root: Path, apart: Sequence[Path] = ()) -> set[Path]:
+    """Return files, and those that they import from the folder `root`, recursively; none below the folders `apart`."""
+    left, seen, places = list(files), set[Path](), set[Path]()
+    while left:
+        path = left.pop()
+        if path in seen or not path.is_file() or any(path.is_relative_to(folder) for folder in apart):
+            continue
+        seen.add(path)
+        new = _imported(path, root) - places - {*apart}
+        places |= new
+        left += [place.with_name(f"{place.name}.py") for place in new]
+        if "site-packages" not in root.parts:
+            left += [inner for place in new if place.is_dir() for inner in sources(place)]
+    return seen
+
+
+def _imported(path: Path, root: Path) -> set[Path]:
+    """Return the paths of a file's imports below `root`; none where it cannot be parsed."""
+    places: set[Path] = set()
+    for level, name in _imports(path.read_bytes()):
+        base = path.parents[level - 1] if 0 < level <= len(path.parents) else root
+        places.add(base / name.partition(".")[0])
+    return {place for place in places if place.is_relative_to(root)}
+
+
+# A process opens several studies, and to parse a file takes milliseconds.
+@functools.lru_cache(maxsize=1024)
+def _imports(source: bytes) -> Sequence[tuple[int, str]]:
+    """Return the names that a source imports, each with its level: 0, or how many folders up, counted from 1."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(parsed(source) or ast.Module([], [])):
+        if isinstance(node, ast.Import):
+            found += [(0, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found += [(node.level, name) for name in names]
+    return found
+
+
+def tree_of(path: Path) -> ast.Module | None:
+    """Return a file's syntax tree; None where it cannot be parsed."""
+    return parsed(path.read_bytes())
+
+
+def parsed(source: bytes) -> ast.Module | None:
+    """Return a source's syntax tree; None where it cannot be parsed."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
 
 
 def digests_of(module: str) -> dict[str, str]:
@@ -66,7 +151,7 @@ def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
     return _digest_of(source) if path.suffix == ".py" else digest(hashlib.sha256(source).hexdigest())
 
 
-class OwnCode:
+class CodeWatch:
     """Compares what this process imports with the code that a search began with.
 
     Args:
@@ -121,17 +206,17 @@ def _changed(name: str, besides: str = "") -> MachineError:
     )
 
 
-def own_code(files: Mapping[str, str] | None, folder: str) -> OwnCode:
+def code_watch(files: Mapping[str, str] | None, folder: str) -> CodeWatch:
     """Return what compares this code in this process: each file once, however many tasks there are."""
-    return _own_code(tuple((files or {}).items()), folder)
+    return _code_watch(tuple((files or {}).items()), folder)
 
 
 @functools.lru_cache(maxsize=16)
-def _own_code(files: tuple[tuple[str, str], ...], folder: str) -> OwnCode:
-    return OwnCode(dict(files), folder)
+def _code_watch(files: tuple[tuple[str, str], ...], folder: str) -> CodeWatch:
+    return CodeWatch(dict(files), folder)
 
 
-def watched(steps: Generator[_T, None, None], own: OwnCode) -> Generator[_T, None, None]:
+def watch_steps(steps: Generator[_T, None, None], own: CodeWatch) -> Generator[_T, None, None]:
     """Yield the steps of a training; MachineError at its end where it has imported code that has changed."""
     try:
         yield from steps

@@ -1,0 +1,154 @@
+"""Contains a user's code: what it changes of the whole process is put back, and a fork that returns ends."""
+
+import contextlib
+import decimal
+import gc
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpo.config.sealing import Secrets, excerpt
+from hpo.errors import MachineError
+
+# By which a program is ended.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# By what sets each, what reads it.
+_OF_TORCH = {
+    "set_default_dtype": "get_default_dtype",
+    "set_num_threads": "get_num_threads",
+    "set_grad_enabled": "is_grad_enabled",
+    "set_deterministic_debug_mode": "get_deterministic_debug_mode",
+}
+
+
+# Of Python and NumPy: what reads each, and what sets it.
+_OF_PYTHON: Sequence[tuple[Callable[[], Any], Callable[[Any], Any]]] = (
+    (np.geterr, lambda before: np.seterr(**before)),
+    (np.get_printoptions, lambda before: np.set_printoptions(**before)),
+    (gc.isenabled, lambda before: gc.enable() if before else gc.disable()),
+    (lambda: decimal.getcontext().copy(), decimal.setcontext),
+    (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+)
+
+
+class Containment:
+    """Keeps a user's working directory, umask and handlers of signals separate from ours.
+
+    A signal of which we take no notice, as of SIGTERM in a training process, is left to the code between its steps too.
+    `secrets` are hidden in the errors of the code.
+
+    Raises:
+        MachineError: the working directory no longer exists.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self.secrets = secrets
+        self._process = os.getpid()
+        try:
+            self._outside = self._inside = Path.cwd()
+        except FileNotFoundError as error:
+            raise MachineError("working directory: it was deleted; make it again, or change to another") from error
+        # It cannot be read otherwise.
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
+        self._handlers: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def enter(self) -> Iterator[None]:
+        """Change to what the code had when it last left, and afterwards back."""
+        umask, takers = os.umask(self._umask), _handlers()
+        try:
+            if self._inside != self._outside:
+                os.chdir(self._inside)
+            _set_handlers(self._handlers)
+            yield
+        finally:
+            if os.getpid() != self._process:
+                # The code forked: only the original process may report results.
+                self._leave(sys.exception())
+            try:
+                self._inside = Path.cwd()
+            except FileNotFoundError:
+                # It was deleted.
+                self._inside = self._outside
+            os.chdir(self._outside)
+            self._umask = os.umask(umask)
+            self._handlers = {number: taker for number, taker in _handlers().items() if taker is not takers[number]}
+            # Last, because a handler of ours may raise.
+            _set_handlers({number: takers[number] for number in self._handlers if callable(takers[number])})
+
+    def _leave(self, error: BaseException | None) -> None:
+        """End a process that the user's code has forked, as Python would, but without the clean-up of its parent."""
+        code = 0
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        elif error is not None:
+            sys.stderr.write(excerpt("".join(traceback.format_exception(error)), self.secrets, has_lines=True))
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@contextlib.contextmanager
+def contained_state(seed: int) -> Iterator[None]:
+    """Seed the global random numbers of Python, NumPy and torch; put back afterwards what was changed of the rest.
+
+    Enter it when the user's modules are imported: what these set for the whole process stays, and torch takes part if
+    they have imported it.
+    """
+    torch = sys.modules.get("torch")
+    variables, filters, takers, settings = dict(os.environ), warnings.filters[:], _handlers(), _settings(torch)
+    own, zone = [(put_back, read()) for read, put_back in _OF_PYTHON], time.tzname
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    if torch is not None:
+        torch.manual_seed(seed % 2**63)
+    try:
+        yield
+    finally:
+        if os.environ != variables:
+            for name in os.environ.keys() - variables.keys():
+                del os.environ[name]
+            os.environ.update(variables)
+        if time.tzname != zone:
+            time.tzset()
+        if warnings.filters != filters:
+            warnings.filters = filters
+        for put_back, before in own:
+            put_back(before)
+        for name, value in _settings(torch).items():
+            if value != settings[name]:
+                getattr(torch, name)(settings[name])
+        # Last, because a handler of ours may raise.
+        _set_handlers(takers)
+
+
+def _settings(torch: Any) -> dict[str, Any]:
+    return {} if torch is None else {name: getattr(torch, reads)() for name, reads in _OF_TORCH.items()}
+
+
+def _handlers() -> dict[int, Any]:
+    """Return what takes each of the signals that end a program; empty outside of the main thread, which sets it."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in _SIGNALS}
+
+
+def _set_handlers(wanted: Mapping[int, Any]) -> None:
+    """Set what `_handlers` returned, where it is another now; one that was not set by Python (None) cannot be."""
+    for number, now in _handlers().items() if wanted else ():
+        if (taker := wanted.get(number)) is not None and taker is not now:
+            signal.signal(number, taker)
