@@ -72,7 +72,7 @@ class Notes:
         """
         code = self._record.noted("code")
         config = self._record.noted("config") or frozen.to_dict()
-        return Basis(config, self._record.noted("data"), None if code is None else Code.from_note(code))
+        return Basis(config, self._record.noted("data"), None if code is None else CodeHashes.from_note(code))
 
     def write_basis(self, basis: Basis) -> None:
         """Write the basis."""

@@ -61,7 +61,7 @@ class Study:
     script: tuple[tuple[int, ...], ...] = ()
     given: tuple[Given, ...] = ()
     replays: StudyFolder | None = None
-    code: Code | None = None
+    code: CodeHashes | None = None
 
     @property
     def num_folds(self) -> int:

@@ -31,7 +31,7 @@ class Basis:
 
     config: Mapping[str, Any]
     data: Mapping[str, Any] | None
-    code: Code | None
+    code: CodeHashes | None
 
     def changes_to(self, now: "Basis") -> list[str]:
         """Return what differs in `now`, one line each."""

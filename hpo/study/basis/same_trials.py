@@ -6,7 +6,7 @@ hash depends on how Python writes code, so there are two of some: of 3.11, and o
 
 from collections.abc import Collection, Mapping
 
-# By the hash of a piece of `Code` (see there) as it is today, those of before.
+# By the hash of a piece of `CodeHashes` (see there) as it is today, those of before.
 SAME_TRIALS: Mapping[str, Collection[str]] = {
     # hpo/objectives: the nearest row of a table is found faster; a command's line and files are named as code; flags,
     # all values and a file of its own for a program, which refuses a key that it has no place for.
@@ -18,6 +18,9 @@ SAME_TRIALS: Mapping[str, Collection[str]] = {
     # asha and the kinds of halving: a setting of what the budget counts, which studies of before lack.
     "9e943cf5c56b250e": ("6d04aab34ce85502",),
     "daf546696d42f02b": ("b1a8b011358f86bd",),
+    # tpe, gp and cma_es: imports inside of an `if` do not count.
+    "9bd360b69e1e9aae": ("2f1204033ae9f19f",),
+    "e2402250e4c3ac77": ("a7aed0ee818dd6bf",),
     # The search: lists and mappings as choices, steps, references to what is searched, groups of metrics; tasks that
     # begin are shown.
     "95e6677628324af4": ("06df9561454a7aaa", "bf34b7862dea4aa0"),

@@ -46,7 +46,7 @@ def changed_since(
             yield f"data: {name} was {str(was.get('sha256'))[:12]}, is {str(file.get('sha256'))[:12]}"
 
 
-def changed_code(report: Mapping[str, Any], now: Code) -> Iterator[str]:
+def changed_code(report: Mapping[str, Any], now: CodeHashes) -> Iterator[str]:
     """Yield one line per piece of the code, and per library, that is not as in a report.
 
     A piece that only one side has is not compared: versions of the toolkit name them in other ways. Of libraries those

@@ -45,21 +45,21 @@ _OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
 
 
 @dataclass(frozen=True)
-class Code:
+class CodeHashes:
     """The code that decided a study's trials.
 
     Attributes:
         pieces: a hash by name: each source file of a user's objective or strategy by its path, `strategy`, `search`,
             and `objective` where that comes with the toolkit; three of a function that was given from Python.
             Docstrings and comments do not count; of the toolkit's own code neither do imports and the order of
-            definitions, so that its files may move. None in a study of an earlier version.
+            definitions: its files may move inside of the rooms below. None in a study of an earlier version.
         versions: of Python, `major.minor`, and of each installed library, by name.
     """
 
     pieces: Mapping[str, str] | None
     versions: Mapping[str, str]
 
-    def known_of(self, now: "Code") -> Mapping[str, str]:
+    def known_of(self, now: "CodeHashes") -> Mapping[str, str]:
         """Return the pieces of `now` that this one can be compared with: an earlier version did not note all.
 
         A file that a command names and that is new is what its trainings write.
@@ -73,7 +73,7 @@ class Code:
             if name in known or not (is_early or name in (_HELD, _COMPILED) or name.endswith(RUN))
         }
 
-    def without_written(self, before: "Code") -> "Code":
+    def without_written(self, before: "CodeHashes") -> "CodeHashes":
         """Return it without the files that a command names and that were not there before: its trainings write them."""
         known, pieces = before.pieces or {}, self.pieces or {}
         kept = {name: piece for name, piece in pieces.items() if name in known or not name.endswith(RUN)}
@@ -85,7 +85,7 @@ class Code:
         return {name: piece for name, piece in (self.pieces or {}).items() if name.endswith((".py", RUN))}
 
     @classmethod
-    def from_note(cls, note: Mapping[str, Any]) -> "Code":
+    def from_note(cls, note: Mapping[str, Any]) -> "CodeHashes":
         """Read the `vars` of an instance; an earlier version wrote hashes of whole files, or of five as `training`."""
         if "pieces" in note:
             pieces = {name: piece for name, piece in note["pieces"].items() if name != "training"}
@@ -98,15 +98,11 @@ def is_same(before: str | None, now: str) -> bool:
     return before == now or before in SAME_TRIALS.get(now, ())
 
 
-def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any] | None = None) -> Code:
-    """Return the code that a study's results depend on.
+def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any] | None = None) -> CodeHashes:
+    """Return the code that a study's results depend on; the objective's `config` may name files that are code.
 
-    Args:
-        objective: all of its package counts; of a single module, the module and the modules and packages in its
-            folder that it imports; of a function that was given from Python, what it uses of its script or notebook,
-            and the modules there.
-        strategy: the chosen strategy's class.
-        config: the objective's configuration, which may name files that are code.
+    Of the objective all of its package counts; of a single module, that and the modules and packages in its folder that
+    it imports; of a function that was given from Python, what it uses of its script or notebook, and the modules there.
     """
     file = _file_of(strategy.__module__)
     pieces = {"strategy": _hash(_followed(file, _TOOLKIT, (_STRATEGIES,))), _SEARCH: _of_the_search()}
@@ -118,7 +114,7 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
         pieces |= {name: piece for name, piece in more.items() if piece is not None}
         for module in objective.kept.modules:
             pieces |= digests_of(module)
-        return Code(pieces, _versions())
+        return CodeHashes(pieces, _versions())
     module = ObjectivePath.of(objective.path).module
     ours = next((folder for folder in _OBJECTIVES if folder in _file_of(module).parents), None)
     if ours is not None:
@@ -126,7 +122,7 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
         pieces |= digests_of_run(objective.code_files(config or {}) if objective.code_files else (), Path.cwd())
     else:
         pieces |= digests_of(module)
-    return Code(pieces, _versions())
+    return CodeHashes(pieces, _versions())
 
 
 def search_files(toolkit: Path = _TOOLKIT) -> set[Path]:
@@ -169,7 +165,14 @@ def _definitions(path: Path) -> list[str]:
     tree = without_docstrings(tree_of(path) or ast.Module([], []))
     for node in bodies(tree):
         node.body = [inner for inner in node.body if not isinstance(inner, ast.Import | ast.ImportFrom)]
-    return [ast.unparse(node) for node in tree.body]
+    return [ast.unparse(_WithoutOwnImports().visit(node)) for node in tree.body]
+
+
+class _WithoutOwnImports(ast.NodeTransformer):
+    """Inside of an `if` or `with` only imports of the toolkit count for nothing, so that studies of before go on."""
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        return ast.Pass() if (node.module or "").partition(".")[0] == "hpo" else node
 
 
 def _file_of(module: str) -> Path:
