@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,17 +55,14 @@ class StudyFolder:
     @property
     def exists(self) -> bool:
         """Whether a study was created here."""
-        return self.config_path.exists()
+        return os.path.exists(self.config_path)  # noqa: PTH110 -- `Path.exists` raises for a name that is too long
 
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration, which is read to resume or reproduce the study."""
         write_atomically(self.config_path, yaml_text(config.to_dict()))
 
     def kept_function(self, config: StudyConfig) -> KeptFunction | None:
-        """Return the objective that was given from Python; None where it is imported, or is not here.
-
-        Nothing of it is run.
-        """
+        """Return the objective that was given from Python, not run; None where it is imported, or is not here."""
         is_here = ObjectivePath.of(config.objective).is_kept and self.function_path.exists()
         return KeptFunction.read(self.function_path) if is_here else None
 
@@ -113,7 +109,7 @@ class StudyFolder:
             # Not by `resolve`, which raises for a link to itself.
             is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path))
         except ValueError:
-            # No file can have this name: it contains a NUL, or half of a character.
+            # It contains a NUL, or half of a character.
             is_inside = False
         if not is_inside:
             raise StudyError(f"{self}: names {name!r}, which is outside of the folder; restore the original")
@@ -125,21 +121,16 @@ class StudyFolder:
             known = self.report().get("files")
         except DocumentError:
             return []
-        expected = known if isinstance(known, dict) else {}
-        inside = {name: digest for name, digest in expected.items() if name.startswith(f"{below}/")}
-        return [name for name, digest in inside.items() if not self._is(name, digest)]
+        files = known if isinstance(known, dict) else {}
+        return [name for name in files if name.startswith(f"{below}/") and not self.is_file(name, files[name])]
 
-    def _is(self, name: str, digest: str) -> bool:
+    def is_file(self, name: str, digest: str) -> bool:
+        """Return whether a file that a record or report names is here, with this SHA-256."""
         path = self.inside(name)
         return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
     def make(self) -> None:
-        """Create the folder, readable for this user only.
-
-        Raises:
-            StudyError: it is not a folder, or a link in it leads elsewhere: the link's target would be written, or
-                deleted as a left-over.
-        """
+        """Create the folder, readable for this user only; StudyError where it cannot be, or a link leads out of it."""
         refuse_link(self.path)
         self.refuse_links()
         try:
@@ -155,35 +146,30 @@ class StudyFolder:
 
     def test_result(self) -> dict[str, Any] | None:
         """Return the result of `hpo test`; None while the test part is closed."""
-        if not self.test_path.exists():
-            return None
-        return read_json(short_path(self.test_path))
+        return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
         """Return what report.json holds; empty without one."""
-        path = self.path / "report.json"
+        return self.read_json("report.json")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Return what a JSON file of the folder holds; empty without one."""
+        path = self.path / name
         return read_json(short_path(path)) if path.exists() else {}
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the study for this process; the kernel releases the lock however the process ends.
-
-        Raises:
-            StudyError: another process holds the lock; the message names it.
-        """
+        """Lock the study until the end of the block, or of the process; StudyError names who holds it otherwise."""
         is_first = not self.path.parent.exists()
         self.make()
         try:
             # Without O_NOFOLLOW, the target of a link in the lock's place would be emptied.
-            lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            lock = os.fdopen(os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
         except OSError as error:
             raise StudyError(
-                f"{short_path(self._lock_path)}: cannot be opened: {error.strerror}; check what is there"
+                f"{short_path(self._lock_path)}: cannot be opened: {error.strerror or error}; check what is there"
             ) from error
-        if not stat.S_ISREG(os.fstat(lock).st_mode):
-            os.close(lock)
-            raise StudyError(f"{short_path(self._lock_path)}: is not a regular file; remove it")
-        with os.fdopen(lock, "r+") as file:
+        with lock as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -208,7 +194,7 @@ def find_study(name: str) -> StudyFolder:
     """Return the folder of a study, given by its name under `runs/` or by a path; StudyError where there is none."""
     for path in (RUNS / name, Path(name)):
         folder = StudyFolder(path)
-        if _exists(folder):
+        if folder.exists:
             if path.parent == RUNS:
                 refuse_link(folder.path)
             return folder
@@ -231,11 +217,3 @@ def refuse_link(path: Path) -> None:
     """Raise StudyError where a study's folder under `runs/` is a link."""
     if path.is_symlink():
         raise StudyError(f"{short_path(path)}: is a link; put the folder itself there, or name the link's target")
-
-
-def _exists(folder: StudyFolder) -> bool:
-    try:
-        return folder.exists
-    except (OSError, ValueError):
-        # No file can have this name: it is too long, or contains a NUL.
-        return False
