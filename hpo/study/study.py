@@ -24,7 +24,7 @@ from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
 from hpo.study.basis.environment import refuse_incomplete
-from hpo.study.basis.source_code import Code
+from hpo.study.basis.source_code import CodeHashes
 from hpo.study.folder import RUNS, StudyFolder, short_path
 from hpo.study.notes import Notes
 

@@ -12,7 +12,7 @@ from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources
-from hpo.study.basis.source_code import Code
+from hpo.study.basis.source_code import CodeHashes
 
 # These make another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))

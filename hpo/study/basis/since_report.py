@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import Any
 
 from hpo.engine.training.objective.objective import DataFile
-from hpo.study.basis.source_code import Code, is_same
+from hpo.study.basis.source_code import CodeHashes, is_same
 
 
 def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
