@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import fnmatch
 import functools
 import io
 import os
@@ -34,6 +35,9 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 settings.register_profile("quick", deadline=None)
 settings.load_profile("quick")
 
+# When a test runs: by default, with `-m slow`, or with `-m nightly`.
+TIERS = ("quick", "slow", "nightly")
+
 # Hydra takes a tenth of a second each time; three times a command, mostly for what it was asked before.
 _put_together = compose.compose
 _composed = functools.lru_cache(100)(lambda name, overrides: _put_together(name, overrides=list(overrides)))
@@ -51,14 +55,27 @@ compose.compose = _compose
 alembic.util.load_python_file = functools.cache(alembic.util.load_python_file)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Make every warning inside a test an error, unless the test says otherwise.
+    """Give every case of a test its tier, and make every warning inside a test an error unless the test says otherwise.
 
     Here and not by `filterwarnings` in pyproject.toml, which holds for pytest and its plugins as well.
     """
     for item in items:
+        _keep_one_tier(item)
         # In front: what stands behind it is applied later, and wins.
         item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+
+
+def _keep_one_tier(item):
+    """Leave a test the mark that names its case, `@pytest.mark.quick("grid")`, or else the one that names none."""
+    marks = [mark for mark in item.own_markers if mark.name in TIERS]
+    if not marks:
+        return
+    case = item.callspec.id if hasattr(item, "callspec") else ""
+    named = [mark for mark in marks if any(fnmatch.fnmatchcase(case, pattern) for pattern in mark.args)]
+    tier = max(named or [mark for mark in marks if not mark.args], key=lambda mark: TIERS.index(mark.name))
+    item.own_markers = [mark for mark in item.own_markers if mark.name not in TIERS or mark is tier]
 
 
 @pytest.fixture(autouse=True)

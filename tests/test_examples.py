@@ -13,9 +13,9 @@ from hpo.cli.main import main
 from tests.studies import REPOSITORY, rows
 
 EXAMPLES = REPOSITORY / "examples"
-pytestmark = pytest.mark.slow
 
 
+@pytest.mark.nightly
 def test_a_pytorch_loop_of_ones_own():
     command = [sys.executable, str(EXAMPLES / "pytorch_loop.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
@@ -24,6 +24,7 @@ def test_a_pytorch_loop_of_ones_own():
     assert "stopped" in {row["state"] for row in rows(Path("runs/train/trials.csv"))}
 
 
+@pytest.mark.nightly
 def test_a_loop_of_two_processes():
     command = [sys.executable, str(EXAMPLES / "several_processes.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
@@ -31,6 +32,7 @@ def test_a_loop_of_two_processes():
     assert float(done.stdout.splitlines()[-1].split()[0]) > 0.8
 
 
+@pytest.mark.slow
 def test_a_training_that_knows_nothing_of_the_search():
     said = ast.get_docstring(ast.parse((EXAMPLES / "command_line.py").read_text()))
     program, *words = shlex.split(said[said.index("hpo search") : said.index("Whatever")].replace("\\\n", ""))
@@ -42,6 +44,7 @@ def test_a_training_that_knows_nothing_of_the_search():
     assert max(float(trial["score"]) for trial in trials) > 0.88
 
 
+@pytest.mark.nightly
 def test_the_tutorial_runs(tmp_path, monkeypatch):
     import nbformat
     from nbclient import NotebookClient

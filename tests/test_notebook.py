@@ -25,7 +25,7 @@ print(list(study.trials["state"]), len(list(Path("runs").iterdir())))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_cell_goes_on_in_a_new_kernel(tmp_path, monkeypatch):
     import nbformat
     from nbclient import NotebookClient

@@ -20,7 +20,7 @@ def pytest_terminal_summary(terminalreporter): warnings.warn("told")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_plugin_that_warns_ends_no_run(tmp_path):
     (tmp_path / "noisy.py").write_text(PLUGIN)
     path = os.pathsep.join((str(tmp_path), os.environ["PYTHONPATH"]))

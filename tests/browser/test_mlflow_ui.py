@@ -1,6 +1,6 @@
 """What a person sees of a study of 100 trials in MLflow's own UI, looked at with a real browser.
 
-Run with `python -m pytest -m slow tests/browser`; skipped where there is no Chromium.
+Run with `python -m pytest -m nightly tests/browser`; skipped where there is no Chromium.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from tests.faults.mlflow_server import free_port
 from tests.tracked import new_store, run, runs_of, words_study
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.skipif(BINARY is None, reason="there is no Chromium"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]

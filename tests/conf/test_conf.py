@@ -24,6 +24,8 @@ PUBLIC_KEYS = {
 }
 
 
+@pytest.mark.quick("*table", "*digits", "*translation", "*ray", "*decoder", "*transformer", "*asha", "*=one_epoch")
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_file_composes(choice):
     config_from_dict(compose_config("search", [choice]))

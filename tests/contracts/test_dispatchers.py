@@ -45,6 +45,8 @@ def run(dispatcher, tasks):
     return outcomes, points
 
 
+@pytest.mark.quick("local", "simulated")
+@pytest.mark.slow
 def test_every_task_gives_one_outcome(dispatcher):
     outcomes, _ = run(dispatcher, [task(n, "constant") for n in range(7)])
     assert sorted(outcomes) == list(range(7))
@@ -89,5 +91,7 @@ def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispa
     assert "no function 'missing'" in reports[0].machine_fault
 
 
+@pytest.mark.quick("local", "simulated")
+@pytest.mark.slow
 def test_waiting_for_nothing_returns_nothing(dispatcher):
     assert list(dispatcher.wait(timeout=0.1)) == []

@@ -58,6 +58,7 @@ def test_the_champion_predicts_on_raw_text_as_the_command_does(reviews, in_folde
     assert model.predict(TEXTS[0]) == expected[:1]
 
 
+@pytest.mark.slow
 def test_options_of_the_objective_are_parameters_of_the_model(reviews, in_folder):
     assert set(champion().predict(TEXTS, params={"bias": 100.0})) == {"good"}
     assert set(champion().predict(TEXTS, params={"bias": -100.0})) == {"bad"}
@@ -118,7 +119,7 @@ def test_another_winner_becomes_the_next_version_and_the_champion(tmp_path, monk
     assert client.get_registered_model("reviews").aliases == {"champion": 2}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_transformer_on_rows_of_numbers_predicts_from_arrays_and_tables(tmp_path, monkeypatch, capsys):
     """The default study, in small: what its champion says of the digits is what the checkpoint says of them."""
     from sklearn.datasets import load_digits

@@ -21,11 +21,10 @@ from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import distinct, played
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
-# A point of the Gaussian process takes a tenth of a second and more: the default run has it in tests/end_to_end.
+# A point of the Gaussian process takes a tenth of a second and more.
+QUICK = [name for name in STRATEGIES if name != "gp"]
 CASES = [
-    pytest.param(
-        name, space, id=f"{name}-{space}", marks=[pytest.mark.slow] if name == "gp" and space != "one point" else []
-    )
+    pytest.param(name, space, id=f"{name}-{space}")
     for name in STRATEGIES
     for space in SPACES
     # All of `mixed` takes the Gaussian process a minute; `all ordered` shows the same.
@@ -41,6 +40,8 @@ def test_every_registered_strategy_is_under_this_contract():
     assert {settings["name"] for settings in STRATEGIES.values()} == set(REGISTERED)
 
 
+@pytest.mark.quick("*-one point", *(f"{name}-conditional" for name in QUICK))
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "space"), CASES)
 def test_it_keeps_what_is_asked_of_every_strategy(name, space):
     check_strategy(STRATEGIES[name], {space: SPACES[space]})
@@ -58,16 +59,15 @@ WORLDS = st.builds(
 )
 
 
-EACH = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES]
-)
 SEARCHES = given(
     world=WORLDS, lanes=st.integers(1, 5), slots=st.integers(1, 6), orders=st.tuples(st.integers(), st.integers()),
     budget=st.integers(1, 16), dies_after=st.integers(0, 60), stop_rule=STOP_RULES,
 )  # fmt: skip
 
 
-@EACH
+@pytest.mark.quick(*QUICK)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=6)
 @SEARCHES
 def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
@@ -75,7 +75,9 @@ def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rul
     check_law(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after, budget), lanes, stop_rule)
 
 
-@EACH
+@pytest.mark.quick(*QUICK)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=4)
 @given(
     world=WORLDS, slots=st.integers(2, 6), orders=st.tuples(st.integers(), st.integers()),
@@ -86,7 +88,9 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
     check_free_order(lambda: make(name, "mixed"), world, Disturbance(slots, orders, dies_after), stop_rule)
 
 
-@EACH
+@pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=6)
 @SEARCHES
 def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orders, budget, dies_after, stop_rule):
@@ -94,6 +98,7 @@ def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orde
     check_given(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_proposes_the_same():
     histories = {name: played(make(name, "mixed"), 2) for name in STRATEGIES}
     told = {

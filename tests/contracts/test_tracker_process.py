@@ -68,6 +68,7 @@ def _wait(condition, limit):
     return time.monotonic() - start
 
 
+@pytest.mark.slow
 def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd, monkeypatch):
     """Nothing listens on the address; the search ends as ever and says that it was not sent."""
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 1.0)

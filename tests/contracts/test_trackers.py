@@ -45,6 +45,7 @@ def everything(study):
     return found
 
 
+@pytest.mark.slow
 def test_mlflow_shows_what_the_record_holds(finished_run):
     study, result = finished_run
     assert_shows_the_record(study)

@@ -25,7 +25,15 @@ NOT_RUN = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    "*/define_a_space.md",
+    "*/search_a_table.md",
+    "*/splits_and_test.md",
+    "*/find_a_fault.md",
+    "*/use_strategies_elsewhere.md",
+    "*/tutorials/cluster.md",
+)
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", FOLLOWED, ids=str)
 def test_who_follows_a_page_gets_what_it_says(page):
     follow(page)

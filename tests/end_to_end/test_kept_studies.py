@@ -37,6 +37,8 @@ def reports_and_reproduces(capsys, folder):
         assert (code in (0, 1), "reproduced: " in out) == (True, True), out + err
 
 
+@pytest.mark.quick("holdout")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["holdout", "folds", "halving"])
 def test_one_in_rounds_is_reported_its_winner_reproduced_and_its_search_not_continued(kept, capsys, name):
     folder = kept(name)

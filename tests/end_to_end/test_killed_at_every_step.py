@@ -59,8 +59,10 @@ def run(study, rows, left=None):
 STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 2 for name in STRATEGIES}
 
 
+@pytest.mark.quick("evolutionary-mixed", "asha-conditional")
+@pytest.mark.slow
 @pytest.mark.parametrize("space", ["mixed", "conditional"])
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "gp" else n for n in STRATEGIES])
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_killed_at_every_step(tmp_path, name, space):
     tree = toy_config(name, SPACES[space], TRIALS)
     expected = run(prepared(tmp_path, tree), SurvivingRows())
@@ -77,6 +79,7 @@ def survive(folder, tree, steps, expected):
         assert run(prepared(folder, tree), rows) == expected
 
 
+@pytest.mark.slow
 def test_killed_at_every_step_with_folds_repeats_and_a_race(tmp_path):
     tree = toy_config("evolutionary", SPACES["all ordered"], 9, "tests.toy_data:noisy")
     tree |= {"study": tree["study"] | {"repeats": 2}, "split": tree["split"] | {"folds": 3, "race_after": 2}}

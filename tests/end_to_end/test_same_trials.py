@@ -50,11 +50,15 @@ def test_on_ray_workers(undisturbed, tmp_path):
         dispatcher.close()
 
 
+@pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tmp_path, name):
     assert run_toy(tmp_path / "study", toy_config(name, SPACE, trials=20), Replaying(0)) == undisturbed[name]
 
 
+@pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_budget_raised_later(undisturbed, tmp_path, name):
     for budget in (1, 8, 20):

@@ -80,6 +80,7 @@ def allowed_changes():
     return json.loads(Path("runs/toy/report.json").read_text())["study"]["allowed_changes"]
 
 
+@pytest.mark.slow
 def test_an_edited_configuration_is_refused_by_every_command_that_would_use_it(begun, capsys):
     edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
     line = refused(capsys, "resume", "toy", f"study.trials={ALL}")
@@ -103,6 +104,7 @@ def test_what_is_allowed_is_noted_once_with_its_time_and_stands_in_the_report(be
     assert len(allowed_changes()) == 1
 
 
+@pytest.mark.slow
 def test_every_trial_keeps_the_configuration_that_it_was_trained_with(begun, capsys):
     """The winner is from before the change, which makes every later trial worse."""
     edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: -100.0")
@@ -121,6 +123,7 @@ def test_a_search_in_two_parts_is_not_replayed_as_one(begun, capsys):
     assert f"was changed after {FEW} trials" in refused(capsys, "search", "--replay", "toy")
 
 
+@pytest.mark.nightly
 def test_data_that_moved_are_read_where_they_are(capsys):
     """By the trials from before the move as well."""
     Path("table.csv").write_text("lr,score\n1,5\n2,9\n3,7\n4,6\n5,8\n")
@@ -132,6 +135,7 @@ def test_data_that_moved_are_read_where_they_are(capsys):
     assert yaml.safe_load(Path("runs/toy/best.yaml").read_text())["data"]["path"] == "moved.csv"
 
 
+@pytest.mark.slow
 def test_a_budget_below_what_is_there_is_refused_before_anything_is_noted(begun, capsys):
     before = Path("runs/toy/config.yaml").read_bytes()
     assert "study.trials" in refused(capsys, "resume", "toy", "study.trials=2", "toy.momentum=0.1", "--allow-changes")
@@ -151,6 +155,7 @@ def test_a_study_of_an_earlier_version_is_held_against_the_configuration_in_its_
     assert allowed_changes()[0]["changes"] == ["config: toy.momentum was 0.5 and is now 0.1"]
 
 
+@pytest.mark.slow
 def test_what_would_make_it_another_study_is_refused_even_so(begun, capsys):
     for given in ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2"):
         line = refused(capsys, "resume", "toy", f"study.trials={ALL}", given, "--allow-changes")
@@ -183,6 +188,7 @@ def test_code_of_the_search_that_changed_is_refused(begun, capsys):
     assert "code: search was another and is now " in refused(capsys, "resume", "toy", f"study.trials={ALL}")
 
 
+@pytest.mark.slow
 def test_code_that_was_changed_without_another_trial_is_no_change(begun, capsys, monkeypatch):
     now = change_noted_code(lambda pieces: pieces | {"strategy": "another"})["pieces"]["strategy"]
     assert "code: strategy was another" in refused(capsys, "resume", "toy", f"study.trials={ALL}")
@@ -190,6 +196,7 @@ def test_code_that_was_changed_without_another_trial_is_no_change(begun, capsys,
     assert gone_on(trials=ALL) == run_toy(Path("whole"), toy_config(trials=ALL))
 
 
+@pytest.mark.slow
 def test_a_study_whose_code_an_earlier_version_noted_goes_on_and_is_noted_anew(begun, capsys):
     """It noted five files of the training under one name; what it did not note is unknown, the rest is compared."""
     earlier = {"training": "0123456789abcdef"}
@@ -203,6 +210,8 @@ def test_a_study_whose_code_an_earlier_version_noted_goes_on_and_is_noted_anew(b
     assert "search" not in line.partition("undo it")[0]
 
 
+@pytest.mark.quick("trainer.py-*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new"), [("trainer.py", "- task", "- 2 * task"), ("beside.py", "BEST = 3", "BEST = 2")]
 )
@@ -217,7 +226,7 @@ def test_code_of_an_own_trainer_or_beside_it_is_refused_by_file(own_trainer, cap
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_search_stops_whose_code_changes_while_it_runs_and_goes_on_once_that_is_undone():
     """The worker that replaces another would import it; nothing of the budget is spent by other code."""
     Path("mine.py").write_text(SLOWLY)
@@ -245,6 +254,7 @@ def test_words_about_an_own_trainer_are_no_change(own_trainer, capsys):
     assert allowed_changes() == []
 
 
+@pytest.mark.slow
 def test_a_version_that_changed_is_told_and_stands_in_the_report(begun, capsys, monkeypatch):
     known = source_code.importlib.metadata.version
     other = {"numpy": "0.1"}
@@ -268,6 +278,7 @@ def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
     assert allowed_changes()[0]["changes"][0].startswith("data: part table.csv was ")
 
 
+@pytest.mark.nightly
 def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
     tree = toy_config(trials=ALL, objective="tests.faults.stored:run_fold")
     whole = run_toy(Path("whole"), tree)

@@ -25,6 +25,8 @@ def test_an_opening_that_the_ledger_has_lost_is_remembered(capsys, study):
     assert json.loads((study / "test.json").read_text())["openings_of_these_data"] == 2
 
 
+@pytest.mark.quick("mkdir-study.db.mark", "mkfifo-driver.lock")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["report.json", "trials.csv", "study.db.mark", "driver.lock"])
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
 def test_what_lies_in_the_place_of_a_file_is_named_and_hangs_nobody(capsys, study, name, make):

@@ -80,6 +80,8 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.quick("emptied", "deleted", "trial_deleted")
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_it_is_made_good_from_its_backup_and_refused_by_name_to_readers_or_without_one(
     undisturbed, begun, damage, caplog
@@ -123,6 +125,7 @@ def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkey
     assert not isinstance(raised.value, DamagedRecordError)
 
 
+@pytest.mark.slow
 def test_an_older_copy_gives_way_to_the_backup(undisturbed, tmp_path, caplog):
     folder = tmp_path / "study"
     run_toy(folder, config(3))
@@ -133,6 +136,7 @@ def test_an_older_copy_gives_way_to_the_backup(undisturbed, tmp_path, caplog):
     assert "is an older copy" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_older_copy_with_an_older_backup_is_noticed_and_goes_on(undisturbed, tmp_path, caplog):
     """Both were put back together; what they lack is trained again, and that is said."""
     folder = tmp_path / "study"

@@ -22,7 +22,7 @@ def refused(code, err, *words):
     assert all(line.startswith(("error: ", "warning: ")) for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_full_disk_under_a_worker_fails_no_trial(undisturbed):
     """As where a checkpoint cannot be written: the point is not to blame, so its trial stays open."""
     Path("disk_is_full").write_text("6")
@@ -57,7 +57,8 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("room", [0, 100, 200, 600])
 def test_a_disk_that_is_full_at_any_moment(undisturbed, small_disk, room):
     """`room` KiB are left: nothing at all, or as much as the first steps of the study take, or some trials."""
@@ -69,7 +70,7 @@ def test_a_disk_that_is_full_at_any_moment(undisturbed, small_disk, room):
     assert finished("search", "objective=tests.toy:score", *LOCAL) == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_file_system_that_becomes_read_only(undisturbed, small_disk):
     finished("search", "objective=tests.toy:score", *LOCAL, "study.trials=5")
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
@@ -86,6 +87,7 @@ def bound_by_permissions():
         ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written():
     Path("runs").mkdir(mode=0o500)
     code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL, preexec_fn=bound_by_permissions)

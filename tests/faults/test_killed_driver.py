@@ -1,8 +1,8 @@
 """The driver is killed at random moments until the study is done: nothing is lost, done twice, or left behind.
 
-One seed of each kind under the marker `slow`. For twenty:
+One seed of each kind with the slow and the nightly tests. For twenty:
 
-    HPO_FAULT_SEEDS=20 python -m pytest -n 0 -m slow tests/faults/test_killed_driver.py
+    HPO_FAULT_SEEDS=20 python -m pytest -n 0 -m 'slow or nightly' tests/faults/test_killed_driver.py
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from tests.tracked import assert_shows_the_record, runs_of
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 # After so many it is left alone, since a busy machine may not come to the end between two of them.
-MOST_KILLS = 6
+MOST_KILLS = 6 if "HPO_FAULT_SEEDS" in os.environ else 2
 SEEDS = range(int(os.environ.get("HPO_FAULT_SEEDS", "1")))
 
 
@@ -76,7 +76,7 @@ def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(u
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", SEEDS)
 def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same_trials(undisturbed, seed):
     arguments = ("search", "objective=tests.faults.objectives:logged", *TRACKED, "dispatch.workers=2")

@@ -5,6 +5,7 @@ from collections import deque
 from types import SimpleNamespace
 
 import optuna
+import pytest
 
 from hpo.engine.dispatch.away.freight import Freight
 from hpo.engine.dispatch.ray.pool import RayDispatcher, _Run
@@ -31,6 +32,7 @@ def test_a_worker_that_was_given_up_is_not_listened_to():
     assert (report.outcome.metrics, report.outcome.attempt) == ({"score": 2.0}, 2)
 
 
+@pytest.mark.nightly
 def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_path, monkeypatch):
     """An hour back between any two looks at it; the trials are the same, in the same order."""
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))

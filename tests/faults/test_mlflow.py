@@ -1,6 +1,6 @@
 """MLflow answers with errors, late or never: the search does not wait for it, warns once, and everything arrives later.
 
-The quick ones run by default; `python -m pytest -m slow tests/faults/test_mlflow.py` has the server hang and answer
+One runs with the slow tests; `python -m pytest -m nightly tests/faults/test_mlflow.py` has the server hang and answer
 late, and locks its database for 40 seconds.
 """
 
@@ -46,7 +46,7 @@ def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
     assert_shows_the_record(study)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 180.0)
     monkeypatch.setattr("hpo.track.mlflow.tracker._RETRY_SECONDS", 5.0)
@@ -68,7 +68,7 @@ def test_a_database_that_is_locked_for_long_gets_everything_afterwards(tmp_path,
     assert_shows_the_record(study)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_hangs(server, tmp_path, capfd):
     study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="hangs")
 
@@ -86,7 +86,7 @@ def test_a_server_that_hangs(server, tmp_path, capfd):
     assert_shows_the_record(study)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_that_is_made_after_nobody_waits_for_it_is_not_made_twice(server, tmp_path, monkeypatch):
     """A request that timed out is carried out all the same: of the runs that it leaves there is one at the end."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
@@ -113,7 +113,7 @@ def _deleted_runs(study):
     return client.search_runs([experiment], run_view_type=ViewType.DELETED_ONLY).to_list()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth_of_the_training(
     server, tmp_path, capfd, monkeypatch
 ):

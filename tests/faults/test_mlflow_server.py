@@ -32,7 +32,7 @@ def real_server(tmp_path, monkeypatch):
     server.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("hpo.run._PATIENCE_SECONDS", 60.0)
     real_server.start()
@@ -52,7 +52,7 @@ def test_the_real_server_is_killed_in_the_middle_and_comes_back(real_server, tmp
     assert_shows_the_record(study)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_real_server_is_killed_at_the_end_and_a_sync_sends_the_rest(real_server, tmp_path, capfd):
     real_server.start()
     study = tracked_study(tmp_path, trials=12, uri=real_server.uri)

@@ -33,6 +33,7 @@ def read(folder):
     return json.loads((folder / "report.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, capsys):
     shutil.copytree(moved, "elsewhere")
     before = read(moved)
@@ -69,6 +70,7 @@ def test_who_tests_says_once_where_the_data_lie(moved, capsys):
     assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
 
 
+@pytest.mark.slow
 def test_who_resumes_or_extends_says_it_too(moved, capsys):
     assert hpo(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")[0] == 0
     assert StudyFolder(Path("runs/toy-extended")).config().objective_config["data"]["path"] == "there.csv"
@@ -96,6 +98,7 @@ def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):
     assert "does not hold the data" in refused(capsys, "resume", "toy", "study.trials=4", "data.path=order.csv")
 
 
+@pytest.mark.slow
 def test_a_table_that_moved_is_named_once(capsys):
     Path("table.csv").write_text("lr,width,score\n1,8,5\n2,8,9\n3,16,7\n4,8,6\n5,16,8\n")
     search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
@@ -139,6 +142,8 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
 
 
+@pytest.mark.quick("table")
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["extend", "imports", "table", "replay", "publication"])
 def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp_path, monkeypatch, made):
     assert hpo(capsys, "test", "toy", "data.path=there.csv")[0] == 0
@@ -164,6 +169,7 @@ def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp
         assert (code, f"opened {count} time(s)" in out) == (0, True), out + err
 
 
+@pytest.mark.nightly
 def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, capsys):
     (moved / "test_openings.jsonl").write_text("{}\n")
     err = refused(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")
@@ -171,6 +177,7 @@ def test_who_takes_a_ledger_along_that_cannot_be_read_creates_nothing(moved, cap
     assert not Path("runs/toy-extended").exists()
 
 
+@pytest.mark.slow
 def test_an_opening_reaches_the_mirror(moved, capsys, tmp_path):
     config = Path("config.yaml")
     config.write_text((moved / "config.yaml").read_text().replace("mirror: null", f"mirror: file://{tmp_path}/mirror"))
@@ -211,6 +218,7 @@ def test_data_of_which_nothing_is_on_record_may_not_move():
         assert basis("a", before).changed_config(basis("b", now)) == changed
 
 
+@pytest.mark.nightly
 def test_described_json_that_somebody_changed_is_refused_in_a_line(moved, capsys):
     for text in ("[]", '{"folds": "many"}', '{"folds": 1, "split": {"parts": 3}}', "{"):
         (moved / "described.json").write_text(text)

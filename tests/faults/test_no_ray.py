@@ -64,7 +64,7 @@ def refused(driver):
     return line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_of_ray_that_hangs_while_it_starts_is_given_up_and_its_logs_are_kept():
     """The server is stopped by a signal once it has opened a log."""
     driver = start(*SEARCH)
@@ -92,7 +92,7 @@ def when_logging(driver, server):
     raise AssertionError(f"there was no {server}")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_raylet_that_is_killed_is_told_within_half_a_minute():
     driver = start("search", "objective=tests.faults.objectives:sleeps", *TOY, "dispatch.workers=2")
     wait_for_file("sleeps")

@@ -16,7 +16,7 @@ from hpo.engine.dispatch.ray.private import without_dashboard
 from tests.faults.driver import start
 from tests.studies import rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 UNSHARE = ("unshare", "--map-root-user", "--mount")
 NODE = {"num_cpus": 1, "object_store_memory": 10**8}
@@ -138,6 +138,7 @@ def undisturbed(name, *arguments):
     return rows_of(f"{name}_here")
 
 
+@pytest.mark.nightly
 def test_data_by_folds_and_the_final_model_that_is_tested(nodes):
     where, _ = nodes
     ended(start("search", *DIGITS, *where))
@@ -146,6 +147,7 @@ def test_data_by_folds_and_the_final_model_that_is_tested(nodes):
     assert "accuracy" in ended(start("test", "digits"))
 
 
+@pytest.mark.slow
 def test_halving_goes_on_from_states_on_whichever_node(nodes):
     where, _ = nodes
     ended(start("search", *HALVING, *where, "+dispatch.environment.env_vars.GREETING=well"))
@@ -153,6 +155,7 @@ def test_halving_goes_on_from_states_on_whichever_node(nodes):
     assert {"well from 0 to 1", "well from 1 to 2"} <= printed("halving")
 
 
+@pytest.mark.nightly
 def test_a_search_whose_driver_was_killed_is_the_same_in_the_end(nodes):
     where, _ = nodes
     driver = start("search", *HALVING, *where)
@@ -165,6 +168,7 @@ def test_a_search_whose_driver_was_killed_is_the_same_in_the_end(nodes):
     assert rows_of("halving") == undisturbed("halving", *HALVING)
 
 
+@pytest.mark.nightly
 def test_a_module_that_a_node_cannot_import_is_named_with_the_node_and_the_budget_is_kept(nodes):
     where, _ = nodes
     Path("mine.py").write_text(f"from pathlib import Path\nPath({str(Path('mine.py').absolute())!r}).stat()\n{MINE}")
@@ -173,6 +177,7 @@ def test_a_module_that_a_node_cannot_import_is_named_with_the_node_and_the_budge
     assert "hpo resume missing" in said
 
 
+@pytest.mark.nightly
 def test_tasks_of_a_node_that_is_lost_are_trained_elsewhere_from_states_that_lie_elsewhere(nodes):
     """The last test of the file: afterwards a node is missing."""
     where, others = nodes

@@ -13,7 +13,7 @@ from hpo.engine.training.payload import Payload, Task
 from tests.faults.driver import hpo, start
 from tests.studies import dispatch_section, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 STEPS = """
 import json, signal, time

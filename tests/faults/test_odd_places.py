@@ -66,7 +66,7 @@ def test_texts_of_any_kind_come_back_from_trials_csv(tmp_path):
     assert [point_of(row, study.space) for row in found] == [dict(t.point) for t in read_study(study).trials()]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_terminal_that_does_not_know_a_sign_shows_another():
     Path("toy.yaml").write_text(
         yaml.safe_dump(
@@ -98,6 +98,7 @@ def removes_everything(task):
     return 1.0
 
 
+@pytest.mark.slow
 def test_a_working_directory_that_a_training_deletes_is_told():
     Path("gone").mkdir()
     code, _, err = hpo("search", *LOCAL, f"objective={__name__}:removes_everything", cwd="gone")
@@ -118,6 +119,7 @@ def test_a_number_that_is_none_is_no_point_of_a_table():
     assert [point_of({"x": text}, space) for text in ("inf", "nan", "-inf", "3.0")] == [None, None, None, {"x": 3}]
 
 
+@pytest.mark.nightly
 def test_a_working_directory_of_any_name(capsys, monkeypatch):
     """Hydra, Optuna and SQLAlchemy each have signs with a meaning of their own."""
     name = r"it's a{b} x${y} p%41 back\slash"
@@ -130,7 +132,7 @@ def test_a_working_directory_of_any_name(capsys, monkeypatch):
     assert in_this_process(capsys, "reproduce", "toy")[0] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_record_that_may_only_be_read_is_read(capsys):
     assert in_this_process(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=3")[0] == 0
     for path in Path("runs/toy").glob("study.db*"):

@@ -51,7 +51,7 @@ def searched(*arguments, **options):
     return out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("where", [("dispatch=local", "track=mlflow"), RAY], ids=["local", "ray"])
 def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_directory(where):
     for name in (*NAMES, "mlflow.py"):
@@ -61,9 +61,9 @@ def test_the_toolkits_own_objective_is_trained_whatever_lies_in_the_working_dire
     assert "MLflow does not have everything" not in out
 
 
-@pytest.mark.parametrize(
-    "where", [("dispatch=local",), pytest.param(RAY, marks=pytest.mark.slow)], ids=["local", "ray"]
-)
+@pytest.mark.slow("local")
+@pytest.mark.nightly
+@pytest.mark.parametrize("where", [("dispatch=local",), RAY], ids=["local", "ray"])
 def test_a_users_own_modules_come_first_for_his_own_trainer(where):
     for each in ("model.py", "conf", "tests", "data"):
         occupied(each, "SCORE = 1")
@@ -72,7 +72,7 @@ def test_a_users_own_modules_come_first_for_his_own_trainer(where):
     assert "winner: trial 0, score 4.0" in searched("objective=train:run", *THEIRS, *where)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_own_model_py_may_be_the_objective():
     """Also with `-m`, where the working directory comes first, and other names beside it."""
     occupied("model.py", "def train(task):\n    return {'score': 7.0}\n")
@@ -81,7 +81,7 @@ def test_an_own_model_py_may_be_the_objective():
     assert "score 7.0" in searched("objective=model:train", *THEIRS, "dispatch=local", options=())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_with_m_all_names_but_hpo_py_are_out_of_the_way():
     """Python puts the working directory first before anything of ours runs: a `hpo.py` in it is what is run."""
     for each in NAMES:
@@ -105,7 +105,7 @@ def test_an_objective_in_an_own_hpo_py_is_told_to_take_another_name(tmp_path):
         origin_of("hpo:train", str(tmp_path))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wheel_is_out_of_the_way_as_well(tmp_path_factory):
     python = installed(tmp_path_factory.mktemp("wheel"))
     for name in NAMES:

@@ -45,6 +45,7 @@ def is_there(number):
     return psutil.pid_exists(number)
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch):
     monkeypatch.setattr(child_module, "_SECONDS_TO_DIE", 0.2)
     (last,) = messages(child, "closes_everything")
@@ -52,6 +53,8 @@ def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch
     assert still_works(child)
 
 
+@pytest.mark.quick("raises", "exits")
+@pytest.mark.slow
 @pytest.mark.parametrize("copy", ["raises", "returns", "exits", "yields"])
 def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
     """Its error, its result, its points: the next task would otherwise be answered by them."""
@@ -61,6 +64,7 @@ def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
     assert still_works(child)
 
 
+@pytest.mark.slow
 def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(child):
     """Whoever finds the pipe by its number can write into it."""
     before = messages(child, "process_id")[-1]["outcome"]["metrics"]["score"]
@@ -70,6 +74,8 @@ def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(c
     assert last["outcome"]["metrics"]["score"] != before
 
 
+@pytest.mark.quick("dies_beside_a_copy")
+@pytest.mark.nightly
 @pytest.mark.parametrize("objective", ["dies_with_a_living_pool", "dies_beside_a_program", "dies_beside_a_copy"])
 def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child, objective):
     began = time.monotonic()
@@ -81,6 +87,7 @@ def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child, obje
     assert still_works(child)
 
 
+@pytest.mark.slow
 def test_with_the_worker_ends_what_its_tasks_have_left_behind():
     """The worker itself is killed, so that nobody is left to end anything but the keeper of the group."""
     code = (
@@ -130,6 +137,8 @@ def test_a_process_that_is_not_the_largest_is_spared(monkeypatch):
     assert guard.verdict is None
 
 
+@pytest.mark.quick("ends1")
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [{}, {"raises": True}, {"dies": True}])
 def test_what_a_task_prints_comes_with_its_end_however_it_ends(child, ends):
     (last,) = messages(child, "prints", text="hello", **ends)
@@ -151,6 +160,7 @@ def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
     assert "abracadabra" not in last["printed"]
 
 
+@pytest.mark.slow
 def test_each_task_has_a_process_of_its_own_where_that_is_asked():
     for is_fresh in (False, True):
         child = Child(str(REPOSITORY), is_fresh)
@@ -159,6 +169,7 @@ def test_each_task_has_a_process_of_its_own_where_that_is_asked():
         assert len(processes) == (3 if is_fresh else 1)
 
 
+@pytest.mark.slow
 def test_a_text_has_the_same_hash_in_every_process(child, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "random")
     first = messages(child, "hashes")[-1]["outcome"]["metrics"]

@@ -13,8 +13,6 @@ from hpo.engine.training.payload import Payload, Task
 from hpo.errors import DispatchError
 from tests.studies import dispatch_section
 
-pytestmark = pytest.mark.slow
-
 MINE = """
 import os, time
 from pathlib import Path
@@ -33,6 +31,8 @@ def run(task):
 """
 
 
+@pytest.mark.slow("0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again(victim):
     Path("mine.py").write_text(MINE)
@@ -57,6 +57,7 @@ def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again(v
         pool.close()
 
 
+@pytest.mark.slow
 def test_processes_for_which_there_is_no_room_are_refused():
     with pytest.raises(DispatchError, match=r"1 worker.* of 999 processes of 1 CPU and 0 GPU each do not fit, 0 do"):
         RayDispatcher(dispatch_section(workers=1, processes_per_task=999), None)

@@ -35,9 +35,9 @@ def ended(driver, signalled):
     return code, err, seconds
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, *(pytest.param(s, marks=pytest.mark.slow) for s in (signal.SIGTERM, signal.SIGHUP))]
-)
+@pytest.mark.slow("2")
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_saves_and_says_how_to_go_on(undisturbed, number):
     Path("wait").touch()
     driver = start("search", "objective=tests.faults.objectives:waits", *LOCAL)
@@ -54,7 +54,8 @@ def test_the_first_signal_saves_and_says_how_to_go_on(undisturbed, number):
     assert gone_on() == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.slow("ignores")
+@pytest.mark.nightly
 @pytest.mark.parametrize("objective", ["deaf", "ignores"])
 def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_first(undisturbed, objective):
     Path(objective).touch()
@@ -73,7 +74,7 @@ def test_the_second_signal_ends_at_once_whatever_the_objective_makes_of_the_firs
     assert gone_on() == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_signal_is_enough_even_where_nobody_hears_it(undisturbed):
     Path("deaf").touch()
     driver = start("search", "objective=tests.faults.objectives:deaf", *LOCAL)
@@ -101,7 +102,8 @@ def test_a_command_that_is_no_search_ends_by_the_same_codes_and_without_a_traceb
     assert (driver.returncode, err) == (CODES[signal.SIGTERM], "")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("driver-15")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("to", "number"), [("driver", signal.SIGTERM), ("group", signal.SIGHUP), ("twice", signal.SIGINT)]
 )
@@ -130,7 +132,7 @@ def test_on_ray_with_mlflow_it_saves_and_says_how_to_go_on_and_leaves_no_process
     assert gone_on() == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seconds", [1.0, 4.0])
 def test_an_interruption_while_it_starts_leaves_nothing_that_is_in_the_way(undisturbed, seconds):
     """Nothing is created yet, or all that is needed."""

@@ -19,7 +19,7 @@ from tests.faults.driver import hpo
 from tests.guard.sitecustomize import MINE
 from tests.studies import environment, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 UNSHARE = ("unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")
 SBATCH = """#!/bin/bash

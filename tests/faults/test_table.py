@@ -1,26 +1,29 @@
-"""The table of faults in docs/explanation/faults.md names tests that there are, and says which of them are slow."""
+"""The table of faults in docs/explanation/faults.md names tests that there are, and says when those run."""
 
 import ast
 import re
 
+from tests.conftest import TIERS
 from tests.studies import REPOSITORY
 
 
-def is_slow(test, file):
-    """Return whether a test carries the mark itself, or its whole file does (`pytestmark = [...]`)."""
+def tier_of(test, file):
+    """Return the first tier that has a case of the test, by its own marks or those of its whole file (`pytestmark`)."""
     assigned = [
         node for node in file.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
     ]
     marks = [*test.decorator_list, *(mark for node in assigned for mark in getattr(node.value, "elts", [node.value]))]
-    return any(ast.unparse(mark) == "pytest.mark.slow" for mark in marks)
+    names = {ast.unparse(getattr(mark, "func", mark)).removeprefix("pytest.mark.") for mark in marks}
+    return next((tier for tier in TIERS if tier in names), "quick")
 
 
-def test_every_test_that_the_table_of_faults_names_exists_and_is_as_slow_as_it_says():
-    named = re.findall(r"`([\w/]+\.py)::(\w+)`( \(slow\))?", (REPOSITORY / "docs/explanation/faults.md").read_text())
+def test_every_test_that_the_table_of_faults_names_exists_and_runs_when_it_says():
+    page = (REPOSITORY / "docs/explanation/faults.md").read_text()
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`(?: \((slow|nightly)\))?", page)
     assert len(named) > 30
-    for file, name, slow in named:
+    for file, name, tier in named:
         path = REPOSITORY / (file if file.startswith("tests/") else f"tests/faults/{file}")
         tree = ast.parse(path.read_text())
         tests = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert name in tests, f"{file} has no {name}"
-        assert is_slow(tests[name], tree) == bool(slow), f"{file}::{name}"
+        assert tier_of(tests[name], tree) == (tier or "quick"), f"{file}::{name}"

@@ -67,6 +67,7 @@ def test_a_trial_whose_worker_dies_every_time_has_failed_and_the_study_goes_on(u
     assert len(rows) == 15
 
 
+@pytest.mark.slow
 def test_a_retried_task_goes_on_from_its_last_state(pool, directory, tmp_path):
     """The length of the file `deaths` says how often to die."""
     (directory / "deaths").write_bytes(bytes(1))

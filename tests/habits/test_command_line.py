@@ -41,6 +41,8 @@ def trainer(monkeypatch):
     Path("typed_trainer.py").write_text(TRAINER)
 
 
+@pytest.mark.quick("train(config,trial)")
+@pytest.mark.nightly
 @pytest.mark.usefixtures("trainer")
 @pytest.mark.parametrize("call", ["train(config, trial)", "train(config,trial)", "score(config)"])
 def test_an_objective_that_is_called_is_read_as_it_is_typed(capsys, call):
@@ -52,6 +54,7 @@ def test_an_objective_that_is_called_is_read_as_it_is_typed(capsys, call):
         assert tree["objective"] == f"typed_trainer:{call.replace(',trial', ', trial')}"
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("trainer")
 def test_one_that_is_called_gets_its_own_keys_alone(capsys):
     typed = ("objective=typed_trainer:own(config)", "+lr=0.25")
@@ -73,6 +76,7 @@ def test_a_command_is_run_once_without_a_search(capsys):
     assert "score = 3" in out
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("trainer")
 def test_one_that_is_called_is_trained_alone(capsys):
     code, out, err = command(capsys, "train", "objective=typed_trainer:train(config, trial)", "+lr=0.25")
@@ -84,6 +88,8 @@ def test_one_that_is_called_is_trained_alone(capsys):
     assert "'best' or 'last'" in refused(capsys, *silent, "study.score=first")
 
 
+@pytest.mark.quick("?relu*")
+@pytest.mark.nightly
 @pytest.mark.usefixtures("trainer")
 @pytest.mark.parametrize(
     ("space", "default"),
@@ -134,6 +140,8 @@ def test_a_helper_that_others_refer_to_is_searched():
     assert refuse_bad_search(config).study.references == {"training.lr": "${base}"}
 
 
+@pytest.mark.quick("val_loss-*", "test_error*", "lossless-*", "terror-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("metric", "direction"),
     [

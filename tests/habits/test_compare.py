@@ -86,6 +86,7 @@ def test_lower_is_better_where_the_metric_is_minimized(capsys):
     assert compared(capsys, "a", "b") == ["a is 0.5000 better than b (95 % 0.2516 to 0.7484, 3 folds)"]
 
 
+@pytest.mark.nightly
 def test_one_score_each_has_no_interval(capsys):
     for name, base in (("a", 0.0), ("b", 0.5)):
         hpo.search(
@@ -128,6 +129,7 @@ def test_up_to_four_studies_are_compared_in_all_pairs_and_more_with_the_best(cap
     ]
 
 
+@pytest.mark.nightly
 def test_another_way_to_write_the_same_data_is_no_other_data(capsys):
     put("a", (0.5, 0.6), header="auto")
     put("b", (0.6, 0.7), header=None)

@@ -77,6 +77,7 @@ def test_separate_files_have_the_header_of_the_first():
     assert without.examples.parts == {"train": 41, "test": 4}
 
 
+@pytest.mark.nightly
 def test_the_terminal_says_it_once(capsys):
     Path("reviews.csv").write_text(HEADED)
     words = ["data=text_classification", "data.path=reviews.csv", "training.epochs=1", "model.num_layers=1"]

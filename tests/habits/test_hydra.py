@@ -130,7 +130,8 @@ def run_test(task):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("local")
+@pytest.mark.nightly
 @pytest.mark.parametrize("dispatch", ["local", "ray"])
 def test_the_test_part_is_scored_with_what_refers_to_the_winner(capsys, dispatch):
     Path(f"with_test_{dispatch}.py").write_text(WITH_A_TEST)
@@ -162,6 +163,7 @@ def test_a_study_of_before_goes_on_as_it_was(capsys, own):
     assert in_this_process(capsys, "reproduce", "old")[0] == 0
 
 
+@pytest.mark.nightly
 def test_a_tree_below_objective_config_keeps_its_references(capsys, own):
     below = "objective_config"
     typed = ("objective=refers:train(config)", f"+{below}.split=0.5", f"+{below}.model.lr=${{{below}.split}}")
@@ -194,6 +196,7 @@ def test_a_name_that_is_taken_says_what_to_type(capsys, own, typed, said):
     assert refused(capsys, "search", "objective=refers:train(config)", *typed, is_silent=True) == f"error: {said}\n"
 
 
+@pytest.mark.slow
 def test_a_reference_that_cannot_be_resolved_names_its_key(capsys, own):
     line = refused(capsys, "search", *QUICK, "space.which=[lr,nothing]", is_silent=True)
     assert "picked" in line
@@ -215,6 +218,7 @@ def test_without_references_to_what_is_searched_nothing_is_kept():
     assert leading(config.study.references, ["training.lr"]) == {}
 
 
+@pytest.mark.nightly
 def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
     tree = compose_config("search", ["training.weight_decay=${training.lr}", "dispatch=local"])
     kept = prepare_study(config_from_dict(tree)).config.study.references
@@ -258,6 +262,7 @@ def configs_of(space, config, **more):
     return noted()
 
 
+@pytest.mark.nightly
 def test_a_part_of_a_configuration_of_omegaconf_keeps_what_refers_to_the_inside_of_it():
     train = {
         **{
@@ -279,6 +284,7 @@ def test_a_part_of_a_configuration_of_omegaconf_keeps_what_refers_to_the_inside_
     assert all(one["copy"] == one["lr"] for one in configs_of({"lr": [0.25, 0.75]}, sub, trials=2))
 
 
+@pytest.mark.nightly
 def test_a_configuration_of_omegaconf_inside_of_a_dict_keeps_its_references():
     inner = OmegaConf.create(
         {"lr": 0.1, "k": "${.lr}", "deep": {"l": "${lr}", "m": "${..lr}"}, "base": "${oc.select:lr}"}
@@ -307,6 +313,7 @@ def test_what_an_inner_configuration_of_omegaconf_refers_to_outside_of_it_is_ref
     assert not Path("runs").exists()
 
 
+@pytest.mark.nightly
 def test_what_the_environment_says_is_decoded_beside_a_reference_to_a_searched_key(monkeypatch):
     monkeypatch.setenv("MYLR", "[0.5, 2]")
     config = OmegaConf.create(
@@ -332,6 +339,8 @@ CHANGED = [
 ]
 
 
+@pytest.mark.quick("space0-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("space", "said"), CHANGED)
 def test_a_changed_search_says_first_what_the_user_changed_in_his_own_words(space, said):
     def train(given):
@@ -344,6 +353,7 @@ def test_a_changed_search_says_first_what_the_user_changed_in_his_own_words(spac
     assert f"exists with another configuration: {said}; choose another" in str(raised.value)
 
 
+@pytest.mark.nightly
 def test_a_new_study_without_a_name_says_what_changed(capsys):
     def train(given):
         return given["C"]

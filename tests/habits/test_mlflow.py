@@ -87,7 +87,7 @@ def test_without_variables_the_store_is_a_file(monkeypatch):
         assert track == {"name": "mlflow", "uri": "sqlite:///mlflow.db", "experiment": "hpo"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_goes_on_where_it_was_begun_whatever_the_variables_are_later(monkeypatch, capsys):
     Path("shown.py").write_text("def train(config):\n    return config['lr']\n")
     typed = ("search", "objective=shown:train(config)", "+lr=0.1", "space.lr=[0.1,0.2,0.3]", "dispatch=local")

@@ -29,6 +29,7 @@ def of_a_notebook():
     return trained
 
 
+@pytest.mark.slow
 def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys):
     study = found(of_a_notebook(), space=SPACE, config={"width": 8}, name="mine", trials=2)
     text = (study.folder / "report.md").read_text()

@@ -25,7 +25,7 @@ def test_no_page_of_mlflow_is_written_without_the_mode_that_shows_runs():
     assert not re.search(r"hpo ui.*http://127\.0\.0\.1:\d+\s", (ROOT / "README.md").read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_ui_answers_when_its_address_is_known(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     server = hpo.open_ui(port=free_port(), uri=new_store(tmp_path))
@@ -102,6 +102,8 @@ def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
     assert re.fullmatch(r"stopped: \d of 2 trials are saved in runs/train; the same call goes on\n", done.stderr)
 
 
+@pytest.mark.quick("importlib*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "place", ["importlib.import_module", "hpo.interface.search.prepare_study", "hpo.session.run.make_dispatcher"]
 )

@@ -8,6 +8,7 @@ from hpo.engine.space.peers import of_peer
 from tests.hpo.interface.searched import HERE, found, note, noted, outcome_of
 
 
+@pytest.mark.slow
 def test_a_function_that_goes_on_from_its_state_takes_asha():
     @hpo.objective(continues=True, continues_with=("epochs",))
     def train(config, trial):
@@ -55,6 +56,7 @@ def test_one_that_goes_on_without_seeing_the_trial_is_refused_with_what_to_write
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.nightly
 def test_the_decorator_works_without_parentheses():
     @hpo.objective
     def train(config):
@@ -64,6 +66,8 @@ def test_the_decorator_works_without_parentheses():
     assert (study.name, study.best.score) == ("train", 2)
 
 
+@pytest.mark.quick("<lambda>0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "report",
     [
@@ -192,6 +196,7 @@ def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(obj
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.nightly
 def test_a_space_that_is_given_serves_what_is_not_in_the_text():
     space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
     assert set(found(conditional, space=space, trials=8).trials["state"]) == {"complete"}
@@ -217,6 +222,7 @@ def test_a_trial_of_another_name_is_told_its_name():
         hpo.search(objective, trials=2)
 
 
+@pytest.mark.nightly
 def test_tuples_of_a_categorical_distribution_stay_tuples():
     with pytest.warns(UserWarning, match="for persistent storage"):
         space = {"x": optuna.distributions.CategoricalDistribution([(1, 2), (3, 4)])}

@@ -87,6 +87,7 @@ def test_a_flag_is_there_or_not(flag, key, given):
     assert said(f"run {flag} end", f"space.{key}=[true,false]") == [["run", given, "end"], ["run", "end"]]
 
 
+@pytest.mark.nightly
 def test_a_flag_must_be_true_or_false(capsys):
     err = refused(capsys, *typed("{flag:amp}", "space.amp=[1,2]"))
     assert "amp: must be true or false for {flag:amp} in command.line, given 1" in err
@@ -116,6 +117,7 @@ def test_all_values_are_words_of_their_own(capsys):
     assert "{args} must be a word of its own" in refused(capsys, *typed("--all={args}", "space.lr=[1,2]", "+lr=1"))
 
 
+@pytest.mark.nightly
 def test_a_mapping_that_is_searched_is_one_value():
     space = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}"
     adam = '{"name": "adam", "betas": [0.9, 0.99]}'
@@ -159,6 +161,7 @@ def test_the_values_in_the_file_are_the_default_and_are_tried_first():
     assert frozen["training"] == {"learning_rate": 0.001, "epochs": 30}
 
 
+@pytest.mark.nightly
 def test_a_mapping_of_the_file_is_replaced_as_a_whole():
     adam = "{name: adam, lr: 0.1, betas: [0.9, 0.99]}"
     space = f"+space.optimizer={{choices: [{{name: sgd, momentum: 0.9}}, {adam}, null]}}"
@@ -219,11 +222,13 @@ def test_what_has_no_place_is_refused(capsys, words, says):
     assert not Path("runs").exists()
 
 
+@pytest.mark.nightly
 def test_a_key_that_others_refer_to_need_not_stand_in_the_line(capsys):
     assert main(typed("{lr}", "+base=1", "+lr=${base}", "space.base=[1,2]")) == 0
     assert [given["said"] for given in seen()] == [["1"], ["2"]]
 
 
+@pytest.mark.nightly
 def test_a_change_of_the_file_is_noticed_and_the_same_words_go_on(capsys):
     words = typed("{config}", RATES, "command.config=base.yaml")
     assert main([*words, "study.trials=1"]) == 0
@@ -240,6 +245,7 @@ def test_a_strangers_file_is_shown(capsys, monkeypatch):
     assert "command.config='base.yaml'" in refused(capsys, "reproduce", "command")
 
 
+@pytest.mark.slow
 def test_a_study_that_was_frozen_without_the_key_goes_on_by_the_same_words(capsys):
     words = typed("{lr}", "space.lr=[0.1,0.2]")
     assert main([*words, "study.trials=1"]) == 0

@@ -29,6 +29,8 @@ WORDS = (
 )
 
 
+@pytest.mark.quick("default", "first")
+@pytest.mark.nightly
 @pytest.mark.parametrize("word", ["training", "split", "data", "values", "first", "require", "default", "study.name"])
 def test_a_word_of_the_toolkit_is_a_hyperparameter_like_any_other(word):
     def train(config):
@@ -40,6 +42,7 @@ def test_a_word_of_the_toolkit_is_a_hyperparameter_like_any_other(word):
     assert len(found(train, space={word: [1, 2, 3]}, trials=3).trials) == len(noted()) == 3
 
 
+@pytest.mark.slow
 def test_all_words_of_the_toolkit_go_through_report_reproduction_and_resumption():
     def train(config):
         note(config)
@@ -220,6 +223,7 @@ CYCLIC = {"itself": None}
 CYCLIC["itself"] = CYCLIC
 
 
+@pytest.mark.nightly
 def test_values_that_json_does_not_have_are_written_down_and_given_back():
     def train(config):
         assert {key: config[key] for key in CONSTANTS} == CONSTANTS
@@ -312,6 +316,7 @@ def test_a_configuration_that_is_no_dict_says_what_makes_one_of_it(config, way):
 HERE = {"direction": "minimize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}
 
 
+@pytest.mark.nightly
 def test_two_lambdas_on_one_line_are_two_functions():
     # fmt: off
     a = hpo.search(lambda c: c["x"], {"x": [1, 2]}, trials=2, **HERE); b = hpo.search(lambda c: -c["x"] * 100, {"x": [1, 2]}, trials=2, **HERE)  # noqa: E501, E702
@@ -410,6 +415,7 @@ def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space
     assert noted() == [first]
 
 
+@pytest.mark.slow
 def test_a_study_that_an_earlier_version_began_with_such_a_text_goes_on_as_it_was(monkeypatch):
     def train(given):
         return given["b"]

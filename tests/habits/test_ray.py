@@ -23,6 +23,8 @@ def losses(config, trial):
 LOSS = {"space": {"lr": (0.1, 1.0)}, "metric": "loss", "direction": "minimize"}
 
 
+@pytest.mark.quick("last-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("score", "loss"), [(None, 1.0), ("best", 1.0), ("last", 2.0)])
 def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, loss):
     study = found(losses, **LOSS, score=score)
@@ -31,6 +33,7 @@ def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, lo
     assert study.reproduce()["holds"].all()
 
 
+@pytest.mark.nightly
 def test_which_report_counts_decides_the_study():
     assert [found(losses, **LOSS, score=score).name for score in (None, "last", "best")] == [
         "losses",
@@ -41,6 +44,7 @@ def test_which_report_counts_decides_the_study():
         found(losses, **LOSS, score="lst")
 
 
+@pytest.mark.nightly
 def test_a_higher_score_is_the_best_where_it_is_maximized():
     study = found(losses, space={"lr": (0.1, 1.0)}, metric="loss", direction="maximize")
     assert study.best.score == 3.0 + study.best.config["lr"]
@@ -73,6 +77,7 @@ def test_a_coroutine_is_stopped_at_a_report():
     assert set(states) == {"complete", "stopped"}
 
 
+@pytest.mark.nightly
 def test_a_coroutine_runs_where_a_loop_runs_already_as_in_a_notebook():
     async def train(config, trial):
         trial.report(score=config["lr"])
@@ -174,7 +179,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_ray_of_the_users_own_is_used_and_left_alive():
     Path("own_ray.py").write_text(OWN_RAY)
     done = subprocess.run(
@@ -185,6 +190,7 @@ def test_a_ray_of_the_users_own_is_used_and_left_alive():
     assert done.stdout.count("\n2 workers") == 2
 
 
+@pytest.mark.nightly
 def test_a_refusal_of_argparse_is_the_reason_of_the_failure(monkeypatch):
     def train(config):
         parser = argparse.ArgumentParser()

@@ -13,6 +13,8 @@ def small(config):
     return config["lr"]
 
 
+@pytest.mark.quick("1e-09-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("scale", "lowest"), [(1e-9, r"1\.0+e-9"), (1e9, r"1\.0+e9"), (1.0, r"1\.0000"), (0.1, r"0\.1000")]
 )
@@ -33,6 +35,7 @@ def test_scores_of_any_size_are_told_apart_everywhere(tmp_path, monkeypatch, cap
     assert re.search(lowest, study._repr_html_())
 
 
+@pytest.mark.nightly
 def test_what_there_is_none_of_is_left_out_of_the_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     space = {"lr": (0.1, 1.0), "depth": [2, None]}

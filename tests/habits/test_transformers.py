@@ -82,6 +82,8 @@ class Watching(TrainerCallback):
         SEEN.append({"layers": len(model.layers) - 1, "args": copy.copy(args), "begun": self.num_begun})
 
 
+@pytest.mark.slow("plain_net")
+@pytest.mark.nightly
 @pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params])
 def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
@@ -128,6 +130,8 @@ def net_of_all(trial):
     return Net(**{name: value for name, value in (trial or {}).items() if name == "layers"})
 
 
+@pytest.mark.quick("plain_net")
+@pytest.mark.nightly
 @pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params])
 def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path, monkeypatch, model_init):
     monkeypatch.chdir(tmp_path)
@@ -138,6 +142,7 @@ def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path, monkeyp
     assert not SEEN
 
 
+@pytest.mark.slow
 def test_who_goes_through_all_keys_reads_all(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = searched(new_trainer(tmp_path, net_of_all), {"layers": [1, 2], "unknown": [1, 2]})
@@ -172,6 +177,7 @@ class Popping(WeightedTrainer):
         self.class_weights = torch.tensor(weights)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "own"),
     [(WeightedTrainer, {"class_weights": torch.tensor([1.0, 9.0])}), (Popping, {"weights": [1.0, 9.0]})],
@@ -205,6 +211,7 @@ class Noted(torch.optim.SGD):
         super().__init__(*args, **kwargs)
 
 
+@pytest.mark.nightly
 def test_all_parts_of_a_trainer_survive(tmp_path):
     parts = {"data_collator": collate, "compute_metrics": measures, "callbacks": [Watching()]}
     trainer = new_trainer(tmp_path, optimizer_cls_and_kwargs=(Noted, {"lr": 0.25}), **parts)
@@ -214,6 +221,7 @@ def test_all_parts_of_a_trainer_survive(tmp_path):
     assert any("collated" in seen for seen in SEEN)
 
 
+@pytest.mark.slow
 def test_its_own_arguments_are_the_default_configuration_and_the_first_trial(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = {"learning_rate": 2e-3, "weight_decay": 0.01, "lr_scheduler_type": "cosine", "seed": 7}
@@ -229,6 +237,7 @@ def test_its_own_arguments_are_the_default_configuration_and_the_first_trial(tmp
     assert SEEN[0]["args"].seed != 7  # each training has its own
 
 
+@pytest.mark.nightly
 def test_a_default_outside_of_the_space_is_told_and_not_tried(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     trainer = new_trainer(tmp_path, arguments={"learning_rate": 0.5})

@@ -33,6 +33,7 @@ def searched(objective, space, **given):
 # Any JSON value is a choice.
 
 
+@pytest.mark.nightly
 def test_rows_per_layer_and_an_optimizer_are_one_value_each():
     def objective(config):
         assert type(config["layers"]) is list

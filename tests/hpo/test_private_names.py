@@ -44,6 +44,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.slow
 def test_where_optunas_tables_have_another_form_a_study_has_the_same_trials(tmp_path, monkeypatch):
     expected = run_toy(tmp_path / "tables", toy_config("evolutionary", trials=12))
     monkeypatch.setitem(optuna_tables._COLUMNS, "trials", {"a column of another version"})
@@ -67,7 +68,7 @@ def test_without_scikit_learns_private_names_a_search_has_the_same_candidates(mo
     assert list(found["mean_test_score"]) == list(expected["mean_test_score"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_rays_private_names_a_study_has_the_same_trials(tmp_path):
     def searched(name, *start):
         given = ("data=table", f"data.path={REPOSITORY / 'tests/tables/svm_digits.csv'}", "data.metric=accuracy_0")

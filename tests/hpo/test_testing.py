@@ -90,6 +90,7 @@ def test_a_strategy_of_ones_own_keeps_the_promises():
     check_strategy(sys.modules["mine"].Nearest)
 
 
+@pytest.mark.slow
 def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
     installed = tmp_path / "installed"
     (installed / "nearby-1.0.dist-info").mkdir(parents=True)
@@ -104,6 +105,7 @@ def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
     sys.modules.pop("nearby", None)
 
 
+@pytest.mark.slow
 def test_it_is_compared_and_tunes_an_estimator():
     write()
     path = REPOSITORY / "tests/tables/svm_digits.csv"

@@ -60,6 +60,7 @@ def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path, mo
     assert links_in(tmp_path / "1") == LINKS
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_study_has_the_links_of_its_states_and_files_that_are_named_like_its_own(state):
     run_toy(Path("runs/toy").absolute(), toy_config())
     folder = StudyFolder(Path("runs/toy"))

@@ -67,6 +67,7 @@ def test_one_file_is_cut_into_stretches_at_line_breaks(poem):
     assert described["labels"] is None
 
 
+@pytest.mark.slow
 def test_a_repetitive_text_is_learned(poem, tmp_path):
     config = text_config(poem, training__epochs=30, training__batch_size=8)
     described = objective.describe_data(config)

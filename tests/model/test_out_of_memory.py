@@ -61,6 +61,7 @@ def test_in_an_evaluation_it_names_the_tokens_of_a_batch(fold, monkeypatch):
     assert failed["error"].endswith("lower training.evaluation_tokens")
 
 
+@pytest.mark.slow
 def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, monkeypatch, full_in_step_3):
     task = fold(small())
     failed, _ = outcome(task)

@@ -70,9 +70,11 @@ CASES = {
 }
 
 
+@pytest.mark.slow("encoder_decoder-sizes0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("case", "sizes"),
-    [("encoder_decoder", (2,)), *(pytest.param(case, (4,), marks=pytest.mark.slow) for case in CASES)],
+    [("encoder_decoder", (2,)), *((case, (4,)) for case in CASES)],
 )
 def test_the_losses_are_those_of_one_process(fold, tmp_path, case, sizes):
     model, settings = CASES[case]
@@ -96,7 +98,7 @@ def test_the_losses_are_those_of_one_process(fold, tmp_path, case, sizes):
         assert ranks[0][1]["loss"] == pytest.approx(result["loss"], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_state_goes_on_with_another_number_of_processes(fold, tmp_path):
     config = small("generated", "encoder_decoder", **EXACT, **PUZZLE, training__epochs=6)
     task = fold(config, resume_dir=str(tmp_path / "state"))
@@ -106,7 +108,9 @@ def test_a_state_goes_on_with_another_number_of_processes(fold, tmp_path):
     assert losses(told) == pytest.approx(losses(alone), rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow("1")
+@pytest.mark.nightly
+@pytest.mark.parametrize("size", [1, 2])
 def test_a_process_that_is_told_to_end_saves_its_state_and_no_step_is_trained_twice(fold, tmp_path, size):
     """Also with dropout, and in the midst of an epoch: to the same bits."""
     config = small("generated", "encoder_decoder", **PUZZLE, training__epochs=12)

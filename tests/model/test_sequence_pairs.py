@@ -71,6 +71,7 @@ def test_generated_targets_are_what_the_task_says(tmp_path, task, expected):
     assert objective.describe_data(config)["digests"] == objective.describe_data(config)["digests"]
 
 
+@pytest.mark.slow
 def test_copying_is_learned_and_the_checkpoint_decodes_as_well(fold, tmp_path):
     config = small(
         "generated", "encoder_decoder", data__task="copy", data__max_length=3, data__num_symbols=5,

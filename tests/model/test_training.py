@@ -18,6 +18,8 @@ from tests.model.conftest import run, small
 HARD = {"training__epochs": 6, "model__dropout": 0.3, "training__lr": 0.02}
 
 
+@pytest.mark.quick("settings0", "settings1", "settings4")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -90,6 +92,8 @@ def change_a_bit(path):
     path.write_bytes(bytes(content))
 
 
+@pytest.mark.quick("cut*damaged0", "unlink-sha256.json-damaged5")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "name", "damaged"),
     [
@@ -223,7 +227,7 @@ def test_evaluation_every_n_steps(fold):
     assert [point["epoch"] for point in points] == [1, 1, 2, 2, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_training_of_a_process_is_compiled(fold, monkeypatch):
     """torch compiles a function for eight shapes at most, whatever training they belong to."""
     compile_with, counter = torch.compile, CompileCounter()

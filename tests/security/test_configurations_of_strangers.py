@@ -26,6 +26,7 @@ COMMANDS = (["reproduce", "toy"], ["reproduce", "mailed.json"], ["search", "--re
 COMMAND = ("objective=command", "command.line=sh run.sh {x}", "space.x=[1,2]", "study.metric=score")
 
 
+@pytest.mark.slow
 def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
     Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
     handed_on(capsys, monkeypatch, *COMMAND)
@@ -39,6 +40,7 @@ def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
     assert Path("ran").exists()
 
 
+@pytest.mark.slow
 def test_a_command_among_the_searched_values_or_the_earlier_ones_is_shown_as_well(capsys, monkeypatch):
     Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
     handed_on(capsys, monkeypatch, *COMMAND)
@@ -117,6 +119,8 @@ def put_in_mirror(section, **values):
     Path("mirror/manifest.json").write_text(json.dumps(manifest))
 
 
+@pytest.mark.quick("link")
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["absolute", "above", "link"])
 def test_a_file_outside_of_the_working_directory_is_named_before_it_is_read(capsys, monkeypatch, tmp_path, way):
     here = Path.cwd()

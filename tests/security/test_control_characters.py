@@ -12,6 +12,8 @@ from tests.studies import toy_config
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202e\nreproduced: all 9 trainings"
 
 
+@pytest.mark.quick("keys4", "keys10")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [
@@ -44,6 +46,7 @@ def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, keys):
     assert "reproduced: all 9 trainings" not in (out + err).splitlines()
 
 
+@pytest.mark.slow
 def test_neither_do_those_of_a_study(capsys):
     space = {"toy": {"layers": [1, 2]}, "other": {"text": {"choices": [EVIL]}}}
     searched(capsys, toy_config(trials=1, space=space, other={"text": "x"}))

@@ -43,6 +43,7 @@ def test_state_is_for_this_user_alone(capsys):
         os.umask(before)
 
 
+@pytest.mark.slow
 def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
     """When it is imported, and while it runs."""
     code = "import os\nos.umask(0)\n\ndef check(config):\n    os.umask(0)\n\ndef run(task):\n    os.umask(0)\n"
@@ -60,6 +61,8 @@ def test_a_folder_that_others_may_enter_is_closed(capsys, study):
     assert stat.S_IMODE(study.stat().st_mode) == 0o700
 
 
+@pytest.mark.quick("search-*", "train-*", "import-*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "name"),
     [*(("search", name) for name in NAMES), *((where, name) for where in ("compare", "import") for name in NAMES[:3])],

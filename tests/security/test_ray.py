@@ -16,8 +16,6 @@ from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.errors import DispatchError
 from tests.studies import REPOSITORY, dispatch_section
 
-pytestmark = pytest.mark.slow
-
 OPENLY = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # What a stranger on this machine would do: ask the cluster at an address for a value.
 ASK = """
@@ -80,6 +78,7 @@ def ask(address, **environment):
     )
 
 
+@pytest.mark.slow
 def test_whoever_has_no_token_or_a_wrong_one_is_refused(cluster, address):
     token = Path(os.environ["RAY_AUTH_TOKEN_PATH"]).read_text()
     without = ask(address, RAY_AUTH_MODE="disabled", HOME=os.devnull)
@@ -90,6 +89,7 @@ def test_whoever_has_no_token_or_a_wrong_one_is_refused(cluster, address):
     assert "Authentication" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_everything_that_listens_is_on_the_loopback_address(cluster):
     me = psutil.Process()
     listening = {
@@ -102,6 +102,7 @@ def test_everything_that_listens_is_on_the_loopback_address(cluster):
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
 
 
+@pytest.mark.slow
 def test_the_token_and_the_session_are_for_this_user_alone(cluster):
     token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
@@ -112,6 +113,7 @@ def test_the_token_and_the_session_are_for_this_user_alone(cluster):
     assert session.is_relative_to(token.parent)
 
 
+@pytest.mark.slow
 def test_there_is_no_dashboard_and_no_telemetry(cluster):
     processes = psutil.Process().children(recursive=True)
     # Its process asks cloud providers what machine this is, even without pages and with statistics off.
@@ -121,6 +123,7 @@ def test_there_is_no_dashboard_and_no_telemetry(cluster):
     assert {process.environ().get("RAY_USAGE_STATS_ENABLED") for process in servers} == {"0"}
 
 
+@pytest.mark.nightly
 def test_a_cluster_that_the_environment_names_is_not_attached_to(open_cluster):
     """RAY_ADDRESS and RAY_AUTH_TOKEN of the user's shell decide nothing."""
     script = """
@@ -149,6 +152,7 @@ print(json.dumps(os.environ["RAY_ADDRESS"]))
     assert after == open_cluster
 
 
+@pytest.mark.slow
 def test_an_open_cluster_is_joined_only_when_its_flag_is_given(open_cluster):
     with pytest.raises(DispatchError, match=r"asks for no token.*dispatch\.allow_open_cluster=true"):
         make_dispatcher(dispatch_section(address=open_cluster, workers=1))
@@ -172,6 +176,7 @@ dispatcher.close()
     assert done.stdout.split()[-1] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["auto", "ray://127.0.0.1:10001"])
 def test_an_address_that_cannot_be_looked_at_is_refused(address):
     began = time.monotonic()

@@ -61,6 +61,8 @@ def changed(folder, **sections):
     (folder / "report.json").unlink()
 
 
+@pytest.mark.quick("command2")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "command",
     [
@@ -83,6 +85,8 @@ def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
     assert hpo(capsys, *command)[0] == 0
 
 
+@pytest.mark.quick("yes-0", "-2")
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "expected"), [("yes", 0), ("no", 2), ("", 2)])
 def test_at_a_terminal_it_is_asked(capsys, monkeypatch, stranger, typed, expected):
     asked = []
@@ -101,6 +105,7 @@ def test_another_configuration_of_a_trusted_study_is_not_trusted(capsys, strange
     assert "was not made here" in refused(capsys, "reproduce", "toy")
 
 
+@pytest.mark.slow
 def test_what_was_made_here_needs_no_yes_wherever_it_went(capsys):
     searched(capsys, toy_config(trials=2))
     assert hpo(capsys, "report", "toy", "--publish")[0] == 0
@@ -122,6 +127,8 @@ def test_values_of_the_environment_are_named_before_they_are_given(capsys, monke
         assert "PLANTED_TOKEN of your environment (data.path)" in refused(capsys, *command)
 
 
+@pytest.mark.slow("mirror")
+@pytest.mark.nightly
 @pytest.mark.parametrize("key", ["storage", "mirror"])
 def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, monkeypatch, stranger, key):
     """Their server would have got a value of our environment, and our objective run on their cluster."""
@@ -162,6 +169,8 @@ def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, strange
     assert [yaml.safe_load(out)["study"][key] for key in ("mirror", "name", "seed")] == [place, "again", 0]
 
 
+@pytest.mark.quick("torch:load")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective", ["hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.study.folder:RUNS"]
 )

@@ -205,6 +205,8 @@ def test_a_terminal_of_another_encoding_gets_the_line_all_the_same():
     assert b"Traceback" not in err
 
 
+@pytest.mark.quick("arguments0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("arguments", [["--help"], ["search", "--cfg", "job"]])
 def test_a_reader_that_leaves_early_is_no_fault(arguments):
     """`hpo --help | head -1`: the pipe is closed before the first line is written."""
@@ -223,6 +225,8 @@ def test_a_reader_that_leaves_early_is_no_fault(arguments):
     assert done.returncode in (0, 141)
 
 
+@pytest.mark.quick("arguments0")
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["search", "objective=tests.toy:score", *LOCAL]])
 def test_an_output_that_is_full_is_named(arguments):
     """And no file of ours, of which there may be none yet."""
@@ -234,12 +238,15 @@ def test_an_output_that_is_full_is_named(arguments):
     assert b"standard output: No space left on device; " in done.stderr
 
 
+@pytest.mark.nightly
 def test_an_output_that_is_closed_is_no_fault():
     command = f"{sys.executable} -m hpo.cli.main search --cfg job >&-"
     done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.quick("arguments0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("arguments", [["--help"], ["search", "model.num_heads=7"]])
 def test_a_terminal_of_twenty_columns_shows_everything(arguments):
     code, out, err = process(*arguments, COLUMNS="20", LINES="5")
@@ -249,6 +256,7 @@ def test_a_terminal_of_twenty_columns_shows_everything(arguments):
     assert b"Traceback" not in err
 
 
+@pytest.mark.nightly
 def test_a_study_runs_on_a_terminal_of_twenty_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     code, out, err = hpo(capsys, "search", "objective=tests.toy:score", *LOCAL, "study.trials=1")

@@ -68,6 +68,7 @@ def test_bad_budgets_are_refused(capsys, given):
     assert given.partition("=")[0] in refused(capsys, "search", given, "dispatch=local", is_silent=True)
 
 
+@pytest.mark.slow
 def test_the_cheapest_within_one_standard_error_wins_if_asked_and_the_caution_names_it(capsys):
     """The cost is the width; the scores of all are the same up to noise."""
     Path("noisy.py").write_text(

@@ -57,7 +57,7 @@ def test_the_job_of_kubernetes_is_one_of_kuberay(capsys, tmp_path, monkeypatch, 
     assert ("hpo resume" in spec["entrypoint"]) == bool(overrides)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_job_that_is_started_again_on_an_empty_disk_goes_on_from_the_mirror(tmp_path):
     mirror = (tmp_path / "mirror").as_uri()
     table = REPOSITORY / "tests/tables/svm_digits.csv"

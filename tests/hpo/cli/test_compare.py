@@ -81,6 +81,7 @@ def test_the_files_of_a_comparison(capsys):
         assert f"| {pair['budget']} trials | random | evolutionary |" in page
 
 
+@pytest.mark.slow
 def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys):
     """All but the large page."""
     published, elsewhere = Path("studies", FOLDER.name), Path("elsewhere")
@@ -112,6 +113,7 @@ def accuracies():
         return [[float(row[f"accuracy_{fold}"]) for fold in range(3)] for row in csv.DictReader(file)]
 
 
+@pytest.mark.slow
 def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
     found = searches()
     order = [("random", 0), ("evolutionary", 0), ("random", 1), ("evolutionary", 1), ("random", 2), ("evolutionary", 2)]
@@ -123,6 +125,7 @@ def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
     assert json.loads(found[3]["scores"]) == [float(trial["score"]) for trial in trials]
 
 
+@pytest.mark.slow
 def test_only_what_is_not_there_is_run_again_and_a_line_that_a_killed_driver_left_half_written(capsys, made):
     hpo(capsys, *COMPARE)
     whole = files()
@@ -137,6 +140,7 @@ def test_only_what_is_not_there_is_run_again_and_a_line_that_a_killed_driver_lef
     assert files() == whole
 
 
+@pytest.mark.slow
 def test_more_repeats_go_on_and_fewer_are_refused(capsys):
     hpo(capsys, *COMPARE, "--repeats", "2")
     before = (FOLDER / "searches.csv").read_text()
@@ -153,6 +157,7 @@ OTHER = (
 )
 
 
+@pytest.mark.nightly
 def test_another_configuration_and_other_data_are_refused(capsys, made):
     before = files()
     for arguments, words in OTHER:
@@ -163,6 +168,7 @@ def test_another_configuration_and_other_data_are_refused(capsys, made):
     assert files() == before
 
 
+@pytest.mark.nightly
 def test_the_same_strategy_with_other_settings_has_a_label_of_its_own(capsys):
     arguments = ["--strategies", "small=evolutionary,random", "--set", "small.population=4", "--optimum", "1"]
     assert hpo(capsys, *COMPARE, *arguments)[0] == 0
@@ -214,6 +220,8 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick("a tracker", "finalists")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
     arguments, *words = REFUSED[case]
@@ -223,13 +231,14 @@ def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
     assert [path.name for path in Path().iterdir()] == ["table.csv"]
 
 
+@pytest.mark.nightly
 def test_a_folder_that_holds_a_study_is_refused(capsys):
     assert hpo(capsys, "search", *TABLE_DATA, "track=none", "study.trials=2")[0] == 0
     assert "holds a study" in refused(capsys, *COMPARE, "--name", "table")
     assert not Path("runs/table/comparison.yaml").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_real_trainings_on_workers_that_all_searches_share(capsys):
     """The same scores from two Ray workers as from this process; nothing of the trainings is left."""
     quick = ("training.epochs=1", "training.warmup_fraction=0", "model.num_layers=1", "model.d_model=16")
@@ -245,6 +254,7 @@ def test_real_trainings_on_workers_that_all_searches_share(capsys):
     assert scores[0] == scores[1]
 
 
+@pytest.mark.nightly
 def test_the_tables_fit_the_terminal_and_no_label_is_cut(capsys, monkeypatch):
     labels = ("shifting_window", "evolutionary")
     assert hpo(capsys, *COMPARE, "--strategies", ",".join(labels), "--repeats", "1")[0] == 0

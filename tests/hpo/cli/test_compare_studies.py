@@ -32,6 +32,7 @@ def studies(made):
     return "random", "evolutionary"
 
 
+@pytest.mark.slow
 def test_studies_that_exist_are_compared_by_their_winners(capsys, studies):
     code, out, _ = hpo(capsys, "compare", *studies)
     assert code == 0

@@ -18,6 +18,7 @@ STORE = "sqlite:///mlflow.db"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
+@pytest.mark.slow
 def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
     searched(capsys, toy_config("evolutionary", trials=4))
     code, out, err = hpo(capsys, "resume", "toy", "--as", "deeper", "study.trials=7")
@@ -67,7 +68,7 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
             download_study(run_id, STORE, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sync_counts_what_mlflow_has(capsys):
     """What was not tracked is sent; of what others deleted there everything comes back; what a copy added is told."""
     searched(capsys, toy_config("evolutionary", trials=4))

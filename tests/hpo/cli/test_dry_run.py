@@ -41,6 +41,7 @@ def test_it_shows_what_would_be_and_creates_nothing(capsys):
     ]
 
 
+@pytest.mark.slow
 def test_a_study_that_exists_is_checked_as_when_it_goes_on(capsys):
     assert hpo(capsys, "search", *STUDY, "dispatch=local")[0] == 0
     before = snapshot()

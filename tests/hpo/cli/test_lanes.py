@@ -54,6 +54,7 @@ def test_other_lanes_on_resume_are_refused(capsys):
     assert rows(Path("runs/toy/trials.csv")) == before
 
 
+@pytest.mark.slow
 def test_the_free_order_is_told_and_replayed_from_what_it_knew(capsys):
     searched(capsys, simulated(3, order="free"))
     learned = [row["learned"] for row in rows(Path("runs/toy/trials.csv"))]
@@ -87,6 +88,8 @@ def with_objective(costs="1.0, 1.0, 1.0, 1.0", body="pass", returned="next(costs
     return "search", "--config", "toy.yaml"
 
 
+@pytest.mark.quick("-1.0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("cost", ["0", "-1.0", "float('nan')", "float('inf')", "'much'", "None", "[1.0]"])
 def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
     line = refused(capsys, *with_objective(cost))
@@ -98,6 +101,8 @@ def test_a_cost_that_differs_from_one_ask_to_the_next_is_refused(capsys):
     assert "trial 2: describe_cost now returns 5, the record holds 3" in line
 
 
+@pytest.mark.quick("*in the*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

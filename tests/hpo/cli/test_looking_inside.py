@@ -43,6 +43,7 @@ def answer_to_stdin(monkeypatch, text):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
+@pytest.mark.slow
 def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
     Path("new.txt").write_text("bad film\r\nthe film was good\n", newline="")
     assert hpo(capsys, "predict", "reviews", "--input", "new.txt") == (0, "no\nyes\n", "")

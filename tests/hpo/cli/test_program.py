@@ -76,12 +76,11 @@ def in_a_notebook(flag, number, *arguments):
     return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow("where0-2")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("where", "number"),
-    [
-        (LOCAL, signal.SIGINT),
-        pytest.param((*TOY, "dispatch.workers=1"), signal.SIGTERM, marks=pytest.mark.slow),
-    ],
+    [(LOCAL, signal.SIGINT), ((*TOY, "dispatch.workers=1"), signal.SIGTERM)],
 )
 def test_an_interrupted_search_leaves_the_program_alive_that_called_it(where, number):
     done = in_a_notebook("sleeps", number, "search", "objective=tests.faults.objectives:sleeps", *where)
@@ -139,6 +138,8 @@ def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_i
             checked_for_seconds(stopping)
 
 
+@pytest.mark.slow("60-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("seconds", "says"), [(60, "a thread of the objective ('left') did not end, so it was stopped\n"), (0, "")]
 )
@@ -154,6 +155,8 @@ def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_secon
     assert (done.returncode, done.stderr, done.stdout.splitlines()[-1]) == (1, says, "finished")
 
 
+@pytest.mark.slow("lambda*")
+@pytest.mark.nightly
 @pytest.mark.parametrize("handler", ["os._exit, 7", "lambda: os._exit(7)"])
 def test_the_exit_code_is_the_commands_own_whatever_an_objective_does_at_the_end(handler):
     Path("ends.py").write_text(f"import atexit, os\ndef run(task):\n    atexit.register({handler})\n    return 1.0\n")

@@ -40,6 +40,7 @@ def test_the_winner_comes_out_the_same_to_the_last_bit(capsys, study):
     assert "reproduced: all 6 trainings" in out
 
 
+@pytest.mark.slow
 def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
     code, out, _ = hpo(capsys, "report", "made", "--publish")
     assert (code, "studies/made/trials.csv" in out) == (0, True)
@@ -64,6 +65,8 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     assert "holds no winner to train again" in refused(capsys, "reproduce", "mailed.json")
 
 
+@pytest.mark.quick("trials.csv")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["trials.csv", "config.yaml", "environment.json", "best.yaml"])
 def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study, name):
     path = study / name
@@ -87,6 +90,7 @@ def test_a_score_that_does_not_come_out_ends_in_exit_code_1(capsys, study):
     assert code == 0
 
 
+@pytest.mark.slow
 def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study):
     path = study / "environment.json"
     environment = json.loads(path.read_text())
@@ -102,6 +106,7 @@ def test_another_version_is_told_first_and_widens_what_is_demanded(capsys, study
     assert "demanded: differences up to 2.0%" in out
 
 
+@pytest.mark.nightly
 def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(Path.cwd()))
     Path("own_train.py").write_text("def run_fold(task):\n    return {'score': task['config']['toy']['lr']}\n")
@@ -120,6 +125,8 @@ def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch
         assert "demanded: the same to the last bit" in out
 
 
+@pytest.mark.slow("strategy")
+@pytest.mark.nightly
 @pytest.mark.parametrize("change", ["strategy", "a piece of an earlier version", "none"])
 def test_code_that_trains_nothing_or_had_another_name_demands_no_less(capsys, study, change):
     report = json.loads((study / "report.json").read_text())
@@ -135,6 +142,7 @@ def test_code_that_trains_nothing_or_had_another_name_demands_no_less(capsys, st
     assert ("noted no hashes of it" in out) == (change == "none")
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):
     strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
     tree = toy_config(strategy, trials=7, objective="tests.toy:continued")
@@ -144,6 +152,7 @@ def test_a_trial_that_was_continued_is_trained_from_the_start(capsys):
     assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
 
 
+@pytest.mark.slow
 def test_data_that_lie_elsewhere_are_found_and_other_data_are_told(capsys):
     """Those of a table, which no split knows."""
     shutil.copy(TABLE, "table.csv")

@@ -71,7 +71,7 @@ def test_the_report_tells_what_was_done(study):
         assert text in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_resume_chooses_anew_what_decides_no_trial(capsys, study):
     frozen = yaml.safe_load((study / "config.yaml").read_text())
     frozen["track"]["uri"] = "sqlite:///elsewhere.db"
@@ -105,6 +105,7 @@ def test_the_test_part_is_opened_once_and_counted(capsys, study):
     assert "opened **2 times**" in (study / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_another_study_of_the_same_data_counts_too(capsys, study):
     assert hpo(capsys, "test", "digits")[0] == 0
     assert hpo(capsys, "search", *QUICK, "study.name=second", "study.seed=3")[0] == 0
@@ -163,6 +164,7 @@ def test_the_default_is_scored_in_the_same_opening_unless_it_is_not_wanted(capsy
     assert "not scored" in report["overtuning"]["default_on_test"]["missing"]
 
 
+@pytest.mark.nightly
 def test_what_only_a_person_knows_is_kept_and_changes_no_trial(capsys, study):
     before = (study / "trials.csv").read_text()
     assert (
@@ -201,6 +203,7 @@ def test_a_missing_model_does_not_use_up_the_opening(capsys, study):
     assert not Path("runs/test_openings.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_study_in_another_folder_keeps_its_ledger_beside_it(capsys, study, monkeypatch, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -210,6 +213,7 @@ def test_a_study_in_another_folder_keeps_its_ledger_beside_it(capsys, study, mon
     assert (tmp_path / "project/runs/test_openings.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_literal_dollar_survives_the_freezing(capsys):
     arguments = ["objective=tests.toy:constant", "study.metric=score", "+toy.text=x", "space.toy.text=['$' ,y]"]
     assert hpo(capsys, "search", *QUICK, "~space.training", *arguments)[0] == 0

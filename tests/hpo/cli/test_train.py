@@ -33,6 +33,8 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     assert err == "warning: this may take a while\n"
 
 
+@pytest.mark.quick("*-train")
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["search", "train"])
 @pytest.mark.parametrize(
     ("given", "words"),

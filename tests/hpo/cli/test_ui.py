@@ -41,6 +41,8 @@ def store(tmp_path):
     return new_store(tmp_path)
 
 
+@pytest.mark.quick("arguments[!0]*")
+@pytest.mark.slow("arguments0-*")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -112,6 +114,7 @@ def toy(tmp_path_factory):
     return study
 
 
+@pytest.mark.nightly
 def test_a_study_s_page_is_found(capsys, toy, served):
     code, out, _ = hpo(capsys, "ui", "--study", str(toy.folder.path), "--no-browser")
     assert code == 0
@@ -166,7 +169,7 @@ def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in
     assert (list(body) == [b"in"]) == is_let_in
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
     """MLflow's own server, asked without a password, with a wrong one, and with the one that was printed."""
     port = free_port()

@@ -135,6 +135,8 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     assert "b is better" in page
 
 
+@pytest.mark.quick("minimize")
+@pytest.mark.nightly
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_regret_is_drawn_on_a_log_axis_with_0_at_its_end_and_without_rounding(direction):
     def axis(optimum, *shifts):

@@ -44,6 +44,7 @@ def test_other_errors_and_one_success_let_it_go_on():
         assert found(function, trials=8).trials["state"].tolist().count("failed") >= 7
 
 
+@pytest.mark.slow
 def test_as_many_as_lanes_must_fail():
     def train(config, trial):
         if trial.number < 5:

@@ -41,6 +41,7 @@ def ended(payload):
     return last.get("machine_fault") or last["outcome"]["metrics"] or last["outcome"]["error"]
 
 
+@pytest.mark.slow
 def test_each_process_compares_once_what_it_imports(payload):
     def run(child):
         *_, last = child.run(payload, "one")

@@ -50,6 +50,7 @@ def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winn
     assert report["counts"]["tasks_saved"] == 3 * len(stopped)
 
 
+@pytest.mark.slow
 def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raised_later(tmp_path):
     reference = run_toy(tmp_path / "reference", folds_config(race_after=2))
     shuffled = run_toy(tmp_path / "shuffled", folds_config(race_after=2), Replaying(0))
@@ -80,6 +81,7 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
     assert [f.again.outcomes for f in read_verdict(study, record).finalists] == before
 
 
+@pytest.mark.slow
 def test_imported_trials_teach_the_strategy_and_cost_no_budget(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     old = run_toy(tmp_path / "runs" / "old", toy_config("evolutionary", trials=12))
@@ -116,6 +118,7 @@ def test_imports_of_trials_outside_of_the_space_or_of_another_metric_are_refused
         prepared(tmp_path / "new", with_study(toy_config(), imports=str(table)))
 
 
+@pytest.mark.slow
 def test_halving_repeats_folds_and_races_work_together(tmp_path):
     strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
     tree = with_study(folds_config(race_after=3), repeats=2, trials=14)
@@ -138,6 +141,7 @@ def test_an_objective_that_cannot_continue_is_refused_for_halving(tmp_path):
         prepared(tmp_path, toy_config(strategy, objective="tests.plain:score"))
 
 
+@pytest.mark.slow
 def test_a_rival_that_fails_on_a_later_fold_stops_nobody(tmp_path):
     tree = folds_config(race_after=2) | {"objective": "tests.toy_data:best_but_fails"}
     seen = run_toy(tmp_path / "s", tree)
@@ -155,6 +159,7 @@ def test_a_stopped_trial_ranks_behind_every_complete_one(tmp_path):
     assert {"complete", "stopped"} == set(states)
 
 
+@pytest.mark.nightly
 def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back(tmp_path):
     space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
     tree = toy_config(space=space | {"first": [{"toy.momentum": 1, "toy.layers": False}]}, trials=2)
@@ -163,6 +168,7 @@ def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_rea
     assert len(run_toy(tmp_path / "s", with_study(tree, trials=6))) == 6
 
 
+@pytest.mark.nightly
 def test_dimensions_in_another_order_are_another_study(tmp_path):
     run_toy(tmp_path / "s", toy_config(trials=2))
     turned = {"toy": dict(reversed(ORDERED["toy"].items()))}
@@ -171,6 +177,7 @@ def test_dimensions_in_another_order_are_another_study(tmp_path):
     assert len(run_toy(tmp_path / "s", toy_config(trials=4))) == 4
 
 
+@pytest.mark.nightly
 def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     strategy = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}

@@ -81,6 +81,8 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert (there[1].state, there[3].state) == (TrialState.RUNNING, TrialState.WAITING)
 
 
+@pytest.mark.quick("COMPLETE")
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["COMPLETE", "PRUNED", "FAIL"])
 def test_a_result_that_another_program_tells_of_our_running_trial_is_replaced_by_its_own(study, state, caplog):
     record = create_record(study)
@@ -138,6 +140,7 @@ def test_a_study_that_is_deleted_under_the_search_is_named_in_one_line(study):
         record.note("ended", {})
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there(tmp_path, caplog):
     folder, config = tmp_path / "study", toy_config("evolutionary")
     run_toy(folder, toy_config("evolutionary", trials=FEW))

@@ -8,7 +8,7 @@ import pytest
 from hpo.engine.training.objective.plain_function import RunningTrial
 from tests.studies import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def equal(one, other):
     return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
 
 
+@pytest.mark.slow
 def test_its_epochs_are_the_curve_and_the_last_the_result(trained):
     curve, result, _ = trained(state=None)
     assert [point["epoch"] for point in curve] == list(range(1, 10))
@@ -47,6 +48,7 @@ def test_its_epochs_are_the_curve_and_the_last_the_result(trained):
     assert result["accuracy"] == curve[-1]["accuracy"] > curve[0]["accuracy"]
 
 
+@pytest.mark.slow
 def test_a_training_in_parts_is_the_training_in_one(trained):
     whole, _, weights = trained(state="one")
     begun, _, _ = trained(amount=1)
@@ -56,6 +58,7 @@ def test_a_training_in_parts_is_the_training_in_one(trained):
     assert equal(weights, same)
 
 
+@pytest.mark.slow
 def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(trained):
     curve, result, weights = trained(amount=2)
     again, same_result, same = trained(amount=2)
@@ -64,12 +67,14 @@ def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(tra
     assert equal(weights, same)
 
 
+@pytest.mark.slow
 def test_the_final_model_needs_no_validation_part(trained):
     curve, result, _ = trained(validation=[])
     assert [set(point) for point in curve] == [{"epoch", "more"}] * 9
     assert result == {}
 
 
+@pytest.mark.slow
 def test_the_best_of_a_model_checkpoint_is_kept(trained, tmp_path):
     from lightning.pytorch.callbacks import ModelCheckpoint
 
@@ -80,6 +85,7 @@ def test_the_best_of_a_model_checkpoint_is_kept(trained, tmp_path):
     assert equal(weights, first)
 
 
+@pytest.mark.nightly
 def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/lightning_digits.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)

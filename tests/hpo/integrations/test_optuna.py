@@ -193,6 +193,7 @@ def test_a_strategy_in_one_call_says_what_is_wrong():
         default_strategy("random", {"x": [1, 2]}, settings={"round_size": 0})
 
 
+@pytest.mark.nightly
 def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/optuna_study.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

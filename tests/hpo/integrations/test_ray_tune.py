@@ -182,8 +182,9 @@ def fit(strategy, tmp_path, num_samples, scheduler=None):
 leaky = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
+@pytest.mark.slow("none")
+@pytest.mark.nightly
 @leaky
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("scheduler", ["none", "asha", "pbt"])
 def test_a_real_tuner(cluster, tmp_path, scheduler):
@@ -203,7 +204,7 @@ def test_a_real_tuner(cluster, tmp_path, scheduler):
         assert {r.config["x"] for r in results} == {trial.point["x"] for trial in expected[:6]}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/ray_tuner.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -41,6 +41,7 @@ def test_it_finds_parameters_of_a_pipeline(digits):
     assert search.score(*digits) > 0.95
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs(digits):
     def params(jobs, seed=0):
         space = {"C": hpo.log(1e-3, 1e3), "gamma": [0.001, 0.01, 0.1]}

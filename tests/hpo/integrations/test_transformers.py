@@ -12,7 +12,7 @@ from hpo.engine.training.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError
 from tests.studies import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ def equal(one, other):
     return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
 
 
+@pytest.mark.slow
 def test_its_evaluations_are_the_curve_and_its_last_the_result(trained):
     curve, result, _ = trained(state=None)
     assert [point["epoch"] for point in curve] == list(range(1, 5))
@@ -50,6 +51,7 @@ def test_its_evaluations_are_the_curve_and_its_last_the_result(trained):
     assert (result["accuracy"], result["loss"]) == (curve[-1]["accuracy"], curve[-1]["loss"])
 
 
+@pytest.mark.slow
 def test_a_training_in_parts_is_the_training_in_one(trained):
     whole, _, weights = trained(state="one")
     begun, _, _ = trained(amount=1)
@@ -58,6 +60,7 @@ def test_a_training_in_parts_is_the_training_in_one(trained):
     assert equal(weights, same)
 
 
+@pytest.mark.slow
 def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(trained, tmp_path):
     curve, _, weights = trained(amount=2)
     again, _, same = trained(amount=2)
@@ -67,6 +70,7 @@ def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(tra
     assert checkpoints == ["checkpoint-25", "checkpoint-50"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_cut_off_is_passed_over(trained, tmp_path):
     whole, _, weights = trained(state="one")
     trained(amount=2)
@@ -77,6 +81,7 @@ def test_a_checkpoint_that_was_cut_off_is_passed_over(trained, tmp_path):
     assert equal(weights, same)
 
 
+@pytest.mark.slow
 def test_the_best_is_kept_where_it_is_loaded_at_the_end(trained):
     best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
     curve, result, weights = trained(save_strategy="epoch", **best)
@@ -86,6 +91,7 @@ def test_the_best_is_kept_where_it_is_loaded_at_the_end(trained):
     assert equal(weights, then)
 
 
+@pytest.mark.slow
 def test_the_final_model_needs_no_validation_part(trained, tmp_path):
     curve, result, weights = trained(validation=[])
     assert (curve, result) == ([], {})
@@ -93,6 +99,7 @@ def test_the_final_model_needs_no_validation_part(trained, tmp_path):
     assert weights
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["hugging_face", "hugging_face_lora"])
 def test_the_example_runs(tmp_path, name):
     done = subprocess.run(
@@ -108,6 +115,7 @@ def test_the_example_runs(tmp_path, name):
     assert "accuracy" in tested
 
 
+@pytest.mark.slow
 def test_it_takes_the_place_of_hyperparameter_search(tmp_path):
     from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification
 

@@ -29,6 +29,7 @@ def table():
     return hpo.compose(*words, "dispatch=local")
 
 
+@pytest.mark.slow
 def test_strategies_are_compared(table):
     strategies = {"random": "random", "small": {"name": "evolutionary", "population": 4}}
     compared = hpo.compare_strategies(table, strategies, repeats=3, at=[4], name="which")
@@ -45,6 +46,7 @@ def test_strategies_are_compared(table):
         hpo.compare_strategies(table, ["random", "randon"], repeats=2, name="other")
 
 
+@pytest.mark.nightly
 def test_every_configuration_of_a_strategy_has_its_name(table):
     here = {"direction": "maximize", "settings": QUIET | {"dispatch": "local"}, "progress": False, "trials": 2}
     study = hpo.search(lambda config: config["x"], {"x": [1, 2, 3]}, strategy="evolutionary_plain", name="p", **here)
@@ -97,6 +99,7 @@ def test_a_search_runs_in_another_thread_too(table):
     assert len(made[0].trials) == 8
 
 
+@pytest.mark.nightly
 def test_studies_are_compared_exported_and_imported(table, tmp_path):
     import optuna
 
@@ -129,7 +132,7 @@ def test_one_configuration_is_trained():
         hpo.train("training.epoch=1")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_a_study_is_sent_to_mlflow_later_and_shown_there(table, tmp_path):
     import mlflow

@@ -15,6 +15,8 @@ from hpo.cli.main import main
 from tests.hpo.interface.searched import found
 
 
+@pytest.mark.quick("set", "partial")
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["array", "path", "set", "method", "partial", "module", "module inside", "typed"])
 def test_what_a_function_uses_makes_it_another(kind):
     """A change of it is another study, or is refused; a function that uses the same is the same."""
@@ -78,6 +80,7 @@ def test_a_kept_function_is_read_again_by_its_study_alone():
         hpo.load(study.name).resume(5, progress=False)
 
 
+@pytest.mark.slow
 def test_the_report_says_that_a_kept_function_is_needed():
     study = found(lambda config: config["lr"])
     study.report(title="why?")

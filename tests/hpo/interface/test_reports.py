@@ -28,6 +28,7 @@ def test_what_a_function_reports_is_its_curve_and_what_it_returns_its_result():
     assert study.trials["cost"].tolist() == [4.0]
 
 
+@pytest.mark.slow
 def test_points_without_an_epoch_are_counted_and_report_may_be_the_second_argument():
     def train(config, report):
         report(loss=2.0)

@@ -40,6 +40,7 @@ def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
     assert len(hpo.load("train").trials) == 7
 
 
+@pytest.mark.slow
 def test_another_function_or_space_is_another_study():
     def makes(offset):
         def train(config):
@@ -62,6 +63,8 @@ def test_values_of_the_configuration_are_tried_first():
     assert first["score"] == 3.02
 
 
+@pytest.mark.quick("dict")
+@pytest.mark.nightly
 @pytest.mark.parametrize("described", [dict, hpo.Examples])
 def test_companions_are_given_by_a_decorator(described):
     def examples(_config):
@@ -179,6 +182,7 @@ def test_a_whole_configuration_is_composed_as_on_the_command_line():
     assert tree["a"] == 1
 
 
+@pytest.mark.slow
 def test_a_study_shows_itself():
     study = found(score)
     assert f"{study.best.score:.4g}" in study._repr_html_()

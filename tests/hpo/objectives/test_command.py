@@ -146,6 +146,7 @@ print(json.dumps({"loss": 1 * float(sys.argv[1])}))
 """
 
 
+@pytest.mark.slow
 def test_a_script_that_changes_while_the_search_runs_stops_it_and_is_compared_ever_after(capsys):
     line = python(TRAINS, "{lr}", "log.txt")
     words = ["search", "objective=command", f"command.line={line}", "space.lr=[1.0, 2.0, 3.0]", "strategy=grid"]

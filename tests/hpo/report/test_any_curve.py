@@ -37,6 +37,7 @@ def reported(number, tasks):
     return finished(made, outcomes, "score", "maximize")
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.lists(CURVES, min_size=1, max_size=3))
 def test_the_figures_of_any_curves_are_drawn(trials):

@@ -49,6 +49,9 @@ CASES = {
 }
 
 
+@pytest.mark.quick("conditional", "one value of each")
+@pytest.mark.slow("stopped", "odd choices", "two scores", "only shorter than the winner")
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
     for name, _, _, draw in _FIGURES:

@@ -130,6 +130,7 @@ def test_what_is_copied_is_what_was_given(folder, report):
     assert {"trials.csv", "config.yaml", "environment.json"} <= report["files"].keys()
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_on_another_day(folder, monkeypatch):
     names = ("report.json", "report.md", "report.html", "trials.csv", "best.yaml")
     before = {name: (folder / name).read_bytes() for name in names}

@@ -106,6 +106,7 @@ def test_the_sample_is_even_and_keeps_the_order():
     assert best_and_even(trials, 1000) == trials
 
 
+@pytest.mark.slow
 def test_importances_are_those_that_optuna_finds_in_the_study_itself(tmp_path):
     config = toy_config(
         "random", {"toy": {"layers": [1, 2, 3, 4, 5], "lr": {"low": 1e-4, "high": 0.1, "log": True}}}, 60

@@ -122,6 +122,7 @@ def test_trials_stand_from_the_best_and_every_dot_finds_its_row(written):
         assert {str(number) for number in told} <= {number for number, _ in rows}
 
 
+@pytest.mark.slow
 def test_a_study_of_a_hundred_trials_has_a_page_of_less_than_two_megabytes(tmp_path):
     text, _ = report(tmp_path / "toy", toy_config("random", SPACE, 100))
     assert len(text.encode()) < 2e6
@@ -174,6 +175,7 @@ def hostile_value(task):
     return task["config"]["toy"]["layers"] / 10
 
 
+@pytest.mark.slow
 def test_what_a_person_called_it_is_the_title_of_every_page_and_table(tmp_path, monkeypatch):
     """The study's name stands below it; without a title it is the name."""
     monkeypatch.chdir(tmp_path)
@@ -241,6 +243,7 @@ def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
     assert sorted(a["id"] for a in Page(text).of("details") if "id" in a) == sorted(f"field-{k}" for k in range(1, 26))
 
 
+@pytest.mark.nightly
 def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     config = toy_config("random", {"toy": {"lr": {"low": 1e-4, "high": 1e-1, "log": True}}}, 620)
     run_toy(tmp_path / "toy", config)
@@ -259,6 +262,7 @@ def test_the_best_five_hundred_of_more_trials_are_listed(tmp_path):
     assert LIBRARY not in text
 
 
+@pytest.mark.nightly
 def test_hyperparameters_may_be_called_as_columns_of_the_table():
     space = {"amount": [1, 2, 3], "fold_0": (0.0, 1.0), "score": [5, 6], "seconds": [7, 8]}
     study = found(lambda config: config["amount"], space=space, trials=6)
@@ -269,6 +273,7 @@ def test_hyperparameters_may_be_called_as_columns_of_the_table():
     assert re.findall(r"<td>([^<]*)</td>", row)[3:4] == ["3"]
 
 
+@pytest.mark.nightly
 def test_an_older_page_is_taken_away_where_none_is_written(tmp_path):
     config = toy_config("random", SPACE, 3)
     report(tmp_path / "toy", config)

@@ -55,6 +55,8 @@ def put(tree, key, value):
             put(tree[place], key.removeprefix(f"{name}."), value)
 
 
+@pytest.mark.quick("winner.score-mailed.json", "best_so_far.trials.-1.score-made")
+@pytest.mark.slow
 @pytest.mark.parametrize("study", ["made", "mailed.json"])
 @pytest.mark.parametrize(
     "key",
@@ -142,6 +144,7 @@ def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorde
         refuse(recorded, report)
 
 
+@pytest.mark.nightly
 def test_no_number_of_a_report_is_silently_false(recorded):
     """Each is refused, differs from what was compared, or lies below a key that is named as not checked."""
     numbers = [(key, value) for key, value in leaves(recorded.report) if is_number(value)]
@@ -229,6 +232,7 @@ def test_an_earlier_report_without_a_format_is_read(capsys, place):
     assert prepared(place, report["config"]).config.study.name == "made"
 
 
+@pytest.mark.slow
 def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(capsys, place):
     def told():
         assert hpo(capsys, "report", "made", "--checklist")[0] == 0
@@ -248,6 +252,7 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
     assert "reproduction.json: is not what `hpo reproduce` wrote; remove it" in refused(capsys, "report", "made")
 
 
+@pytest.mark.slow
 def test_a_finding_is_noted_only_where_the_study_was_made(capsys, monkeypatch, place):
     shutil.copy(place / "report.json", "mailed.json")
     assert hpo(capsys, "report", "made", "--publish")[0] == 0

@@ -95,6 +95,7 @@ def test_a_worker_whose_clock_is_behind_stays_in_its_stretch():
     assert describe_cost(trials, None, 0.0, stretches=late) == describe_cost(trials, None, 0.0, stretches=stretches)
 
 
+@pytest.mark.slow
 def test_a_search_notes_when_it_goes_on_and_the_report_counts_no_pause(tmp_path):
     folder = tmp_path / "study"
     for trials in (4, 8, 8, 12):

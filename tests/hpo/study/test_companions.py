@@ -68,7 +68,7 @@ def test_a_copy_of_the_process_that_a_check_leaves_behind_searches_nothing(monke
     assert out.count("winner: ") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_copy_that_fails_shows_no_secret(monkeypatch):
     module("forks", "if os.fork() == 0: raise ValueError('with ' + config['my']['token'])\n    os.wait()", "check")
     environment = {"OUR_TT": "PLANTED-4711"}

@@ -103,6 +103,7 @@ def test_no_point_is_trained_twice_and_states_of_other_settings_are_not_continue
     assert not any(trial["continues"] for trial in longer["study"]["extends"]["trials"])
 
 
+@pytest.mark.slow
 def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_path, halved):
     longer = extended(tmp_path / "old", halved, best=8)
     assert {trial["amount"] for trial in longer["study"]["extends"]["trials"]} == {1, 2}
@@ -112,6 +113,8 @@ def test_without_a_change_those_that_halving_left_are_trained_to_their_end(tmp_p
         extended(tmp_path / "old", halved, best=1)
 
 
+@pytest.mark.quick("changes0-*", "changes5-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -136,6 +139,7 @@ def test_without_a_complete_trial_there_is_nothing_to_extend(tmp_path):
         chosen(study, History(), 2, ())
 
 
+@pytest.mark.slow
 def test_a_stopped_trial_is_trained_to_its_end_from_where_it_was_stopped(tmp_path):
     config = tree(trials=10, stop_rule="median", lanes=1) | {"space": {"toy": {"layers": list(range(1, 11))}}}
     config["toy"]["epochs"] = 4

@@ -59,6 +59,8 @@ def rows(folder):
         return {row["number"]: row for row in csv.DictReader(file)}
 
 
+@pytest.mark.quick("2-successive_halving", "5-asha", "9-hyperband")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["asha", "successive_halving", "hyperband"])
 @pytest.mark.parametrize("trials", [1, 2, 5, 9])
 def test_the_winner_is_a_full_training_whatever_the_budget(tmp_path, name, trials):
@@ -103,6 +105,7 @@ def test_what_follows_the_search_has_its_own_time_and_comes_after_it(tmp_path):
     assert steps[: len(set(steps) & set(full))] == [number for number in steps if number in full]
 
 
+@pytest.mark.nightly
 def test_a_comparison_counts_what_follows_the_search_after_it(tmp_path):
     result, searched, _ = run(tmp_path / "toy", tree(5))
     other = tree(3)
@@ -147,6 +150,7 @@ def test_what_was_interrupted_goes_on_and_nothing_finished_is_trained_again(tmp_
     assert result.verdict.winner.amount == 8
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_not_forgotten_with_a_larger_budget(tmp_path):
     small, _, _ = run(tmp_path / "toy", tree(5))
     large, searched, _ = run(tmp_path / "toy", tree(20))
@@ -158,6 +162,7 @@ def test_what_was_trained_is_not_forgotten_with_a_larger_budget(tmp_path):
     assert len(full) == len(set(full))
 
 
+@pytest.mark.slow
 def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_search_stays(tmp_path):
     expected, _, _ = run(tmp_path / "sound", tree(9))
     failing = expected.verdict.further[0]
@@ -171,6 +176,8 @@ def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_sea
     assert verdict.winner.amount == 8
 
 
+@pytest.mark.quick("asha")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["asha", "successive_halving", "hyperband"])
 def test_what_comes_in_the_place_of_one_that_failed_goes_on_from_its_state(tmp_path, name):
     expected, _, _ = run(tmp_path / "sound", tree(14, name))
@@ -201,6 +208,7 @@ def test_without_its_state_a_training_begins_anew_and_has_its_own_curve(tmp_path
     assert prepared(tmp_path / "toy", tree(5)).done(result.verdict.history) == "5 of 5 configurations"
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_trained_to_its_end_is_reproduced(tmp_path):
     result, _, _ = run(tmp_path / "toy", tree(5))
     recorded = read_recorded(read_files(prepared(tmp_path / "toy", tree(5)).folder))

@@ -188,6 +188,7 @@ def test_what_another_machine_has_gone_on_with_is_not_written_over(two, tmp_path
     mirror_of(here, f"file://{tmp_path}/its_own").copy()
 
 
+@pytest.mark.slow
 def test_who_writes_while_this_machine_sends_has_the_mirror_whole(two, tmp_path, monkeypatch):
     here, there, url = two
     run_toy(here.path, toy_config(trials=4))
@@ -376,6 +377,7 @@ def test_an_unreachable_mirror_is_told_once_and_the_next_copy_brings_all(tmp_pat
     assert Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files.keys() >= {"study.db", "trials.csv"}
 
 
+@pytest.mark.nightly
 def test_that_another_machine_has_gone_on_is_told_once_while_it_searches(two, caplog):
     here, there, url = two
     mirror_of(there, url).copy()

@@ -48,6 +48,8 @@ def run_again(folder, config, report):
     return rows(study.folder.trials_path)
 
 
+@pytest.mark.quick("random")
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["evolutionary", "grid", "random", "tpe"])
 def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, caplog):
     folder, config = tmp_path / "study", toy_config(strategy)
@@ -66,6 +68,8 @@ def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, 
     assert in_optuna(folder).trials[FEW].state == optuna.trial.TrialState.WAITING, "another program's trial is changed"
 
 
+@pytest.mark.slow("at its end")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("seconds", "found"), [(0, 4), (math.inf, 6)], ids=["while it runs", "at its end"])
 def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, found, caplog, monkeypatch):
     """Four lanes are filled when it comes; with the budget spent, it waits for a larger one."""
@@ -82,6 +86,8 @@ def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, fo
     assert [number for number, point in enumerate(tried) if point == ABSENT] == [found]
 
 
+@pytest.mark.quick("queued0-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("queued", "line"), [
     ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; it is left alone"),
     ({"lr": 0.1}, "'lr' is not searched; allowed: toy.layers, toy.width, toy.lr; did you mean 'toy.lr'?; it is left"),

@@ -92,6 +92,7 @@ def test_files_of_the_toolkit_that_move_change_no_hash(toolkit):
     assert hashes() == before
 
 
+@pytest.mark.slow
 def test_a_strategy_of_the_users_own_counts_with_the_modules_that_it_imports(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own_drawing.py").write_text("SCALE = 1\n")

@@ -26,6 +26,8 @@ def rules(name, without_gain=None, lanes=3):
     return lambda tasks_of, cost_of: Rules(strategy, tasks_of, cost_of, lanes, stop_without_gain=without_gain)
 
 
+@pytest.mark.quick("random", "asha")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "evolutionary", "evolutionary_plain", "asha"])
 @settings(max_examples=10)
 @given(
@@ -87,6 +89,7 @@ def test_a_search_without_gain_ends_also_within_points_that_were_proposed_togeth
     assert len(run(Falling(0), its, 60).trials()) == 6
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(seed=st.integers(0, 999), slots=st.integers(1, 6), order=st.integers(0, 99))
 def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots, order):

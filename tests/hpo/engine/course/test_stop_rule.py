@@ -62,6 +62,8 @@ def test_no_trial_is_stopped_before_five_are_complete_nor_by_others_than_its_lik
     assert medians.limits(Trial(10, 10, {"x": 10}, amount=3), 0) == [1.0]
 
 
+@pytest.mark.quick("grid", "asha")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "grid", "evolutionary", "evolutionary_plain", "asha"])
 @settings(max_examples=12)
 @given(

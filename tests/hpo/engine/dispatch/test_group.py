@@ -84,10 +84,14 @@ def test_the_first_reports():
     assert last["outcome"]["metrics"] == {"score": 1, "world": 3}
 
 
+@pytest.mark.slow
 def test_only_the_first_must_have_a_score():
     assert ended("first_returns")[-1]["outcome"]["error"] is None
 
 
+@pytest.mark.quick("other_dies-*")
+@pytest.mark.slow("first_raises-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("objective", "words"),
     [
@@ -121,6 +125,7 @@ def variables_seen(task):
     return float(len(set(VARIABLES) & set(os.environ)))
 
 
+@pytest.mark.slow
 def test_a_task_of_one_process_sees_nothing_of_a_group_that_the_search_is_started_in(monkeypatch):
     for number, name in enumerate(VARIABLES):
         monkeypatch.setenv(name, str(number))

@@ -18,7 +18,8 @@ def started(**changes):
     return RayDispatcher(dispatch_section(**changes), str(REPOSITORY))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("0.5-gpus0")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("share", "gpus"), [(0.5, {0}), (1, {0, 1})])
 def test_two_half_gpu_workers_share_one_and_each_whole_gpu_worker_has_its_own(tmp_path, share, gpus):
     """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
@@ -68,7 +69,7 @@ def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, wo
         crew.take_on("answer")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_starts_behind_its_lock_where_ray_was_imported_before():
     """Ray reads its variables on import; a notebook imports it before us."""
     code = (

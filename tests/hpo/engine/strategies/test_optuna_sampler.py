@@ -87,6 +87,7 @@ def test_true_and_one_are_different_choices():
     assert [encoded(dimension, value) for value in dimension.values] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tpe", "cma_es"])
 def test_learns_where_the_bottom_of_a_bowl_is(name):
     learnt = statistics.median(regret(name, seed, 60) for seed in range(5))

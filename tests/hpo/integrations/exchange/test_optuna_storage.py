@@ -47,6 +47,7 @@ def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
             assert getattr(ours, name) == getattr(theirs, name), name
 
 
+@pytest.mark.slow
 def test_trials_that_were_trained_further_after_the_search_are_exported_with_all_of_their_training(capsys):
     verdict = run(Path("runs/toy"), tree(5))[0].verdict
     code, out, _ = hpo(capsys, "export", "toy", "--optuna", TARGET)
@@ -61,6 +62,7 @@ def test_trials_that_were_trained_further_after_the_search_are_exported_with_all
     assert there.trials[0].params == here.trials[0].params
 
 
+@pytest.mark.slow
 def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
     def fails(self, trials):
         self.add_trial(trials[0])
@@ -72,6 +74,7 @@ def test_an_export_that_fails_leaves_nothing(toy, monkeypatch):
     assert optuna.get_all_study_names(TARGET) == []
 
 
+@pytest.mark.slow
 def test_bad_exports_are_one_line(capsys, toy):
     assert hpo(capsys, "export", "toy", "--optuna", TARGET)[0] == 0
     for arguments, word in (

@@ -114,7 +114,7 @@ tune.Tuner(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_folder_that_ray_wrote(capsys, tmp_path):
     code = REAL.replace("STORAGE", repr(str(tmp_path)))
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
