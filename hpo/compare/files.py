@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from hpo.config.files import write_atomically
-from hpo.report.facts.schema.comparison import ComparisonJson
+from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison_markdown import render_comparison_markdown
 from hpo.report.pages.comparison_page import render_comparison_page
 

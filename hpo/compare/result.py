@@ -20,7 +20,7 @@ from hpo.compare.statistics import (
     win_share,
 )
 from hpo.engine.trials.trial import Direction, loss_sign
-from hpo.report.facts.schema.comparison import ComparisonJson, Curves, Pair, Standing
+from hpo.report.comparison import ComparisonJson, Curves, Pair, Standing
 
 FORMAT = 1
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"

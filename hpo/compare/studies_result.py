@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
 from hpo.compare.studies import FinishedStudy
 from hpo.engine.trials.digits import score_format
-from hpo.report.facts.schema.comparison import ComparisonJson, FoldPair
-from hpo.report.facts.schema.missing import is_missing
-from hpo.report.facts.sections.results import interval
-from hpo.report.facts.words import listed
+from hpo.report.comparison import ComparisonJson, FoldPair
+from hpo.report.missing import is_missing
+from hpo.report.sections.winner import interval
+from hpo.report.words import join_names
 
 # All pairs of more would be more sentences than anybody reads.
 _MOST_FOR_ALL_PAIRS = 4
@@ -112,9 +112,9 @@ def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[Fi
     for place, group in enumerate(groups[1:], start=1):
         first, earlier = groups[0][0].data, [study.label for others in groups[:place] for study in others]
         on = "folds" if first["examples"] == group[0].data["examples"] else "data"
-        who = listed([study.label for study in group])
+        who = join_names([study.label for study in group])
         was = "was" if len(group) == 1 else "were"
-        yield f"{who} {was} scored on other {on} than {listed(earlier)}: not compared"
+        yield f"{who} {was} scored on other {on} than {join_names(earlier)}: not compared"
 
 
 def _score(study: FinishedStudy) -> float:

@@ -13,8 +13,8 @@ from hpo.errors import ConfigError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hpo.report.facts.reproduced import Figure
-    from hpo.report.facts.schema.results import ReproductionPart
+    from hpo.report.reproduced import ReportedNumber
+    from hpo.report.sections.study import ReproductionPart
     from hpo.study.folder import StudyFolder
     from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
@@ -78,7 +78,7 @@ class Finding:
 
     repetitions: Sequence["Repetition"]
     tolerance: float
-    figures: Sequence["Figure"]
+    figures: Sequence["ReportedNumber"]
     unchecked: Sequence[str]
 
     @property
@@ -87,7 +87,7 @@ class Finding:
         return [one for one in self.repetitions if not one.holds(self.tolerance)]
 
     @property
-    def differing(self) -> list["Figure"]:
+    def differing(self) -> list["ReportedNumber"]:
         """The numbers of the report that are not what its trainings give."""
         return [figure for figure in self.figures if not figure.holds]
 
@@ -108,11 +108,11 @@ def compare(
         tolerance: the largest difference, as a share, that is none; None = what its machine and versions allow.
         tell: is called with each training when it is finished.
     """
-    from hpo.report.facts.reproduced import figures_of, unchecked
+    from hpo.report.reproduced import reported_numbers, unchecked
     from hpo.study.reproduce.again import reproduce as train_again
 
     repetitions = train_again(recorded, which, folds, tell)
-    figures = figures_of(recorded, repetitions)
+    figures = reported_numbers(recorded, repetitions)
     allowed = recorded.tolerance if tolerance is None else tolerance
     finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures))
     if recorded.own_folder is not None:
@@ -181,7 +181,7 @@ def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str
     """
     from hpo.engine.training.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
-    from hpo.report.facts.repeated import refuse_contradictions, refuse_other_study
+    from hpo.report.repeated import refuse_contradictions, refuse_other_study
     from hpo.study.made_here import is_made_here
     from hpo.study.reproduce.recorded import read_files, read_recorded
 

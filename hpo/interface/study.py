@@ -104,7 +104,7 @@ class Study:
     @staticmethod
     def report_schema() -> dict[str, Any]:
         """Return what report.json holds, as JSON Schema."""
-        from hpo.report.facts.schema.report import report_schema
+        from hpo.report.sections.report import report_schema
 
         return report_schema()
 
@@ -116,9 +116,9 @@ class Study:
         Raises:
             StudyError: there is no such figure, or this study has nothing to show there.
         """
-        from hpo.report.facts.subject import Subject
         from hpo.report.figures import FIGURES, Drawn, draw_figures
         from hpo.report.pages.notebook_figure import NotebookFigure
+        from hpo.report.subject import Subject
 
         figures = {name.replace("-", "_"): name for name in FIGURES}
         if figure not in figures:

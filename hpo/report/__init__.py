@@ -1,1 +1,1 @@
-"""The report of a study: facts, figures drawn from them, and pages that hold both."""
+"""The report of a study: sections, figures, and pages that hold both."""

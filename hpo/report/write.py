@@ -10,14 +10,13 @@ from hpo.config.documents import yaml_text
 from hpo.config.files import write_atomically
 from hpo.engine.record.record import Record
 from hpo.engine.trials.table import trials_table, write_trials
-from hpo.report.facts.schema.report import ReportJson
-from hpo.report.facts.subject import Subject
-from hpo.report.facts.summary import summarise
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
 from hpo.report.pages.report_markdown import render_report_markdown
 from hpo.report.pages.report_page import render_report_page
+from hpo.report.sections.report import ReportJson, summarise
+from hpo.report.subject import Subject
 from hpo.study.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study

@@ -18,8 +18,8 @@ from hpo.engine.space.first_points import default_point
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
-from hpo.report.facts.schema.missing import known
-from hpo.report.facts.words import ended
+from hpo.report.missing import require
+from hpo.report.sections.search import end_text
 from hpo.run import Result
 from hpo.session.display import Display, failures_in_words, gpus_in_words
 from hpo.session.progress import TerminalProgress
@@ -129,13 +129,13 @@ class Terminal(Display):
         name, metric = study.reference, study.config.study.metric
         history, winner = result.verdict.history, result.verdict.winner
         failed = sum(trial.state == "failed" for trial in history)
-        counts = known(result.report.summary["counts"])
+        counts = require(result.report.summary["counts"])
         further = ", ".join(str(trial.number) for trial in result.verdict.further_trained)
         if further:
             _say(f"trained to the end after the search, to {study.full_amount}: trials {further}")
         of = f" of {study.num_counted(history)} configurations" if study.counts == "configurations" else ""
         print()
-        _say(f"{len(history)} trials{of}, {failed} failed{ended(counts.get('ended_by'))}")
+        _say(f"{len(history)} trials{of}, {failed} failed{end_text(counts.get('ended_by'))}")
         if not history:
             _say("nothing to try: all points of the space are known already, or the strategy proposes none")
         elif winner is None:

@@ -7,8 +7,8 @@ from hpo.engine.space.space import Point, short_value
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.words import counted
 from hpo.report.pages.tables import markdown_table
+from hpo.report.words import count_text
 from hpo.study.study import Study
 from hpo.track.mlflow.pages import RUN_ID, TABLE, trial_page
 
@@ -59,7 +59,7 @@ def _what(study: Study, history: History, is_running: bool) -> Iterator[str]:
     done = study.done(history) + (f" ({', '.join(others)})" if others else "")
     when = " when this was written" if is_running else ""
     yield (
-        f"Search by `{study.config.strategy['name']}` in {counted(len(study.space.dimensions), 'hyperparameter*')}, "
+        f"Search by `{study.config.strategy['name']}` in {count_text(len(study.space.dimensions), 'hyperparameter*')}, "
         f"seed {config.seed}: [{done}]({TABLE}){when}. Metric: {_plain(config.metric)}, {config.direction}d, "
         f"the mean over {_trainings(study)}. {_data(study)} The score of every trial, and the best so far, are charts "
         "of this run (Model metrics)."

@@ -12,8 +12,8 @@ from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.sections.course import improvements
-from hpo.report.facts.subject import score_of
+from hpo.report.sections.course import improvements
+from hpo.report.subject import score_of
 from hpo.report.write import WrittenReport
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study

@@ -7,7 +7,7 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from hpo.report.facts.schema.report import ReportJson
+from hpo.report.sections.report import ReportJson
 from tests.hpo.cli.commands import hpo
 from tests.studies import REPOSITORY, rows
 

@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of report.json; no study needed")
     given = parser.parse_intermixed_args(arguments)
     if given.schema:
-        from hpo.report.facts.schema.report import report_schema
+        from hpo.report.sections.report import report_schema
 
         print(json.dumps(report_schema(), indent=2))
         return 0

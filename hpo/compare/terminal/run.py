@@ -21,7 +21,7 @@ from hpo.compare.terminal.progress import ComparingProgress
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.errors import ConfigError, StudyError, printable
-from hpo.report.facts.schema.comparison import ComparisonJson
+from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, Cells, answers, headline, standings, verdicts, winners
 from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.stopping import Stopping

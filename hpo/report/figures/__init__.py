@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from hpo.report.facts.subject import Subject
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.contours import draw_contours
@@ -17,6 +16,7 @@ from hpo.report.figures.planned_timeline import draw_planned_timeline
 from hpo.report.figures.slices import draw_slices
 from hpo.report.figures.timeline import draw_timeline
 from hpo.report.part import Absent, part
+from hpo.report.subject import Subject
 
 __all__ = ["FIGURES", "Drawing", "Drawn", "draw_figures"]
 

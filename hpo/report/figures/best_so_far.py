@@ -3,9 +3,6 @@
 from typing import Any
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.sections.course import improvements
-from hpo.report.facts.subject import Subject, score_of
-from hpo.report.facts.words import counted, shown
 from hpo.report.figures.canvas.clock import Clock
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import (
@@ -21,6 +18,9 @@ from hpo.report.figures.canvas.look import (
 )
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
+from hpo.report.sections.course import improvements
+from hpo.report.subject import Subject, score_of
+from hpo.report.words import count_text, escape_markup
 
 _MOST = 1_000
 
@@ -51,17 +51,17 @@ def draw_best_so_far(subject: Subject) -> Drawn | Absent:
     best = min(subject.scored, key=lambda t: t.loss)
     heights = near_range(scores, [score_of(trial) for trial in (best, subject.ranked[0])])
     figure.update_yaxes(range=heights)
-    figure.update_yaxes(title_text=f"{shown(subject.metric)} ({subject.direction})", row=1, col=1)
+    figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", row=1, col=1)
     styled(figure, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     failed = sum(trial.state == "failed" for trial in subject.trials)
-    without = f" {counted(failed, 'trial*')} failed, without a score." if failed else ""
+    without = f" {count_text(failed, 'trial*')} failed, without a score." if failed else ""
     far = FAR_OUT if heights else ""
     caption = f"Best {subject.metric} so far over {subject.which}.{without}"
     return Drawn(figure, caption + sampled(len(drawn), len(subject.scored)) + far + clock.note)
 
 
 def _panel(
-    figure: Any, subject: Subject, shown: list[tuple[float, Trial]], places: list[tuple[float, Trial]], column: int
+    figure: Any, subject: Subject, dots: list[tuple[float, Trial]], places: list[tuple[float, Trial]], column: int
 ) -> None:
     better = {trial.number for trial in improvements(trial for _, trial in places)}
     steps = [place for place in places if place[1].number in better]
@@ -71,8 +71,8 @@ def _panel(
     # The winner is drawn whole where it lies on an axis.
     star = {"mode": "markers", "marker": STAR, "cliponaxis": False}
     line = {"mode": "lines", "line": {"color": GOOD, "width": 2.5, "shape": "hv"}}
-    dots = {"mode": "markers", "marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
-    for name, drawn, style in (("trials", shown, dots), ("best so far", ends, line), ("winner", won, star)):
+    look = {"mode": "markers", "marker": {"color": OTHER, "size": 5, "opacity": 0.6}}
+    for name, drawn, style in (("trials", dots, look), ("best so far", ends, line), ("winner", won, star)):
         figure.add_scatter(
             x=[place for place, _ in drawn],
             y=[trial.score for _, trial in drawn],

@@ -5,15 +5,15 @@ from typing import Any
 
 from hpo.engine.space.dimensions import Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.importances import FEWEST, too_few
-from hpo.report.facts.optuna_study import Rank, optuna_study, quiet_optuna
-from hpo.report.facts.subject import Subject, score_of
-from hpo.report.facts.words import shown
+from hpo.report.analysis.importances import FEWEST, too_few
+from hpo.report.analysis.optuna_study import Rank, optuna_study, quiet_optuna
 from hpo.report.figures.canvas.axes import axis_of
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import OTHER, STAR, clipped, scale_of, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
+from hpo.report.subject import Subject, score_of
+from hpo.report.words import escape_markup
 
 # Optuna keeps a cell per pair of values: without steps, 1,000 trials of ranges would make a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
@@ -31,14 +31,16 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     drawn = best_and_even(subject.scored, _MOST)
     study = optuna_study(subject.space, subject.direction, drawn, _STEPS)
     varied = _varied(study)
-    keys = [key for key in subject.keys if shown(key) in varied][:_MOST_KEYS]
+    keys = [key for key in subject.keys if escape_markup(key) in varied][:_MOST_KEYS]
     if len(keys) < 2:
         return Absent("fewer than two hyperparameters have more than one value among the complete trials")
     with quiet_optuna():
-        figure = plot_contour(study, params=[shown(key) for key in keys], target_name=shown(subject.metric))
-    _share_colours(figure, shown(subject.metric), scale_of(subject.direction))
-    _draw_trials(figure, subject, study, sorted(keys, key=shown), drawn)
-    _label(figure, subject, sorted(keys, key=shown))
+        figure = plot_contour(
+            study, params=[escape_markup(key) for key in keys], target_name=escape_markup(subject.metric)
+        )
+    _share_colours(figure, escape_markup(subject.metric), scale_of(subject.direction))
+    _draw_trials(figure, subject, study, sorted(keys, key=escape_markup), drawn)
+    _label(figure, subject, sorted(keys, key=escape_markup))
     styled(figure, 480 if len(keys) == 2 else 230 * len(keys), margin={"t": 20, "r": 30, "b": 70, "l": 90})
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
     snapped = f" Numbers of ranges are drawn at the nearest of {_STEPS + 1} places." if ranges else ""
@@ -66,7 +68,7 @@ def _draw_trials(figure: Any, subject: Subject, study: Any, keys: list[str], dra
     maps = [(x, y) for x in range(len(keys)) for y in range(len(keys)) if x != y] if len(keys) > 2 else [(0, 1)]
     for x, y in maps:
         panel = {"row": y + 1, "col": x + 1} if len(keys) > 2 else {}
-        names = shown(keys[x]), shown(keys[y])
+        names = escape_markup(keys[x]), escape_markup(keys[y])
         for is_winner, look in ((False, _DOTS), (True, STAR)):
             there = [
                 (trial, given)

@@ -1,9 +1,5 @@
 """The score that a random search of fewer trials would have reached."""
 
-from hpo.report.facts.schema.missing import is_missing
-from hpo.report.facts.sections.expected_performance import describe_expected
-from hpo.report.facts.subject import Subject, score_of
-from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import (
     FAR_OUT,
@@ -16,7 +12,11 @@ from hpo.report.figures.canvas.look import (
     pale,
     styled,
 )
+from hpo.report.missing import is_missing
 from hpo.report.part import Absent
+from hpo.report.sections.expected_performance import describe_expected
+from hpo.report.subject import Subject, score_of
+from hpo.report.words import escape_markup
 
 _LOOK = {
     "unbiased": ("unbiased (Tang et al. 2020)", GOOD, "solid"),
@@ -48,7 +48,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     styled(figure, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
     heights = near_range(scores, [curves["unbiased"]["means"][-1]])
-    figure.update_yaxes(range=heights, title_text=f"expected best {shown(subject.metric)}")
+    figure.update_yaxes(range=heights, title_text=f"expected best {escape_markup(subject.metric)}")
     return Drawn(
         figure,
         f"The best {subject.metric} that a random search of so many trials finds on average, by both estimators, ± the "

@@ -1,10 +1,10 @@
 """The spread of a configuration's scores over folds and seeds."""
 
-from hpo.report.facts.subject import Subject
-from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import OTHER, WINNER, new_figure, styled
 from hpo.report.part import Absent
+from hpo.report.subject import Subject
+from hpo.report.words import escape_markup
 
 _MOST = 15
 
@@ -42,7 +42,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | Absent:
     )
     styled(figure, showlegend=False)
     figure.update_xaxes(type="category", title_text="trial, from the best")
-    figure.update_yaxes(title_text=shown(subject.metric))
+    figure.update_yaxes(title_text=escape_markup(subject.metric))
     parts = f"{subject.layout.folds} folds" if subject.layout.repeats == 1 else f"{subject.layout.size} folds and seeds"
     count = f"the {len(best)} best of {subject.which}" if len(best) < len(subject.scored) else subject.which
     return Drawn(

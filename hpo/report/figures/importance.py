@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from hpo.report.facts.importances import best_share
-from hpo.report.facts.subject import Subject
-from hpo.report.facts.words import shown
+from hpo.report.analysis.importances import best_share
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import GOOD, OTHER, new_figure, styled
 from hpo.report.part import Absent
+from hpo.report.subject import Subject
+from hpo.report.words import escape_markup
 
 # With fewer trials for each hyperparameter, chance moves the shares of PED-ANOVA more than the space does.
 _ENOUGH_PER_KEY = 20
@@ -45,10 +45,10 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     if len(subject.scored) < _ENOUGH_PER_KEY * len(shares):
         caption += f" {len(subject.scored)} trials are few for {len(shares)} hyperparameters: a hint, no more."
     styled(figure, 110 + 30 * len(shares), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
-    names = [shown(key) for key in reversed(shares)]
+    names = [escape_markup(key) for key in reversed(shares)]
     figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=names)
     return Drawn(figure, f"{caption} Neither says anything of values that were not tried.")
 
 
 def _add(figure: Any, values: dict[str, float], look: dict[str, Any], column: int) -> None:
-    figure.add_bar(orientation="h", y=[*map(shown, values)], x=list(values.values()), row=1, col=column, **look)
+    figure.add_bar(orientation="h", y=[*map(escape_markup, values)], x=list(values.values()), row=1, col=column, **look)

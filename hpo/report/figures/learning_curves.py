@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.engine.trials.trial import Outcome, Trial
-from hpo.report.facts.subject import Subject
-from hpo.report.facts.words import shown
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import (
     FAILED,
@@ -22,6 +20,8 @@ from hpo.report.figures.canvas.look import (
 )
 from hpo.report.figures.canvas.sample import best_and_even, evenly, sampled
 from hpo.report.part import Absent
+from hpo.report.subject import Subject
+from hpo.report.words import escape_markup
 
 _MOST_CURVES, _MOST_PLACES = 100, 200
 _AXES = ("epoch", "step")
@@ -68,7 +68,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     heights = near_range([y for trace in figure.data for y in trace.y])
     styled(figure, showlegend=False)
     figure.update_xaxes(title_text=axis, dtick=whole_ticks(max(x for trace in figure.data for x in trace.x)))
-    figure.update_yaxes(title_text=shown(metric), range=heights)
+    figure.update_yaxes(title_text=escape_markup(metric), range=heights)
     folds = ", dotted its folds and seeds" if subject.winner and len(subject.winner.outcomes) > 1 else ""
     far = FAR_OUT if heights else ""
     caption = f"{metric} on the way, mean over folds and seeds; the winner in orange{folds}."

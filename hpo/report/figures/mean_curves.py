@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.schema.comparison import ComparisonJson
-from hpo.report.facts.words import shown
+from hpo.report.comparison import ComparisonJson
 from hpo.report.figures.canvas.look import GREY, OKABE_ITO, add_band, log_ticks, pale, styled
+from hpo.report.words import escape_markup
 
 # Dash patterns distinguish curves in print, and if there are more than seven.
 _COLOURS = tuple(GREY if name == "black" else colour for name, colour in OKABE_ITO.items())
@@ -41,12 +41,12 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
             y=mean,
             mode="lines",
             line={"color": colour, "dash": dash, "width": 2.5, "shape": "hv"},
-            name=shown(label),
+            name=escape_markup(label),
             legendgroup=label,
         )
     if not figure.data:
         return None
-    metric, has_regret = shown(result["metric"]), result["optimum"] is not None
+    metric, has_regret = escape_markup(result["metric"]), result["optimum"] is not None
     return styled(
         figure,
         460,

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from hpo.engine.space.dimensions import Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.optuna_study import optuna_study, quiet_optuna, ranks_of
-from hpo.report.facts.subject import Subject, score_of
-from hpo.report.facts.words import shown
+from hpo.report.analysis.optuna_study import optuna_study, quiet_optuna, ranks_of
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import GREY, WINNER, clipped, scale_of, shade, short, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
+from hpo.report.subject import Subject, score_of
+from hpo.report.words import escape_markup
 
 _MOST, _MOST_AXES = 150, 10
 _ROOM = 120  # characters that fit under the figure
@@ -27,8 +27,8 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     with quiet_optuna():
         figure = plot_parallel_coordinate(
             optuna_study(subject.space, subject.direction, drawn),
-            params=[shown(key) for key in keys],
-            target_name=shown(subject.metric),
+            params=[escape_markup(key) for key in keys],
+            target_name=escape_markup(subject.metric),
         )
     *lines, scale = figure.data
     worst, best = sorted((scale.marker.cmin, scale.marker.cmax), reverse=subject.direction == "minimize")
@@ -43,7 +43,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
     figure.data = [*(line for _, line in pairs), scale]
     # Otherwise the lines would cross the values out; the page has its own white.
     figure.update_annotations(bgcolor="white", font={"color": GREY})
-    figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=shown)]))
+    figure.update_xaxes(ticktext=_names([subject.metric, *sorted(keys, key=escape_markup)]))
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60})
     return Drawn(
         figure,
@@ -58,7 +58,9 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
 
 def _as_optuna_draws(subject: Subject, trials: Sequence[Trial], keys: Sequence[str]) -> list[Trial]:
     """Return the trials in the order of Optuna's lines: by the ranks of what is finite, names first."""
-    finite = [subject.space[key] for key in sorted(keys, key=shown) if not isinstance(subject.space[key], Range)]
+    finite = [
+        subject.space[key] for key in sorted(keys, key=escape_markup) if not isinstance(subject.space[key], Range)
+    ]
     ranks = {dimension.key: ranks_of(dimension) for dimension in finite}
 
     def places(trial: Trial) -> list[int]:
@@ -71,4 +73,4 @@ def _as_optuna_draws(subject: Subject, trials: Sequence[Trial], keys: Sequence[s
 def _names(keys: Sequence[str]) -> list[str]:
     """Return the names of the axes, or their last parts if the full names would overlap."""
     room = _ROOM // len(keys)
-    return [shown(key if len(key) <= room else short(key.rpartition(".")[2], room)) for key in keys]
+    return [escape_markup(key if len(key) <= room else short(key.rpartition(".")[2], room)) for key in keys]

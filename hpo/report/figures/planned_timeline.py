@@ -1,11 +1,11 @@
 """The timeline of the search as it was planned: the tasks of each lane on the study's clock."""
 
-from hpo.report.facts.sections.cost import predict_seconds
-from hpo.report.facts.subject import Subject
-from hpo.report.facts.words import counted
 from hpo.report.figures.canvas.bars import Bar, draw_bars, kind_of, rows_of
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.part import Absent
+from hpo.report.sections.cost import predict_seconds
+from hpo.report.subject import Subject
+from hpo.report.words import count_text
 
 
 def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
@@ -32,4 +32,4 @@ def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
     if fit is not None:
         says = f" Seconds per trial follow from cost within a factor of {fit['factor']:.2f} for two trials in three"
         says += "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
-    return Drawn(figure, f"{counted(len(bars), 'task*')} on {counted(subject.lanes, 'lane*')}.{says}{close}")
+    return Drawn(figure, f"{count_text(len(bars), 'task*')} on {count_text(subject.lanes, 'lane*')}.{says}{close}")

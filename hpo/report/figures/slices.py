@@ -6,14 +6,14 @@ from typing import Any
 
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.trials.trial import Trial
-from hpo.report.facts.optuna_study import ranks_of
-from hpo.report.facts.subject import Subject, score_of
-from hpo.report.facts.words import shown
+from hpo.report.analysis.optuna_study import ranks_of
 from hpo.report.figures.canvas.axes import axis_of
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import FAR_OUT, OTHER, STAR, near_range, styled
 from hpo.report.figures.canvas.sample import best_and_even, sampled
 from hpo.report.part import Absent
+from hpo.report.subject import Subject, score_of
+from hpo.report.words import escape_markup
 
 _MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
 _ROOM = 110  # characters that fit under the figure
@@ -41,7 +41,7 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
         figure.update_xaxes(axis_of(subject.space[key], _ROOM // columns, values, has_names=True), row=row, col=column)
     heights = near_range([score_of(trial) for trial in drawn], [score_of(subject.ranked[0])])
     figure.update_yaxes(range=heights)
-    figure.update_yaxes(title_text=shown(subject.metric), col=1)
+    figure.update_yaxes(title_text=escape_markup(subject.metric), col=1)
     styled(figure, 60 + 260 * rows, margin={"t": 20, "r": 30, "b": 60, "l": 80}, showlegend=False)
     caption = f"{subject.which}; the star is the winner."
     more = f" The {len(keys)} most important of {len(there)} hyperparameters." if len(there) > len(keys) else ""

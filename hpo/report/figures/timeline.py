@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from hpo.engine.trials.trial import Outcome
-from hpo.report.facts.sections.cost import describe_cost
-from hpo.report.facts.stretches import worker_spans
-from hpo.report.facts.subject import Subject
-from hpo.report.facts.words import counted
+from hpo.report.analysis.stretches import worker_spans
 from hpo.report.figures.canvas.bars import Bar, draw_bars, kind_of, rows_of
 from hpo.report.figures.canvas.clock import Clock
 from hpo.report.figures.canvas.drawn import Drawn
 from hpo.report.figures.canvas.look import time_unit
 from hpo.report.part import Absent
+from hpo.report.sections.cost import describe_cost
+from hpo.report.subject import Subject
+from hpo.report.words import count_text
 
 
 def draw_timeline(subject: Subject) -> Drawn | Absent:
@@ -35,7 +35,7 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
     figure, close = draw_bars(bars, "worker", f"{name} since the start", unit)
     clock.mark(figure, unit)
     replaced = " Workers that never ran at the same time share a lane." if len(lanes) > 1 + max(lanes.values()) else ""
-    return Drawn(figure, f"{counted(len(bars), 'task*')}. {_idle_text(subject)}{close}{replaced}{clock.note}")
+    return Drawn(figure, f"{count_text(len(bars), 'task*')}. {_idle_text(subject)}{close}{replaced}{clock.note}")
 
 
 def _idle_text(subject: Subject) -> str:

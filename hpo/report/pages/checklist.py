@@ -7,12 +7,16 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
-from hpo.report.facts.ranges import describe_range
-from hpo.report.facts.schema.missing import Missing, Value, is_missing, known
-from hpo.report.facts.schema.report import ReportJson, Sizes, SplitPart
-from hpo.report.facts.schema.results import Cost, Winner
-from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import counted, ended, heading, score_text, times
+from hpo.report.missing import Missing, Value, is_missing, require
+from hpo.report.sections.baselines import score_text
+from hpo.report.sections.cost import Cost
+from hpo.report.sections.data import SplitPart
+from hpo.report.sections.report import ReportJson
+from hpo.report.sections.search import Sizes, end_text
+from hpo.report.sections.space import describe_range
+from hpo.report.sections.study import heading, reproduction_text
+from hpo.report.sections.winner import Winner
+from hpo.report.words import count_text, times_text
 from hpo.study.study import how_far
 
 
@@ -42,7 +46,7 @@ def _dependencies(summary: ReportJson) -> str:
 
 
 def _infrastructure(summary: ReportJson) -> str:
-    environment, cost = summary["environment"], known(summary["cost"])
+    environment, cost = summary["environment"], require(summary["cost"])
     memory = environment["memory_bytes"] / 2**30
     gpus = environment["gpus"] if isinstance(environment["gpus"], str) else ", ".join(environment["gpus"])
     return (
@@ -52,7 +56,7 @@ def _infrastructure(summary: ReportJson) -> str:
 
 
 def _runtime(summary: ReportJson) -> str:
-    cost = known(summary["cost"])
+    cost = require(summary["cost"])
     if cost["wall_seconds"] is None:
         return "Nothing was trained."
     return (
@@ -86,9 +90,9 @@ def _validation(summary: ReportJson) -> str:
     if is_missing(winner):
         return _absent(winner["missing"])
     test, text = summary["test"], score_text(summary)
-    line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], known(summary['strategy']))}"
+    line = f"{metric} {text(winner['score'])} on validation{how_far(winner['amount'], require(summary['strategy']))}"
     if not is_missing(test):
-        line += f"; test {text(test['metrics'][metric])}, opened {times(test['openings_of_these_data'])}"
+        line += f"; test {text(test['metrics'][metric])}, opened {times_text(test['openings_of_these_data'])}"
     return f"{line}."
 
 
@@ -99,18 +103,18 @@ def _metric(summary: ReportJson) -> str:
 
 
 def _runs(summary: ReportJson) -> str:
-    counts = known(summary["counts"])
+    counts = require(summary["counts"])
     configurations, trials = counts.get("configurations", counts["proposed"]), counts["proposed"]
     inside = f" in {trials} trials, which train some further" if configurations != trials else ""
     return (
         f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
-        f"budget {counts['budget']}{ended(counts.get('ended_by'))}."
+        f"budget {counts['budget']}{end_text(counts.get('ended_by'))}."
     )
 
 
 def _bounds(summary: ReportJson) -> str:
-    return "; ".join(" ".join(describe_range(dimension)) for dimension in known(summary["space"])) + "."
+    return "; ".join(" ".join(describe_range(dimension)) for dimension in require(summary["space"])) + "."
 
 
 def _best(summary: ReportJson) -> str:
@@ -145,7 +149,7 @@ def _statistics(summary: ReportJson) -> str:
 
 
 def _data(summary: ReportJson) -> str:
-    data = known(summary["data"])
+    data = require(summary["data"])
     name = _or_missing(data["name"], str)
     size = "" if data["size"] is None else f", {data['size']:,} examples"
     return f"{name}{size}; {_or_missing(data['split'], _labels)}."
@@ -164,24 +168,24 @@ def _splits(summary: ReportJson) -> str:
         parts = ", ".join(f"{name} {part['size']:,} ({part['fraction']:.1%})" for name, part in split["parts"].items())
         return f"{split['kind'].replace('_', ' ')}, seed {split['seed']}: {parts}; {_folds(split)}."
 
-    return _or_missing(known(summary["data"])["split"], told)
+    return _or_missing(require(summary["data"])["split"], told)
 
 
 def _folds(split: SplitPart) -> str:
     folds = split["folds"]
     sizes = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in folds)
-    return f"{counted(len(folds), 'fold*')}, training / validation examples: {sizes}"
+    return f"{count_text(len(folds), 'fold*')}, training / validation examples: {sizes}"
 
 
 def _excluded(summary: ReportJson) -> str:
-    exclusions = _or_missing(known(summary["data"])["exclusions"], str)
+    exclusions = _or_missing(require(summary["data"])["exclusions"], str)
     method = summary["method"]
     steps = [_or_missing(step, str) for step in (method["preprocessing"], method["vocabulary"])]
     return f"Excluded: {exclusions}. Preprocessing: {'; vocabulary: '.join(steps)}."
 
 
 def _source(summary: ReportJson) -> str:
-    data = known(summary["data"])
+    data = require(summary["data"])
     source, version, licence = (_or_missing(value, str) for value in (data["source"], data["version"], data["licence"]))
     return f"{source}; version: {version}; licence: {licence}. SHA-256 of every file: report.json, `data.files`."
 

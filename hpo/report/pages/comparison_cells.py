@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import loss_of
-from hpo.report.facts.schema.comparison import ComparisonJson, Pair
-from hpo.report.facts.words import listed
+from hpo.report.comparison import ComparisonJson, Pair
+from hpo.report.words import join_names
 
 READING = "B better by less than 0 means that A is better; [95 % intervals]."
 _PAIR_HEAD = ("budget", "A", "B", "B better by", "P(A beats B)", "p (Holm)", "verdict")
@@ -54,7 +54,7 @@ def _answer(pairs: Sequence[Pair]) -> str:
     best = next((label for label, others in beaten.items() if len(others) == len(labels) - 1), None)
     if best is not None:
         return f"{when} {best} is better than {'all others' if len(labels) > 2 else beaten[best][0]}."
-    says = "; ".join(f"{label} is better than {listed(others)}" for label, others in beaten.items())
+    says = "; ".join(f"{label} is better than {join_names(others)}" for label, others in beaten.items())
     return f"{when} {says}; no other two can be told apart."
 
 

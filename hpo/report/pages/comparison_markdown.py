@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hpo.report.facts.schema.comparison import ComparisonJson
+from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, answers, headline, standings, verdicts, winners
 from hpo.report.pages.tables import markdown_table
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.report.facts.schema.comparison import ComparisonJson
+from hpo.report.comparison import ComparisonJson
 from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.comparison_cells import READING, answers, first_pairs, headline, standings, verdicts, winners
 from hpo.report.pages.html import render

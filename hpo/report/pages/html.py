@@ -9,13 +9,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from hpo.report.facts.ranges import value_text
-from hpo.report.facts.schema.missing import reason_missing
-from hpo.report.facts.words import times
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
+from hpo.report.missing import reason_missing
 from hpo.report.pages.values import blocks
 from hpo.report.part import part
+from hpo.report.words import times_text, value_text
 from hpo.study.study import how_far, training_command
 
 # The other buttons would upload the figure, or have no effect on lines.
@@ -57,7 +56,7 @@ def templates() -> Environment:
         "plotly_library": _plotly_library,
         "plotly_settings": _PLOTLY_SETTINGS,
         "reason_missing": reason_missing,
-        "times": times,
+        "times": times_text,
     }
     return environment
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hpo.report.facts.ranges import describe_range, value_text
-from hpo.report.facts.schema.missing import is_missing, known
-from hpo.report.facts.schema.report import ReportJson
-from hpo.report.facts.schema.results import Winner
-from hpo.report.facts.words import heading, score_text, times
+from hpo.report.missing import is_missing, require
+from hpo.report.sections.baselines import score_text
+from hpo.report.sections.report import ReportJson
+from hpo.report.sections.space import describe_range
+from hpo.report.sections.study import heading
+from hpo.report.sections.winner import Winner
+from hpo.report.words import times_text, value_text
 
 _ESCAPED = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -27,11 +29,11 @@ def _ranges(summary: ReportJson) -> Iterable[str]:
     winner = summary["winner"]
     point = {} if is_missing(winner) else winner["point"]
     rows = []
-    for dimension in known(summary["space"]):
+    for dimension in require(summary["space"]):
         key, _, text = describe_range(dimension)
         rows.append((f"\\texttt{{{escaped(key)}}}", escaped(text), escaped(value_text(point.get(key, "--")))))
     strategy = summary["strategy"]["name"].replace("_", " ")
-    counts = known(summary["counts"])
+    counts = require(summary["counts"])
     configurations = counts.get("configurations", counts["proposed"])
     caption = (
         f"{_title(summary)}Hyperparameters searched by {strategy} search with {configurations} configurations "
@@ -47,7 +49,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
     if not is_missing(winner):
         tested = "--" if is_missing(test) else text(test["metrics"][metric])
         rows.append((f"Best (trial {winner['number']})", _spread(winner, text), tested))
-    default, against = known(summary["baselines"])["default"], known(summary["overtuning"])["default_on_test"]
+    default, against = require(summary["baselines"])["default"], require(summary["overtuning"])["default_on_test"]
     by_default = [
         None if is_missing(default) else default["score"],
         None if is_missing(against) else against["default"],
@@ -55,7 +57,7 @@ def _results(summary: ReportJson) -> Iterable[str]:
     if any(score is not None for score in by_default):
         validation, on_test = ("--" if score is None else text(score) for score in by_default)
         rows.append(("Default configuration", validation, on_test))
-    opened = "" if is_missing(test) else f", opened {times(test['openings_of_these_data'])}"
+    opened = "" if is_missing(test) else f", opened {times_text(test['openings_of_these_data'])}"
     caption = (
         f"{_title(summary)}{escaped(metric)} ({summary['metric']['direction']}): "
         f"{escaped(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "

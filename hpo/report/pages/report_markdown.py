@@ -4,22 +4,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpo.engine.trials.digits import score_format
-from hpo.report.facts.against_default import against_default, default_on_test
-from hpo.report.facts.ranges import describe_range, value_text
-from hpo.report.facts.schema.missing import is_missing, known, reason_missing
-from hpo.report.facts.schema.report import ExtendedPart, ExtensionPart, ReportJson
-from hpo.report.facts.schema.results import FinalistPart
-from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import ended, heading, score_text
+from hpo.report.missing import is_missing, reason_missing, require
 from hpo.report.pages.tables import markdown_table
 from hpo.report.part import part
+from hpo.report.sections.baselines import against_default, score_text
+from hpo.report.sections.finalists import FinalistPart
+from hpo.report.sections.report import ReportJson
+from hpo.report.sections.search import end_text
+from hpo.report.sections.space import describe_range
+from hpo.report.sections.study import ExtendedPart, ExtensionPart, heading, reproduction_text
+from hpo.report.sections.tested import default_on_test
+from hpo.report.words import value_text
 from hpo.study.study import how_far, training_command
 
 EXTENDED = ("trial", "before", "score before", "score", "gain (above 0 is better)", "trained")
 
 
 def render_report_markdown(summary: ReportJson) -> str:
-    """Return the page for a summary made by `hpo.report.facts.summary.summarise`."""
+    """Return the page for a summary made by `hpo.report.sections.report.summarise`."""
     sections = (_head, _winner, _cautions, _data, _space, _strategy, _trials, _expected, _cost, _environment, _missing)
     return "\n".join(line for section in sections for line in [*_lines(section, summary), ""])
 
@@ -56,10 +58,10 @@ def _winner(summary: ReportJson) -> Iterable[str]:
         return
     text, spread = score_text(summary), ""
     if winner["standard_deviation"] is not None:
-        low, high = known(winner["interval"])
+        low, high = require(winner["interval"])
         spread = f" ± {text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
         spread += f"{text(low)} to {text(high)})"
-    score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], known(summary['strategy']))}"
+    score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], require(summary['strategy']))}"
     yield f"Trial {winner['number']}: {score}, chosen by {summary['chosen_by']}."
     yield against_default(summary)
     yield ""
@@ -96,7 +98,7 @@ def _cautions(summary: ReportJson) -> Iterable[str]:
 
 
 def _data(summary: ReportJson) -> Iterable[str]:
-    data = known(summary["data"])
+    data = require(summary["data"])
     yield "## Data"
     yield ""
     split = data["split"]
@@ -126,18 +128,18 @@ def _space(summary: ReportJson) -> Iterable[str]:
     yield ""
     yield f"Points: {summary['space_size']:,}." if summary["space_size"] else "Points: infinitely many."
     yield ""
-    for rule in known(summary["space_rules"]):
+    for rule in require(summary["space_rules"]):
         yield f"- rule: `{rule}`"
-    for point in known(summary["first"]):
+    for point in require(summary["first"]):
         yield f"- tried first: {_point(point)}"
-    for given in known(summary.get("given", [])):
+    for given in require(summary.get("given", [])):
         yield f"- given by a hand, after {given['after']} trials: {_point(given['point'])}"
-    if fixed := ", ".join(f"`{key}={value_text(value)}`" for key, value in known(summary["fixed"]).items()):
+    if fixed := ", ".join(f"`{key}={value_text(value)}`" for key, value in require(summary["fixed"]).items()):
         yield f"Fixed: {fixed}."
 
 
 def _ranges(summary: ReportJson) -> Iterable[tuple[str, str, str]]:
-    for key, kind, text in map(describe_range, known(summary["space"])):
+    for key, kind, text in map(describe_range, require(summary["space"])):
         yield f"`{key}`", kind, text
 
 
@@ -148,10 +150,10 @@ def _strategy(summary: ReportJson) -> Iterable[str]:
 
 
 def _trials(summary: ReportJson) -> Iterable[str]:
-    counts = known(summary["counts"])
+    counts = require(summary["counts"])
     yield "## Trials"
     yield ""
-    end = ended(counts.get("ended_by"))
+    end = end_text(counts.get("ended_by"))
     budget = f"{counts['budget']} {counts['budget_counts']}" if "budget_counts" in counts else str(counts["budget"])
     yield (
         f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
@@ -169,7 +171,7 @@ def _trials(summary: ReportJson) -> Iterable[str]:
     for reason, count in counts["failures"].items():
         yield f"- {count} failed: {reason}"
     yield ""
-    strategy = known(summary["strategy"])
+    strategy = require(summary["strategy"])
     text = score_text(summary)
     scores = [f"{text(t['score'])}{how_far(t.get('amount'), strategy)}" for t in summary["top"]]
     rows = [(str(t["number"]), score, _point(t["point"])) for t, score in zip(summary["top"], scores, strict=True)]
@@ -236,7 +238,7 @@ def _expected(summary: ReportJson) -> Iterable[str]:
 
 
 def _cost(summary: ReportJson) -> Iterable[str]:
-    cost = known(summary["cost"])
+    cost = require(summary["cost"])
     yield "## Cost"
     yield ""
     if cost["wall_seconds"] is None:
@@ -248,7 +250,7 @@ def _cost(summary: ReportJson) -> Iterable[str]:
         f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
     )
     yield ""
-    steps = known(summary["best_so_far"])["seconds"]
+    steps = require(summary["best_so_far"])["seconds"]
     text = score_format(step["score"] for step in steps)
     rows = [(f"{step['seconds']:.0f}", str(step["trial"]), text(step["score"])) for step in steps]
     yield from markdown_table(("seconds", "trial", "best so far"), rows)

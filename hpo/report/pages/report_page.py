@@ -11,15 +11,15 @@ import pandas as pd
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import column_of
 from hpo.engine.trials.trial import loss_of, rank
-from hpo.report.facts.against_default import against_default, default_on_test
-from hpo.report.facts.schema.fields import FIELDS, Field, missing_values, value_at
-from hpo.report.facts.schema.missing import is_missing, reason_missing
-from hpo.report.facts.schema.report import ReportJson
-from hpo.report.facts.tried import reproduction_text
-from hpo.report.facts.words import heading, score_text
 from hpo.report.figures import Drawing, Drawn
+from hpo.report.missing import is_missing, reason_missing
 from hpo.report.pages.html import render
 from hpo.report.pages.report_markdown import EXTENDED, extended_rows
+from hpo.report.sections.baselines import against_default, score_text
+from hpo.report.sections.fields import FIELDS, ReportField, missing_values, value_at
+from hpo.report.sections.report import ReportJson
+from hpo.report.sections.study import heading, reproduction_text
+from hpo.report.sections.tested import default_on_test
 
 _MOST_TRIALS = 500
 
@@ -64,16 +64,16 @@ class _Listed(NamedTuple):
     ids: Sequence[str]
 
 
-def _gaps(summary: ReportJson) -> list[Field]:
+def _gaps(summary: ReportJson) -> list[ReportField]:
     return [field for field in FIELDS if missing_values(summary, field)]
 
 
-def _fields(summary: ReportJson) -> list[Field]:
+def _fields(summary: ReportJson) -> list[ReportField]:
     """Return all fields, first those that lack something."""
     return sorted(FIELDS, key=lambda field: (not missing_values(summary, field), field.number))
 
 
-def _values(summary: ReportJson, field: Field) -> list[tuple[str, Any]]:
+def _values(summary: ReportJson, field: ReportField) -> list[tuple[str, Any]]:
     """Return the values of a field by name; the name of a single value is the field's title."""
     return [(key.rpartition(".")[2].replace("_", " "), _arranged(key, value_at(summary, key))) for key in field.keys]
 

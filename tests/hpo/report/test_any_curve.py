@@ -77,7 +77,8 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(figures, "_FIGURES", (("timeline", "Timeline", "Workers", fails), *figures._FIGURES[:-1]))
-    for place in ("facts.summary.describe_cost", "facts.summary.describe_search", "pages.report_markdown._data"):
+    parts = ("sections.report.describe_study_cost", "sections.report.describe_search", "pages.report_markdown._data")
+    for place in parts:
         monkeypatch.setattr(f"hpo.report.{place}", fails)
     # The verdict alone calls it in a template.
     monkeypatch.setitem(templates().globals, "score_text", fails)

@@ -4,7 +4,7 @@ import pytest
 
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.report.facts.sections.cautions import at_the_end, cautions
+from hpo.report.sections.cautions import at_the_end, cautions
 
 SPACE = space_from_dict(
     {"layers": [1, 2, 3, 4], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b"]}}

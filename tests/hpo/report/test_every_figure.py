@@ -6,7 +6,7 @@ import math
 import pytest
 
 from hpo.engine.space.reader import space_from_dict
-from hpo.report.facts.outliers import fence
+from hpo.report.analysis.optuna_study import fence
 from hpo.report.figures import _FIGURES, Drawn
 from hpo.report.figures.canvas.look import few_ticks, log_ticks, short
 from hpo.report.figures.slices import draw_slices

@@ -9,7 +9,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.report.facts.schema.report import ReportJson, report_schema
+from hpo.report.sections.report import ReportJson, report_schema
 from hpo.report.write import write_report
 from hpo.run import run_study
 from hpo.study.opening import open_study

@@ -10,8 +10,6 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.space.reader import space_from_dict
-from hpo.report.facts.sections.expected_performance import describe_expected
-from hpo.report.facts.subject import Subject
 from hpo.report.figures import Drawn
 from hpo.report.figures.best_so_far import draw_best_so_far
 from hpo.report.figures.canvas.look import WINNER
@@ -24,6 +22,8 @@ from hpo.report.figures.learning_curves import draw_learning_curves
 from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
 from hpo.report.figures.slices import draw_slices
 from hpo.report.part import Absent
+from hpo.report.sections.expected_performance import describe_expected
+from hpo.report.subject import Subject
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.hpo.report.made_up import point, scored, subject, trial

@@ -12,10 +12,10 @@ from plotly.offline import get_plotlyjs_version
 
 from hpo.engine.trials.table import trials_table
 from hpo.interface.results import write_reports
-from hpo.report.facts.schema.fields import FIELDS
 from hpo.report.pages.html import templates
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.pages.values import plain_text
+from hpo.report.sections.fields import FIELDS
 from hpo.study.opening import read_study
 from hpo.study.winner.verdict import read_verdict
 from tests.hpo.interface.searched import found

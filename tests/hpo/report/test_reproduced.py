@@ -11,8 +11,8 @@ import pytest
 
 import hpo as toolkit
 from hpo.errors import StudyError
-from hpo.report.facts.repeated import is_number, leaves, refuse_contradictions, refuse_other_study
-from hpo.report.facts.reproduced import figures_of, unchecked
+from hpo.report.repeated import is_number, leaves, refuse_contradictions, refuse_other_study
+from hpo.report.reproduced import reported_numbers, unchecked
 from hpo.study.folder import StudyFolder
 from hpo.study.reproduce.again import Repetition, reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
@@ -158,7 +158,7 @@ def test_no_number_of_a_report_is_silently_false(recorded):
             edited = refuse(recorded, report)
         except StudyError:
             continue
-        figures = figures_of(edited, as_recorded(edited))
+        figures = reported_numbers(edited, as_recorded(edited))
         named = unchecked(edited, figures)
         assert {"of_a_later_version", "study.of_a_later_version"} <= {*named}
         if all(figure.holds for figure in figures) and not any(f"{key}.".startswith(f"{name}.") for name in named):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpo.report.facts.sections.search import describe_search
+from hpo.report.sections.search import describe_search
 from tests.studies import prepared, toy_config
 
 

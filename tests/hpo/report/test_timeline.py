@@ -8,10 +8,10 @@ import pytest
 
 from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Outcome, TaskLayout
-from hpo.report.facts.sections.cost import describe_cost
-from hpo.report.facts.stretches import what_ran
+from hpo.report.analysis.stretches import stretch_runs
 from hpo.report.figures.canvas.clock import Clock
 from hpo.report.figures.timeline import draw_timeline
+from hpo.report.sections.cost import describe_cost
 from hpo.study.opening import read_study
 from tests.hpo.report.made_up import scored, subject, trial
 from tests.studies import prepared, report_again, run_toy, toy_config
@@ -84,7 +84,7 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
 def test_a_stretch_has_its_own_workers_and_one_of_an_earlier_version_those_that_were_seen():
     trials, stretches = resumed_twice()
     more = [*stretches[1:2], Stretch(stretches[2].start, 3)]
-    ran = what_ran([o for t in trials for o in t.outcomes.values()], more)
+    ran = stretch_runs([o for t in trials for o in t.outcomes.values()], more)
     assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
     assert describe_cost(trials, None, 0.0, stretches=more)["idle_share"] == pytest.approx(1 - 12 / (5 + 5 + 15))
 

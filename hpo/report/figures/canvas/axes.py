@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.space.dimensions import Dimension, Range
-from hpo.report.facts.optuna_study import texts
-from hpo.report.facts.words import shown
+from hpo.report.analysis.optuna_study import texts
 from hpo.report.figures.canvas.look import few_ticks, log_ticks, short
+from hpo.report.words import escape_markup
 
 _LONGEST_NAME, _MOST_POWERS = 30, 4
 
@@ -21,10 +21,10 @@ def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_n
         has_names: whether to show a finite dimension by names, as categories. Plotly reads a number as the name of a
             category first, and only then as a rank.
     """
-    title = {"title_text": shown(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
+    title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
         ticks = few_ticks(texts(dimension), room)
-        names = [shown(text) for text in texts(dimension)]
+        names = [escape_markup(text) for text in texts(dimension)]
         return title | ticks | ({"tickvals": [names[rank] for rank in ticks["tickvals"]]} if has_names else {})
     if not dimension.log:
         return title

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.engine.trials.trial import Outcome, Trial
-from hpo.report.facts.subject import Subject
 from hpo.report.figures.canvas.look import FAILED, OTHER, STOPPED, WINNER, new_figure, styled
+from hpo.report.subject import Subject
 
 _MOST = 3_000
 _KINDS = {"complete": OTHER, "winner": WINNER, "stopped early": STOPPED, "failed": FAILED}

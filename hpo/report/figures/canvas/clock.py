@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Outcome
-from hpo.report.facts.stretches import what_ran
+from hpo.report.analysis.stretches import stretch_runs
 
 # A pause between two stretches is removed from the time axis, and another if it is longer than both of these: a study
 # that was resumed the next day would otherwise be two strips at the ends of an empty picture.
@@ -30,7 +30,7 @@ class Clock:
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], stretches: Sequence[Stretch] = ()) -> Self:
         """Return the clock of these tasks, which the search ran in these stretches."""
-        resumed = {ran.started for ran in what_ran(outcomes, stretches)[1:]}
+        resumed = {ran.started for ran in stretch_runs(outcomes, stretches)[1:]}
         gaps: list[tuple[float, float]] = []
         ordered = sorted(outcomes, key=lambda o: o.started)
         start = ordered[0].started if ordered else 0.0

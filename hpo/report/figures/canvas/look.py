@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpo.engine.trials.trial import Direction
-from hpo.report.facts.outliers import fence
-from hpo.report.facts.words import counted, shown
+from hpo.report.analysis.optuna_study import fence
+from hpo.report.words import count_text, escape_markup
 
 # Okabe & Ito 2008, "Color Universal Design": distinguishable with any kind of colour vision. Their pale yellow is left
 # out, since it is hardly visible as a line on white.
@@ -67,7 +67,7 @@ def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
         texts: the texts of the ranks from 0.
         room: how many characters fit on the axis.
     """
-    names = [shown(short(text, room // 2)) for text in texts]
+    names = [escape_markup(short(text, room // 2)) for text in texts]
     every = 1
     # Two characters between neighbours.
     while every < len(names) and sum(len(name) + 2 for name in names[::every]) > room:
@@ -138,7 +138,7 @@ def clipped(values: Sequence[float], name: str) -> str:
     """Return a sentence on values that are drawn at the fence instead of beyond it; empty if there are none."""
     low, high = fence(values)
     number = sum(not low <= value <= high for value in values)
-    return f" {counted(number, name)} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
+    return f" {count_text(number, name)} outside of {low:.4g} to {high:.4g} drawn at its nearer end." if number else ""
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

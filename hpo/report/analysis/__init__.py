@@ -1,0 +1,1 @@
+"""What is computed from trials for figures and sections alike."""

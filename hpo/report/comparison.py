@@ -1,0 +1,115 @@
+"""What comparison.json holds, key by key.
+
+Scores and differences are in the metric's own unit; intervals are 95 %, and null where a single search says nothing of
+spread.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from hpo.engine.trials.trial import Direction
+
+Unit = Literal["trials", "seconds"]
+
+
+Ends = list[float] | tuple[float, float]
+
+
+Curves = dict[str, dict[str, dict[str, list[float]]]]
+
+
+class Standing(TypedDict):
+    """A strategy or study at one budget.
+
+    Attributes:
+        mean_regret, regret_interval: distance to the optimum, lower is better; null where that is not known.
+        mean_seconds: of training, spent by then.
+    """
+
+    budget: float
+    unit: Unit
+    label: str
+    mean_score: float | None
+    interval: Ends | None
+    mean_regret: float | None
+    regret_interval: Ends | None
+    mean_seconds: float
+
+
+class Pair(TypedDict):
+    """Two strategies at one budget.
+
+    Attributes:
+        pairs: how many searches had the same seed.
+        mean_difference: by how much B is better than A, in the metric's unit: below 0, A is better.
+        a_beats_b: share of the pairs that A wins; a tie is half a win.
+        p, p_holm: of a two-sided sign-flip test, and corrected for all pairs of this budget.
+        better: a label, or null.
+    """
+
+    budget: float
+    unit: Unit
+    a: str
+    b: str
+    pairs: int
+    mean_difference: float | None
+    interval: Ends | None
+    a_beats_b: float
+    a_beats_b_interval: Ends
+    p: float | None
+    p_holm: float | None
+    better: str | None
+    verdict: str
+
+
+class FoldPair(TypedDict):
+    """By how much B's winner is better than A's on each fold, and in the mean, in the metric's unit.
+
+    Attributes:
+        interval: of the mean; null where each has one score.
+    """
+
+    a: str
+    b: str
+    by_fold: dict[str, float]
+    mean_difference: float
+    interval: Ends | None
+
+
+class WinnerOf(TypedDict):
+    """The winner of a study, and its score on each fold."""
+
+    label: str
+    trial: int | None
+    folds: dict[str, float]
+
+
+class ComparisonJson(TypedDict):
+    """The whole of comparison.json.
+
+    Attributes:
+        kind: `strategies`: searches repeated with paired seeds; `studies`: one search each.
+        optimum: the best score possible; null = not known.
+        strategies: settings by label.
+        method: how the figures were made.
+        notes: what a reader must know, in sentences.
+        curves: by label and unit: the places, `mean`, `low` and `high` of the best score so far.
+        answers: which study is better, one sentence per pair.
+        winners, folds, answers: of studies only.
+    """
+
+    format: int
+    kind: Literal["strategies", "studies"]
+    name: str
+    metric: str
+    direction: Direction
+    repeats: int
+    optimum: float | None
+    strategies: dict[str, dict[str, Any]]
+    method: dict[str, str]
+    notes: list[str]
+    standings: list[Standing]
+    pairs: list[Pair]
+    curves: Curves
+    winners: NotRequired[list[WinnerOf]]
+    folds: NotRequired[list[FoldPair]]
+    answers: NotRequired[list[str]]

@@ -1,1 +1,0 @@
-"""The facts of a report, from which figures and pages are made."""

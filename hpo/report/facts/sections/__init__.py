@@ -1,1 +1,0 @@
-"""The sections of report.json: what is said of a study, JSON-able."""

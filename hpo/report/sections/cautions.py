@@ -1,0 +1,193 @@
+"""What a careful reviewer would ask about a study's result, worked out from its report: fields 21 and 25."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict
+
+from hpo.engine.space.dimensions import Choices, Range
+from hpo.engine.space.space import Space
+from hpo.engine.training.objective.kept_function import MODULE
+from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.trial import Direction, Trial, loss_of
+from hpo.report.missing import is_missing
+from hpo.report.words import count_text
+from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
+
+
+class AtEnd(TypedDict):
+    """Field 21: a best value at an end of its range."""
+
+    key: str
+    value: int | float | str | bool | None
+    end: str
+
+
+# Rules of thumb of the tuning playbook and the checklists.
+_FEW_TRIALS_PER_DIMENSION = 5
+
+
+_MANY_FAILURES = 0.10
+
+
+# Share of a range, on its scale, that counts as its end.
+_NEAR_END = 0.02
+
+
+def cautions(
+    space: Space,
+    trials: Sequence[Trial],
+    winner: Trial | None,
+    metric: str,
+    direction: Direction,
+    summary: "ReportJson",
+    full_amount: int | None = None,
+) -> list[str]:
+    """Return one line per reason to doubt the result, the most important first.
+
+    Args:
+        space: the space that was searched.
+        trials: all of them.
+        winner: the study's.
+        metric, direction: the study's.
+        summary: the other figures of the report: `test`, `data`, `environment`, `baselines`, `overtuning`,
+            `study`.
+        full_amount: how far a full training goes, where trials were trained by amounts.
+    """
+    reasons = [*_about_interruptions(trials), *_about_failures(trials), *_about_budget(space, trials)]
+    if winner is not None:
+        reasons += [
+            *_not_trained(winner, full_amount, summary["study"]["name"] if full_amount else ""),
+            *(_end_text(end) for end in at_the_end(space, winner)),
+            *_within_noise(trials, winner, metric),
+            *_still_improving(winner, metric, direction),
+        ]
+    return [*reasons, *_about_the_rest(summary)]
+
+
+def _about_interruptions(trials: Sequence[Trial]) -> Iterator[str]:
+    running = sum(trial.state == "running" for trial in trials)
+    if running:
+        yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
+
+
+def _about_failures(trials: Sequence[Trial]) -> Iterator[str]:
+    failed = sum(trial.state == "failed" for trial in trials)
+    if trials and failed / len(trials) > _MANY_FAILURES:
+        yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained, so it was hardly searched"
+
+
+def _about_budget(space: Space, trials: Sequence[Trial]) -> Iterator[str]:
+    wanted = _FEW_TRIALS_PER_DIMENSION * len(space.dimensions)
+    # Halving trains a point in several trials.
+    tried = sum(trial.continues is None for trial in trials)
+    whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
+    if tried < wanted and not whole:
+        searched = count_text(len(space.dimensions), "hyperparameter*")
+        yield f"few trials: {tried} for {searched}; {wanted} would be five for each"
+
+
+def _not_trained(winner: Trial, full_amount: int | None, study: str) -> Iterator[str]:
+    if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
+        yield (
+            f"the winner was trained to {winner.amount} of {full_amount} only; how good it is after a full training is "
+            f"not known. To train it on: `hpo extend {study} --best 3`"
+        )
+
+
+def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
+    """Return `key`, `value` and `end` of every ordered hyperparameter whose best value lies at an end of its range.
+
+    A lower end of 0 is left out, as of a dropout: mostly nothing lies beyond.
+    """
+    ends: list[AtEnd] = []
+    for dimension in space.dimensions:
+        if isinstance(dimension, Choices) or dimension.key not in winner.point:
+            continue
+        value = winner.point[dimension.key]
+        if isinstance(dimension, Range):
+            assert isinstance(value, int | float)
+            place = dimension.to_unit(value)
+            # A whole number is the middle of its part of the range. Of two values, each is an end.
+            is_whole_end = dimension.high - dimension.low >= 2 and value in (dimension.low, dimension.high)
+            is_end = place < _NEAR_END or place > 1 - _NEAR_END or (dimension.integer and is_whole_end)
+            end = "lower" if place < 0.5 else "upper"
+        else:
+            assert not isinstance(value, list | dict)
+            is_end = len(dimension.values) > 2 and value in (dimension.values[0], dimension.values[-1])
+            end = "first" if value == dimension.values[0] else "last"
+        if is_end and not (value == 0 and end in ("lower", "first")):
+            ends.append({"key": dimension.key, "value": value, "end": end})
+    return ends
+
+
+def _end_text(end: AtEnd) -> str:
+    return f"the best {end['key']}, {end['value']}, lies at the {end['end']} end of its range: the best may lie beyond"
+
+
+def _within_noise(trials: Sequence[Trial], winner: Trial, metric: str) -> Iterator[str]:
+    """Compare by the standard error over the winner's folds and seeds; one standard error is within the noise."""
+    near = as_good_as(winner, trials, metric)
+    if near:
+        numbers = ", ".join(str(t.number) for t in sorted(near, key=lambda t: t.loss)[:10])
+        which = "1 other configuration is" if len(near) == 1 else f"{len(near)} other configurations are"
+        what = "trial" if len(near) == 1 else "trials"
+        error = standard_error(winner, metric)
+        chosen, is_best = cheapest([winner, *near]), all(trial.loss >= winner.loss for trial in near)
+        instead = "" if chosen is winner or not is_best else f"; study.winner=one_standard_error takes {chosen.number}"
+        yield f"{which} within one standard error ({error:.2g}) of the winner: {what} {numbers}{instead}"
+
+
+def _still_improving(winner: Trial, metric: str, direction: Direction) -> Iterator[str]:
+    best_at_end = []
+    for outcome in winner.outcomes.values():
+        curve = [point[metric] for point in outcome.curve if metric in point]
+        if len(curve) > 1:
+            best = min(curve, key=lambda score: loss_of(score, direction))
+            best_at_end.append(curve[-1] == best and best not in curve[:-1])
+    if best_at_end and all(best_at_end):
+        yield "the winner's learning curves were best at their last evaluation: it may want longer training"
+
+
+def _about_the_rest(summary: "ReportJson") -> Iterator[str]:
+    test, winner = summary["test"], summary["winner"]
+    overtuning, data = summary["overtuning"], summary["data"]
+    if not is_missing(test):
+        if is_missing(winner) or test["trial"] != winner["number"]:
+            yield f"the test score is that of trial {test['trial']}, which was the winner when the test part was opened"
+        if test["openings_of_these_data"] > 1:
+            yield f"the test part of these data was opened {test['openings_of_these_data']} times"
+    against = overtuning if is_missing(overtuning) else overtuning["default_on_test"]
+    if not is_missing(against) and against["gain"] <= 0 and not _is_default_tested(summary):
+        written = score_format([against["winner"], against["default"]])
+        yield (
+            f"overtuned: on the test part the winner ({written(against['winner'])}) is not better than the default "
+            f"configuration ({written(against['default'])})"
+        )
+    split = data if is_missing(data) else data["split"]
+    for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
+        if count:
+            yield f"{count} examples are in two parts ({pair}): scores on them are too good"
+    objective = ObjectivePath.of(summary["study"]["objective"])
+    if objective.is_kept:
+        yield (
+            f"the objective, '{objective.function}', was given from Python and lies in {MODULE} of the study's folder: "
+            f"from the report alone nothing is reproduced; in a module of its own it would be"
+        )
+    for change in summary["study"]["allowed_changes"]:
+        changes = "; ".join(change["changes"])
+        yield f"the study was continued although something had changed ({change['time']}): {changes}"
+    if summary["environment"]["is_dirty"] is True:
+        yield "the code had uncommitted changes: the commit alone does not give these results again"
+
+
+def _is_default_tested(summary: "ReportJson") -> bool:
+    """Return whether the trial that was scored on the test part is the default configuration itself."""
+    test, baselines = summary["test"], summary["baselines"]
+    if is_missing(test) or is_missing(baselines) or is_missing(baselines["default"]):
+        return False
+    return baselines["default"]["number"] == test["trial"]

@@ -1,0 +1,125 @@
+"""The data, its split, its preparation, and the metric: fields 3 to 6 and 8."""
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.report.missing import EXACT, Missing, Text, missing
+from hpo.report.words import count_text
+from hpo.study.study import Study
+
+
+class SplitPart(TypedDict):
+    """Fields 5 and 6: how the examples were divided."""
+
+    kind: str
+    seed: int
+    folds: Annotated[list[dict[str, Any]], Field(description="training and validation examples of each")]
+    parts: Annotated[
+        dict[str, dict[str, Any]], Field(description="size, fraction of all, fingerprint, labels (count of each)")
+    ]
+    duplicates: Annotated[dict[str, int], Field(description="examples that are in two parts")]
+
+
+@with_config(EXACT)
+class DataPart(TypedDict):
+    """Fields 3 to 6."""
+
+    name: Text
+    version: Text
+    source: Text
+    licence: Text
+    exclusions: Text
+    files: Annotated[list[dict[str, Any]] | Text, Field(description="path, sha256 and bytes of each")]
+    size: Annotated[int | None, Field(description="examples")]
+    split: SplitPart | Missing
+
+
+@with_config(EXACT)
+class MethodPart(TypedDict):
+    """Fields 1, 4 and 8: what the objective says of every training."""
+
+    preprocessing: Text
+    vocabulary: Text
+    checkpoint: Text
+    determinism: Text
+    metrics: dict[str, str]
+
+
+@with_config(EXACT)
+class MetricPart(TypedDict):
+    """Field 8."""
+
+    name: str
+    definition: Text
+    direction: Literal["maximize", "minimize"]
+    aggregation: str
+    checkpoint: Text
+
+
+_OWN = "the objective brings its own data (its module has no describe_data)"
+
+
+_UNKNOWN = "the data are not where they were, and a study of before version 0.2.0 does not keep what the objective says"
+
+
+def describe_data(study: Study) -> DataPart:
+    """Return where the data comes from, and how it was divided."""
+    given, name, said = study.config.report, study.reference, study.described
+    absent = missing(_OWN if study.objective.describe_data is None else _UNKNOWN)
+    files: list[dict[str, Any]] | str | Missing = [dict(file) for file in said.files or ()]
+    if said.files is None:
+        files = missing(_UNKNOWN)
+    elif not files:
+        files = absent if said.split is None else "none: the data comes with a library, or is generated"
+    return {
+        "name": absent if said.name is None else said.name,
+        "version": given.data_version or said.version or _ask(name, "data_version"),
+        "source": given.data_source or said.source or _ask(name, "data_source"),
+        "licence": given.data_licence or said.licence or _ask(name, "data_licence"),
+        "exclusions": given.exclusions or _ask(name, "exclusions"),
+        "files": files,
+        "size": said.size,
+        "split": absent if said.split is None else {**cast("SplitPart", said.split), "seed": study.config.split.seed},
+    }
+
+
+def describe_method(study: Study) -> MethodPart:
+    """Return the objective's description of a training: preprocessing, vocabulary, checkpoint, determinism, metrics."""
+    described = study.described.method
+    if described is None:
+        return no_method(_UNKNOWN)
+    reason = f"{study.config.objective.partition(':')[0]} has no describe_method that describes it"
+    return {
+        "preprocessing": described.get("preprocessing") or missing(reason),
+        "vocabulary": described.get("vocabulary") or missing(reason),
+        "checkpoint": described.get("checkpoint") or missing(reason),
+        "determinism": described.get("determinism") or missing(reason),
+        "metrics": described.get("metrics") or {},
+    }
+
+
+def no_method(reason: str) -> MethodPart:
+    """Return the same keys with missing values."""
+    absent = missing(reason)
+    return {"preprocessing": absent, "vocabulary": absent, "checkpoint": absent, "determinism": absent, "metrics": {}}
+
+
+def describe_metric(study: Study, method: MethodPart) -> MetricPart:
+    """Return the metric, its definition, its direction, and the mean that makes a score."""
+    config = study.config.study
+    definition = method["metrics"].get(config.metric)
+    reason = f"{study.config.objective.partition(':')[0]}.describe_method defines no metric '{config.metric}'"
+    over = [count_text(study.num_folds, "fold*"), f"{count_text(config.repeats, 'seed*')} each"]
+    return {
+        "name": config.metric,
+        "definition": definition or missing(reason),
+        "direction": config.direction,
+        "aggregation": f"mean over {' and '.join(over)}",
+        "checkpoint": method["checkpoint"],
+    }
+
+
+def _ask(name: str, key: str) -> Missing:
+    return missing(f'nobody has said it: hpo report {name} report.{key}="..."')

@@ -1,0 +1,150 @@
+"""The whole of report.json: its sections, its schema, and how it is worked out.
+
+Scores are in the metric's own unit, times in seconds. A value that could not be filled is `{"missing": "the reason"}`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, with_config
+
+from hpo.engine.record.record import Record
+from hpo.report.missing import EXACT, Missing, missing
+from hpo.report.part import part
+from hpo.report.sections.baselines import Baselines, describe_baselines
+from hpo.report.sections.cautions import AtEnd, at_the_end, cautions
+from hpo.report.sections.comparison import describe_comparison
+from hpo.report.sections.cost import Cost, describe_study_cost
+from hpo.report.sections.course import BestSoFar, Curves, best_so_far, describe_curves
+from hpo.report.sections.data import (
+    DataPart,
+    MethodPart,
+    MetricPart,
+    describe_data,
+    describe_method,
+    describe_metric,
+    no_method,
+)
+from hpo.report.sections.environment import EnvironmentPart, describe_environment
+from hpo.report.sections.expected_performance import ExpectedPart, describe_expected
+from hpo.report.sections.fields import FIELDS, FieldStatus, missing_values
+from hpo.report.sections.finalists import FinalistPart, describe_finalists
+from hpo.report.sections.importance import Importance, describe_importance
+from hpo.report.sections.search import SearchPart, describe_search, no_search
+from hpo.report.sections.study import StudyPart, describe_study
+from hpo.report.sections.tested import Overtuning, TestPart, describe_overtuning, describe_test
+from hpo.report.sections.winner import NO_WINNER, Short, Winner, describe_short, describe_winner
+from hpo.report.subject import Subject
+from hpo.study.notes import Notes
+from hpo.study.study import Study
+from hpo.study.winner.verdict import Verdict
+
+# Increases with every change of report.json that affects a reader.
+FORMAT: Literal[2] = 2
+
+
+@with_config(EXACT)
+class ReportJson(SearchPart):
+    """The whole of report.json."""
+
+    format: Literal[2]
+    study: StudyPart
+    environment: EnvironmentPart
+    data: DataPart | Missing
+    method: MethodPart
+    metric: MetricPart
+    config: Annotated[
+        dict[str, Any], Field(description="the frozen configuration; `hpo reproduce` needs no other file")
+    ]
+    baselines: Baselines | Missing
+    winner: Winner | Missing
+    top: list[Short]
+    test: TestPart | Missing
+    best_so_far: BestSoFar | Missing
+    expected_performance: ExpectedPart | Missing
+    curves: Curves | Missing
+    importance: Importance | Missing
+    at_the_end: list[AtEnd] | Missing
+    overtuning: Overtuning | Missing
+    finalists: list[FinalistPart] | Missing
+    comparison: Annotated[
+        dict[str, Any] | Missing, Field(description="field 23: repeats, standings and pairs of `hpo compare`")
+    ]
+    cost: Cost | Missing
+    cautions: Annotated[list[str], Field(description="one line for every reason to doubt the result, gravest first")]
+    files: Annotated[
+        dict[str, str], Field(description="field 18: SHA-256 of trials.csv, config.yaml and the others, by name")
+    ]
+    fields: Annotated[list[FieldStatus], Field(min_length=25, max_length=25)]
+
+
+def report_schema() -> dict[str, Any]:
+    """Return the JSON Schema of report.json."""
+    return TypeAdapter(ReportJson).json_schema()
+
+
+def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, files: dict[str, str]) -> ReportJson:
+    """Return the JSON-able report of a study, which depends on its record only and not on the date.
+
+    What cannot be computed is marked as missing, with the reason.
+
+    Args:
+        study: the study.
+        record: its record, for the notes.
+        verdict: the verdict of its search.
+        subject: what its figures are drawn from.
+        files: SHA-256 of the study's other files, by name.
+    """
+    config, notes = study.config, Notes(record)
+    trials, winner = verdict.trials, verdict.winner
+    method = part(lambda: describe_method(study), no_method)
+    comparison = part(lambda: describe_comparison(study), missing)
+    test = describe_test(study)
+    described = part(lambda: describe_winner(study, winner, verdict.model) if winner else missing(NO_WINNER), missing)
+    scores = [trial.score for trial in trials if trial.state == "complete" and trial.score is not None]
+    summary: ReportJson = {
+        "format": FORMAT,
+        "study": describe_study(study, notes, trials),
+        "environment": describe_environment(study.environment()),
+        "data": part(lambda: describe_data(study), missing),
+        "method": method,
+        "metric": describe_metric(study, method),
+        "config": config.to_dict(),
+        **part(
+            lambda: describe_search(
+                study, trials, len(notes.imports), notes.ended_by, verdict.further_trained, record.given
+            ),
+            no_search,
+        ),
+        "baselines": part(lambda: describe_baselines(study, trials, comparison), missing),
+        "winner": described,
+        "top": [describe_short(trial) for trial in verdict.history.leaders(5)],
+        "test": test,
+        "best_so_far": part(
+            lambda: best_so_far(trials, winner.amount if winner else None, [t.number for t in verdict.further]), missing
+        ),
+        "expected_performance": part(
+            lambda: describe_expected(config.strategy["name"], scores, config.study.direction), missing
+        ),
+        "curves": part(lambda: describe_curves(study, winner), missing),
+        "at_the_end": part(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER), missing),
+        "overtuning": part(lambda: describe_overtuning(study, described, test), missing),
+        "finalists": part(lambda: describe_finalists(verdict.finalists, config.study.metric), missing)
+        or missing("the best were not trained again on fresh seeds: study.finalists=3"),
+        "comparison": comparison,
+        "importance": part(lambda: describe_importance(subject), missing),
+        "cost": part(lambda: describe_study_cost(study, subject, notes.gpu_share), missing),
+        "cautions": [],
+        "files": files,
+        "fields": [],
+    }
+    summary["cautions"] = part(
+        lambda: cautions(
+            study.space, trials, winner, config.study.metric, config.study.direction, summary, study.full_amount
+        ),
+        lambda why: [f"the cautions {why}"],
+    )
+    summary["fields"] = [
+        {"number": f.number, "title": f.title, "keys": list(f.keys), "missing": missing_values(summary, f)}
+        for f in FIELDS
+    ]
+    return summary

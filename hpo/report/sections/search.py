@@ -1,0 +1,174 @@
+"""The strategy, the number of trials, and how the winner is chosen: fields 7 and 10 to 12."""
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.config.keys import within
+from hpo.engine.course.course import EndedBy
+from hpo.engine.course.rules import Counts as Counted
+from hpo.engine.record.record import Given
+from hpo.engine.trials.trial import Trial
+from hpo.report.missing import EXACT, Count, Missing, Point, Positive, missing
+from hpo.report.sections.space import SpacePart, describe_space
+from hpo.study.study import Study
+
+
+@with_config(EXACT)
+class Sizes(TypedDict):
+    """Field 7; the number of each trial is in trials.csv."""
+
+    column: str
+    smallest: Count
+    median: Count
+    largest: Count
+
+
+@with_config(EXACT)
+class Counts(TypedDict):
+    """Field 11."""
+
+    budget: Count
+    ended_by: NotRequired[Annotated[EndedBy, Field(description="the budget that was reached first; or the space")]]
+    budget_counts: NotRequired[Annotated[Counted, Field(description="what the budget counts; else trials")]]
+    configurations: NotRequired[Annotated[Count, Field(description="different points among those proposed")]]
+    further_trained: NotRequired[Annotated[list[int], Field(description="trials taken to their end after the search")]]
+    tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
+    proposed: Count
+    complete: Count
+    failed: Count
+    stopped: Annotated[Count, Field(description="by a race after their first folds, or by the stop rule")]
+    tasks_saved: Count
+    running: Count
+    failures: Annotated[dict[str, int], Field(description="reason: how often")]
+
+
+@with_config(EXACT)
+class GivenPoint(TypedDict):
+    """A point that a hand gave to the search, and the number of trials that were opened before it came."""
+
+    point: Point
+    after: Count
+
+
+class SearchPart(SpacePart):
+    """Fields 7 and 9 to 12: what was searched, by what, and how many trials there were."""
+
+    num_parameters: Sizes | Missing
+    given: NotRequired[
+        Annotated[
+            list[GivenPoint] | Missing,
+            Field(description="points that a hand gave to the search"),
+        ]
+    ]
+    fixed: dict[str, Any] | Missing
+    strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
+    counts: Counts | Missing
+    imported: Annotated[
+        Count | Missing, Field(description="trials of another study that the strategy knew from the start")
+    ]
+    chosen_by: Annotated[str | Missing, Field(description="field 12")]
+
+
+_CHOSEN_BY = {
+    False: "the best mean score over the folds; the earlier trial on ties",
+    True: "the best mean score on fresh seeds among the best trials of the search",
+}
+
+
+_CHEAPEST = "the least cost among those within one standard error of "
+
+
+_ENDS: dict[EndedBy, str] = {
+    "minutes": ", ended by study.minutes",
+    "stop_without_gain": ", ended by study.stop_without_gain",
+    "space": ", ended when nothing was left to propose",
+}
+
+
+def no_search(reason: str) -> SearchPart:
+    """Return the same keys with missing values."""
+    return cast("SearchPart", dict.fromkeys(SearchPart.__annotations__, missing(reason)))
+
+
+def describe_search(
+    study: Study,
+    trials: Sequence[Trial],
+    num_imported: int,
+    ended_by: EndedBy | None,
+    further_trained: Sequence[Trial] = (),
+    given: Sequence[Given] = (),
+) -> SearchPart:
+    """Return space, strategy, counts, the rule that names the winner, and sizes of the models."""
+    config, space = study.config, study.space
+    counts = _counts(trials, config.study.trials, study.layout.size, ended_by)
+    if any(trial.amount is not None for trial in trials):
+        counts["budget_counts"] = study.counts
+        counts["configurations"] = len({trial.key for trial in trials})
+        counts["further_trained"] = [trial.number for trial in further_trained]
+    described = describe_space(study)
+    part: SearchPart = {
+        "num_parameters": _num_parameters(trials),
+        "space": described["space"],
+        "space_size": described["space_size"],
+        "space_rules": described["space_rules"],
+        "first": described["first"],
+        "fixed": _fixed(config.fixed, space.keys),
+        "strategy": dict(config.strategy) | {"rounds_run": 1 + max((t.round for t in trials), default=-1)},
+        "counts": counts,
+        "imported": num_imported,
+        "chosen_by": ("" if config.study.winner == "best" else _CHEAPEST) + _CHOSEN_BY[config.study.finalists > 0],
+    }
+    if given:
+        part["given"] = [{"point": dict(each.point), "after": each.after} for each in given]
+    return part
+
+
+def _fixed(flat: Mapping[str, Any], searched: Sequence[str]) -> dict[str, Any]:
+    """Return the leaves that are not searched, nor below a key that is."""
+    return {k: v for k, v in flat.items() if not any(within(k, key) for key in searched)}
+
+
+def _counts(trials: Sequence[Trial], budget: int, size: int, ended_by: EndedBy | None) -> Counts:
+    states = Counter(trial.state for trial in trials)
+    reasons = Counter(_reason(trial) for trial in trials if trial.state == "failed")
+    counts: Counts = {
+        "budget": budget,
+        "tasks_per_trial": size,
+        "proposed": len(trials),
+        "complete": states["complete"],
+        "failed": states["failed"],
+        "stopped": states["stopped"],
+        "tasks_saved": sum(size - len(t.outcomes) for t in trials if t.state == "stopped"),
+        "running": states["running"],
+        "failures": dict(reasons.most_common()),
+    }
+    if ended_by is not None:
+        counts["ended_by"] = ended_by
+    return counts
+
+
+def _reason(trial: Trial) -> str:
+    """Return why the trial failed, without the fold, so that equal reasons are counted together."""
+    return next(outcome.error for _, outcome in sorted(trial.outcomes.items()) if outcome.error)
+
+
+def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
+    sizes = [int(max(values)) for trial in trials if (values := trial.values("num_parameters"))]
+    if not sizes:
+        return missing("the objective returns no num_parameters")
+    return {
+        "column": "num_parameters of trials.csv",
+        "smallest": min(sizes),
+        "median": statistics.median_low(sizes),
+        "largest": max(sizes),
+    }
+
+
+def end_text(by: EndedBy | None) -> str:
+    """Return what ended the search, to follow its number of trials; empty where that was it, and where unknown."""
+    return "" if by is None else _ENDS.get(by, "")

@@ -1,0 +1,77 @@
+"""What was searched: field 9."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from hpo.config.keys import at, flatten
+from hpo.engine.space.dimensions import Dimension, Value, Values, describe
+from hpo.report.missing import Missing, Point
+from hpo.report.words import value_text
+from hpo.study.study import Study
+
+
+class SpacePart(TypedDict):
+    """Field 9: what was searched."""
+
+    space: Annotated[list[dict[str, Any]] | Missing, Field(description="field 9: every dimension")]
+    space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
+    space_rules: list[str] | Missing
+    first: list[Point] | Missing
+
+
+_MISSING = object()
+
+
+def describe_space(study: Study) -> SpacePart:
+    """Return every dimension, the number of points, the rules, and the points that are tried first."""
+    space = study.space
+    return {
+        "space": [_dimension(d, flatten(study.config.objective_config)) for d in space.dimensions],
+        "space_size": space.size,
+        "space_rules": [constraint.text for constraint in space.constraints],
+        "first": [dict(point) for point in space.first],
+    }
+
+
+def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dimension with the default configuration's value, and the scale of its numbers' even spacing."""
+    described = describe(dimension)
+    if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
+        described["default"] = default
+    if isinstance(dimension, Values) and (scale := _scale(dimension.values)):
+        described["scale"] = scale
+    return described
+
+
+def _scale(values: Sequence[Value]) -> str | None:
+    """Return `linear` or `log` if three or more numbers are evenly spaced on that scale, within 1 %."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < max(3, len(values)):
+        return None
+    for scale, places in (("linear", numbers), ("log", [math.log(n) for n in numbers] if min(numbers) > 0 else [])):
+        steps = [after - before for before, after in pairwise(places)]
+        if steps and max(abs(step - steps[0]) for step in steps) <= 0.01 * abs(steps[0]):
+            return scale
+    return None
+
+
+def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key of a dimension of report.json, its kind, and its range with condition and default."""
+    if dimension["kind"] == "range":
+        scale = " (log)" if dimension["log"] else ""
+        number = "whole numbers " if dimension["integer"] else ""
+        text = f"{number}{value_text(dimension['low'])} to {value_text(dimension['high'])}{scale}"
+    else:
+        text = ", ".join(value_text(value) for value in dimension["values"])
+        text += " (log)" if dimension.get("scale") == "log" else ""
+    conditions = dimension.get("when", {}).items()
+    when = "".join(f"; when {key} is {' or '.join(map(value_text, values))}" for key, values in conditions)
+    # Where the configuration has None there is no default, unless that is one of the values.
+    given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
+    default = f"; default {value_text(dimension['default'])}" if given else ""
+    return dimension["key"], dimension["kind"], text + when + default

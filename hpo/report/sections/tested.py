@@ -1,0 +1,90 @@
+"""The test part, and whether the winner is overtuned: fields 16 and 22."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
+
+from hpo.engine.trials.trial import Direction, loss_of
+from hpo.report.missing import EXACT, OPEN, Missing, is_missing, missing, require
+from hpo.report.sections.baselines import score_text
+from hpo.report.sections.winner import NO_WINNER, Winner
+from hpo.study.study import Study
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
+
+
+@with_config(OPEN)
+class TestPart(TypedDict):
+    """Field 16: what `hpo test` wrote down; earlier versions wrote fewer keys."""
+
+    time: str
+    trial: int
+    metrics: dict[str, float]
+    size: int
+    validation_score: float
+    openings_of_these_data: int
+    default: NotRequired[dict[str, Any] | None]
+
+
+class OnTest(TypedDict):
+    """Default and winner on the test part; a gain above 0 = the winner is better."""
+
+    default: float
+    winner: float
+    gain: float
+
+
+@with_config(EXACT)
+class Overtuning(TypedDict):
+    """Field 22."""
+
+    gap: Annotated[float | Missing, Field(description="validation less test, above 0 = validation was too good")]
+    default_on_test: OnTest | Missing
+
+
+def describe_test(study: Study) -> TestPart | Missing:
+    """Return what `hpo test` recorded, or why there is nothing."""
+    result = study.folder.test_result()
+    if result is not None:
+        return cast("TestPart", result)
+    if "test" not in study.described.parts:
+        return missing("there is no test part")
+    return missing(f"the test part has not been opened: hpo test {study.reference}")
+
+
+def describe_overtuning(study: Study, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
+    """Return the winner against the default on the test part, and the gap from validation to test.
+
+    `gap` is the validation score minus the test score, with the sign turned so that above 0 validation was too good.
+
+    Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
+    """
+    if is_missing(winner) or is_missing(test):
+        absent = test if is_missing(test) else missing(NO_WINNER)
+        return {"default_on_test": absent, "gap": absent}
+    metric, direction = study.config.study.metric, study.config.study.direction
+    default = test.get("default")
+    return {
+        "gap": loss_of(test["metrics"][metric] - test["validation_score"], direction),
+        "default_on_test": _against(default, test["metrics"][metric], metric, direction),
+    }
+
+
+def _against(default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction) -> OnTest | Missing:
+    if not default:
+        return missing("the default configuration was not scored in the same opening")
+    if "error" in default:
+        return missing(f"the default configuration has no score: {default['error']}")
+    score = default["metrics"][metric]
+    return {"default": score, "winner": winner, "gain": loss_of(score - winner, direction)}
+
+
+def default_on_test(summary: "ReportJson") -> str:
+    """Return what the default configuration has on the test part, as a sentence; empty where it was not scored."""
+    both = require(summary["overtuning"]).get("default_on_test")
+    if both is None or is_missing(both):
+        return ""
+    return f"The default configuration, in the same opening: {score_text(summary)(both['default'])}."

@@ -1,0 +1,33 @@
+"""Names and numbers as text, for the figures and the pages of a report."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from hpo.engine.space.structured import as_value
+
+
+def escape_markup(text: str) -> str:
+    """Return a name or value for a figure, escaped because plotly reads some tags as style."""
+    return html.escape(text, quote=False)
+
+
+def count_text(number: int, thing: str) -> str:
+    """Return a number with its noun, in which a star marks the place of the plural's s."""
+    return f"{number:,} {thing.replace('*', '' if number == 1 else 's')}"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names as in a sentence: a, b and c."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def times_text(number: int) -> str:
+    """Return how often something was done, in words."""
+    return "once" if number == 1 else f"{number} times"
+
+
+def value_text(value: Any) -> str:
+    """Return a value as text, a float with six digits, a list or mapping as JSON."""
+    return f"{value:g}" if isinstance(value, float) else str(as_value(value))
