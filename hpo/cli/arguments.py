@@ -76,18 +76,13 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(primary: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the composed configuration.
-
-    Args:
-        primary: the primary configuration, `search` or `train`.
-        given: the arguments of `add_config`.
-    """
+    """Return the composed configuration, `search` or `train`, from the arguments of `add_config`."""
     # Here, so that `--help` does not wait for Hydra.
     from hpo.config.composing.compose import compose_config
-    from hpo.interface.given.composed import composed
+    from hpo.interface.given.settings import compose_search
 
     if primary == "search":
-        return composed(given.overrides, given.config_dir, given.config)
+        return compose_search(given.overrides, given.config_dir, given.config)
     return compose_config(primary, given.overrides, given.config_dir, given.config)
 
 

@@ -18,11 +18,7 @@ def add_texts(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def texts_of(given: argparse.Namespace) -> list[str]:
-    """Return the given text, or the lines of the file.
-
-    Raises:
-        DataError: the file cannot be read, is not UTF-8, or is empty.
-    """
+    """Return the given text, or the lines of the file; DataError where it cannot be read or is empty."""
     return [given.text] if given.text is not None else _lines(given.input)
 
 
@@ -30,9 +26,6 @@ def one_text_of(given: argparse.Namespace) -> str:
     """Return the given text, or the one line of the file.
 
     If there is no such file, `--input` is the text, as in earlier versions; a warning says so.
-
-    Raises:
-        DataError: the file cannot be read, is not UTF-8, or does not have exactly one line.
     """
     if given.text is None and given.input != "-" and not _is_there(given.input):
         _log.warning("--input: there is no such file, so it is taken for the text itself; give a text by --text")

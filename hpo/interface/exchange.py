@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hpo.errors import ConfigError
 
@@ -111,64 +111,50 @@ def import_trials(
     Returns:
         The table of the trials.
     """
-    path, _ = take_over(
-        name,
-        optuna=optuna,
-        ray=None if ray is None else str(ray),
-        csv=None if csv is None else str(csv),
-        study=study,
-        metric=metric,
-        direction=direction,
-        keys=keys,
-        rename=rename,
-    )
-    return path
+    sources = {"optuna": optuna, "ray": None if ray is None else str(ray), "csv": None if csv is None else str(csv)}
+    options = {"study": study, "metric": metric, "direction": direction, "keys": keys}
+    return take_over(name, sources, options, rename or {})[0]
 
 
 def take_over(
-    name: str,
-    *,
-    optuna: str | None = None,
-    ray: str | None = None,
-    csv: str | None = None,
-    study: str | None = None,
-    metric: str | None = None,
-    direction: Direction | None = None,
-    keys: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    name: str, sources: Mapping[str, str | None], options: Mapping[str, Any], rename: Mapping[str, str]
 ) -> tuple[Path, "Imported"]:
-    """Write trials from one of the three sources to runs/<name>; return the table's path and what was read."""
+    """Write trials from one of the sources to runs/<name>; return the table's path and what was read.
+
+    Args: as of `import_trials`; what was not given is None.
+    """
     from hpo.config.study_config import study_name
     from hpo.integrations.exchange.imported import import_folder, renamed, write_import
 
-    given = {"optuna": optuna, "ray": ray, "csv": csv}
-    sources = [source for source, place in given.items() if place is not None]
-    if len(sources) != 1:
-        raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(sources) or 'none'}")
-    for option, value in {"study": study, "metric": metric, "direction": direction, "keys": keys}.items():
-        if value is not None and option not in _OPTIONS[sources[0]]:
-            raise ConfigError(f"{option}: has no effect with {sources[0]}; remove it")
+    given = {source: place for source, place in sources.items() if place is not None}
+    if len(given) != 1:
+        raise ConfigError(f"one of optuna, ray and csv must be given, given {', '.join(given) or 'none'}")
+    ((source, place),) = given.items()
+    for option, value in options.items():
+        if value is not None and option not in _OPTIONS[source]:
+            raise ConfigError(f"{option}: has no effect with {source}; remove it")
+    metric, direction, keys = options["metric"], options["direction"], options["keys"]
     if isinstance(keys, str):
         raise ConfigError(f"keys: must be a list of columns, given {keys!r}")
     if direction not in (None, "maximize", "minimize"):
         raise ConfigError(f"direction: must be maximize or minimize, given {direction!r}")
-    if optuna:
+    if source == "optuna":
         from hpo.integrations.exchange.optuna_storage import read_optuna, refuse_record
 
-        refuse_record(optuna)
+        refuse_record(place)
     path = import_folder(study_name(name, "name"))
-    if optuna:
-        imported = read_optuna(optuna, study)
-    elif ray:
+    if source == "optuna":
+        imported = read_optuna(place, options["study"])
+    elif source == "ray":
         from hpo.integrations.exchange.ray_folder import read_ray
 
         if not metric:
             raise ConfigError("metric: must name the result that was searched for, such as val_loss")
-        imported = read_ray(Path(ray).expanduser(), metric, direction)
+        imported = read_ray(Path(place).expanduser(), metric, direction)
     else:
         from hpo.integrations.exchange.csv_table import read_csv
 
-        imported = read_csv(Path(csv or "").expanduser(), metric or "score", keys, direction)
-    imported = renamed(imported, rename or {})
+        imported = read_csv(Path(place).expanduser(), metric or "score", keys, direction)
+    imported = renamed(imported, rename)
     write_import(path, imported)
     return path / "trials.csv", imported

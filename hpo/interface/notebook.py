@@ -9,15 +9,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Self
 
-from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus, Report
+from hpo.engine.loop import seconds_spent
 from hpo.engine.record.record import Record
 from hpo.engine.space.space import short_text
-from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
 from hpo.run import Result
-from hpo.session.display import Display, Progress, failures_in_words, gpus_in_words
+from hpo.session.display import CountingProgress, Display, failures_in_words, gpus_in_words
 from hpo.session.program import interrupted_in_one_line
 from hpo.session.run import run_to_the_end
 from hpo.session.terminal import Terminal
@@ -87,19 +86,14 @@ class Notebook(Display):
         print(f"report: {short_path(result.report.paths[0])}")
 
 
-class NotebookProgress(Progress):
+class NotebookProgress(CountingProgress):
     """A bar, the best so far, and the last trials, in an output that was displayed."""
 
     def __init__(self, study: Study, workers: int, record: Record, output: Any) -> None:
-        section, history = study.config.study, record.history()
-        self._section, self._workers = section, workers
-        self._study = study
-        self._num_done = self._done_before = study.num_counted(history)
-        self._best = history.best()
-        self._scores = [trial.score for trial in history]
+        super().__init__(study.config.study, study.counts, record.history(), seconds_spent(record))
+        self._workers, self._how_far, self._output = workers, study.how_far, output
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
-        self._started = self._updated = time.monotonic()
-        self._output = output
+        self._updated = self._started
         # With the number of the first trial that gave it.
         self._warnings: dict[str, int] = {}
         self._running: dict[int, Mapping[str, Any]] = {}
@@ -124,13 +118,8 @@ class NotebookProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and show its line."""
         self._running.pop(trial.number, None)
-        self._num_done += is_counted(trial, self._study.counts)
-        self._scores.append(trial.score)
-        is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
-        if is_best:
-            self._best = trial
-        mark = " *" if is_best else ""
-        result = f"failed: {trial.error}" if trial.score is None else f"{self._written(trial.score)}{mark}"
+        mark = " *" if self._count(trial) else ""
+        result = f"failed: {trial.error}" if trial.score is None else f"{self._score_text(trial.score)}{mark}"
         self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
         if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
             self._update()
@@ -142,13 +131,14 @@ class NotebookProgress(Progress):
         self._output.update(HTML(self._page()))
 
     def _page(self) -> str:
-        section, best = self._section, self._best
-        head = f"<b>{html.escape(section.name)}</b>: {self._num_done} of {section.trials} {self._study.counts}"
+        section, best = self._study, self._best
+        head = f"<b>{html.escape(section.name)}</b>: {self.num_done} of {section.trials} {self._counts}"
         if best is not None and best.score is not None:
-            where = f"trial {best.number}{self._study.how_far(best)}"
-            head += f", best {html.escape(section.metric)} <b>{self._written(best.score)}</b> ({where})"
-        head += f", {self._workers} workers{self._time_left()}" if self._workers > 1 else self._time_left()
-        bar = f'<progress value="{self._num_done}" max="{section.trials}" style="width: 100%"></progress>'
+            where = f"trial {best.number}{self._how_far(best)}"
+            head += f", best {html.escape(section.metric)} <b>{self._score_text(best.score)}</b> ({where})"
+        head += f", {self._workers} workers" if self._workers > 1 else ""
+        head += f", {left} left" if (left := self._time_left()) else ""
+        bar = f'<progress value="{self.num_done}" max="{section.trials}" style="width: 100%"></progress>'
         lines = [*self._lines, *(self._line_of(number) for number in sorted(self._running))]
         lines += [f"warning: trial {number}: {warning}" for warning, number in self._warnings.items()]
         return f"{head}<br>{bar}<pre>{html.escape(chr(10).join(lines))}</pre>"
@@ -156,18 +146,6 @@ class NotebookProgress(Progress):
     def _line_of(self, number: int) -> str:
         """Return where a training is that is under way."""
         point = self._running[number]
-        shown_keys = [key for key in ("epoch", self._section.metric) if key in point]
-        values = [
-            f"{key} {self._written(point[key]) if isinstance(point[key], float) else point[key]}" for key in shown_keys
-        ]
-        return f"trial {number}  {'  '.join(values)}"
-
-    def _written(self, score: float) -> str:
-        return score_format([*self._scores, score])(score)
-
-    def _time_left(self) -> str:
-        done, missing = self._num_done - self._done_before, self._section.trials - self._num_done
-        if not done or not missing:
-            return ""
-        seconds = (time.monotonic() - self._started) / done * missing
-        return f", {seconds:.0f} s left" if seconds < 120 else f", {seconds / 60:.0f} min left"
+        values = {key: point[key] for key in ("epoch", self._study.metric) if key in point}
+        texts = [f"{key} {self._score_text(v) if isinstance(v, float) else v}" for key, v in values.items()]
+        return f"trial {number}  {'  '.join(texts)}"

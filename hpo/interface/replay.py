@@ -57,12 +57,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     """Return the search of a study, prepared to be run again.
 
     The study gives only what decides its trials (`TAKEN`). All else (where they run, and where they are kept, copied
-    and shown) is set by the defaults of `hpo search` and the overrides.
-
-    Args:
-        name: the study's name or folder.
-        overrides: those of the command line.
-        is_trusted: whether another person's study is run without a question.
+    and shown) is set by the defaults of `hpo search` and the overrides of the command line.
     """
     from hpo.config.composing.compose import compose_config
     from hpo.engine.trials.table import read_rows

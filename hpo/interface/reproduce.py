@@ -53,9 +53,9 @@ def reproduce(
     """
     import pandas as pd
 
-    refuse_bad_tolerance(tolerance)
-    with found(str(study), str(trial), uri) as (folder, which):
-        finding = compare(trusted(folder, trust, data or {}), which, folds, tolerance, lambda _: None)
+    finding = train_recorded(
+        str(study), str(trial), folds=folds, tolerance=tolerance, data=data or {}, trust=trust, uri=uri
+    )
     rows = [vars(one) | {"holds": one.holds(finding.tolerance)} for one in finding.repetitions]
     for one in finding.differing:
         row = {"trial": one.trial, "name": f"report.json: {one.key}", "recorded": one.said, "reproduced": one.given}
@@ -92,31 +92,39 @@ class Finding:
         return [figure for figure in self.figures if not figure.holds]
 
 
-def compare(
-    recorded: "Recorded",
-    which: str,
+def _show_nothing(_recorded: "Recorded", _tolerance: float) -> "Callable[[Repetition], None]":
+    return lambda _repetition: None
+
+
+def train_recorded(
+    study: str,
+    trial: str,
+    *,
     folds: Sequence[int] | None,
     tolerance: float | None,
-    tell: Callable[["Repetition"], None],
+    data: Mapping[str, str],
+    trust: bool,
+    uri: str,
+    begin: "Callable[[Recorded, float], Callable[[Repetition], None]]" = _show_nothing,
 ) -> Finding:
-    """Train the trials again, and compare them and what the report says of them.
+    """Train recorded trials again, and compare them and what the report says of them.
 
-    Args:
-        recorded: the study.
-        which: `best`, `all` or a trial's number.
-        folds: only these; None = all.
-        tolerance: the largest difference, as a share, that is none; None = what its machine and versions allow.
-        tell: is called with each training when it is finished.
+    Args: as of `reproduce`; `begin` gets what the study recorded and the tolerance, and returns what each training is
+        told to when it has ended.
     """
     from hpo.report.reproduced import reported_numbers, unchecked
     from hpo.study.reproduce.again import reproduce as train_again
 
-    repetitions = train_again(recorded, which, folds, tell)
-    figures = reported_numbers(recorded, repetitions)
-    allowed = recorded.tolerance if tolerance is None else tolerance
-    finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures))
-    if recorded.own_folder is not None:
-        _note(finding, recorded.own_folder, folds, recorded.changes)
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
+    with _find(study, trial, uri) as (folder, which):
+        recorded = _read_trusted(folder, trust, data)
+        allowed = recorded.tolerance if tolerance is None else tolerance
+        repetitions = train_again(recorded, which, folds, begin(recorded, allowed))
+        figures = reported_numbers(recorded, repetitions)
+        finding = Finding(repetitions, allowed, figures, unchecked(recorded, figures))
+        if recorded.own_folder is not None:
+            _note(finding, recorded.own_folder, folds, recorded.changes)
     return finding
 
 
@@ -136,20 +144,11 @@ def _note(finding: Finding, folder: "StudyFolder", folds: Sequence[int] | None, 
         folder.write_json(folder.reproduction_path, noted)
 
 
-def refuse_bad_tolerance(tolerance: float | None) -> None:
-    """Raise ConfigError for what is no share of a score."""
-    if tolerance is not None and not 0 <= tolerance < 1:
-        raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
-
-
 @contextmanager
-def found(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str]]:
+def _find(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str]]:
     """Yield the folder of a study by its name, its folder, a report.json or an MLflow run, and the trial that is meant.
 
-    Args:
-        study: `runs:/ID` for a run in MLflow; a report.json is read with the files beside it, if there are any.
-        trial: `best` of a trial's own run in MLflow is that trial.
-        uri: MLflow's address.
+    A report.json is read with the files beside it, if there are any; `best` of a trial's run in MLflow is that trial.
     """
     from hpo.study.folder import StudyFolder, find_study
 
@@ -171,14 +170,8 @@ def found(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str
             yield unpack_report(path, Path(scratch)), trial
 
 
-def trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
-    """Return what a study recorded; ask first, before any of its code is imported, where it was not made here.
-
-    Args:
-        folder: the study's.
-        is_trusted: whether another person's study is run without a question.
-        elsewhere: the present paths of the data, by key.
-    """
+def _read_trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
+    """Return what a study recorded; ask first, before any of its code is imported, where it was not made here."""
     from hpo.engine.training.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
     from hpo.report.repeated import refuse_contradictions, refuse_other_study

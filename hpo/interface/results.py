@@ -24,11 +24,7 @@ def write_reports(
 ) -> list[Path]:
     """Write the report of a study, and what else is asked, and return the paths.
 
-    Args:
-        name: the study's name under runs/, or its folder.
-        said: what only a person knows, by the keys of conf/report; kept with the study.
-        publish: whether to copy what others need into studies/<name>/.
-        checklist, latex: whether to write checklist.md, and tables.tex, too.
+    `said` is what only a person knows, by the keys of conf/report; it is kept with the study.
     """
     from hpo.report.publish import publish as publish_study
     from hpo.report.write import write_checklist, write_latex, write_report

@@ -12,11 +12,10 @@ from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError
-from hpo.interface.given.composed import composed
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape, suggested_space
-from hpo.interface.given.settings import own_tree, plain_space, search_tree, with_settings
+from hpo.interface.given.settings import compose_search, own_tree, plain_space, search_tree, with_settings
 from hpo.interface.given.spelling import as_typed, refusing_as_typed
 from hpo.interface.study import Study, run
 from hpo.session.program import interrupted_in_one_line
@@ -131,7 +130,7 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
         overrides: as on the command line: `key=value`, `group=name`.
         config_dir: a folder with configuration groups of your own.
     """
-    return composed(overrides, config_dir)
+    return compose_search(overrides, config_dir)
 
 
 def _with_its_trials(config: StudyConfig) -> StudyConfig:
@@ -167,10 +166,7 @@ def _with_free_name(
 ) -> tuple[StudyConfig, GivenObjective]:
     """Return both under the first name that no other study has: the configuration's own, or that with a number.
 
-    Args:
-        config: with its own name.
-        given: its objective; see `_as_before`.
-        is_said: whether a line says what is not as in the one of those that differs in the fewest.
+    Where it is said, a line tells what is not as in the one of those that differs in the fewest.
     """
     base, others = config.study.name, list[list[str]]()
     for number in range(1, sys.maxsize):

@@ -228,7 +228,7 @@ class Study:
 
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[str]:
         """Return one text per input from the winner's model; options as of `hpo predict`."""
-        from hpo.interface.trained.model import find_model
+        from hpo.interface.trained_model import find_model
 
         return find_model(str(self.folder)).predict(inputs, options)
 
@@ -240,7 +240,7 @@ class Study:
             target: what a decoder reads; None = what it predicts.
             output: a picture to write, .png or .html.
         """
-        from hpo.interface.trained.model import draw_attention
+        from hpo.interface.trained_model import draw_attention
 
         path = None if output is None else Path(output)
         return [dict(one) for one in draw_attention(str(self.folder), text, target, path)]

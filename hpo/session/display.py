@@ -1,13 +1,19 @@
 """Where a running search is shown: at a terminal, in a notebook, or nowhere; and the lines that all of these have."""
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from hpo.config.sections import DispatchSection
+from hpo.config.sections import DispatchSection, StudySection
+from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import Record
+from hpo.engine.trials.digits import score_format
+from hpo.engine.trials.history import History
+from hpo.engine.trials.trial import Trial
 from hpo.machine import GIB
 from hpo.run import Result
 from hpo.study.basis.environment import gpu_driver
@@ -24,6 +30,50 @@ class Progress(Observer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+class CountingProgress(Progress):
+    """Counts trials, and keeps the best, the scores and the time.
+
+    `history` is what earlier runs of the search left, which took `seconds_before`.
+    """
+
+    def __init__(
+        self,
+        study: StudySection,
+        counts: Counts,
+        history: History,
+        seconds_before: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._study, self._counts, self._clock, self._seconds_before = study, counts, clock, seconds_before
+        self.num_done = self._done_before = sum(is_counted(trial, counts) for trial in history)
+        self._best = history.best()
+        self._scores = [trial.score for trial in history]
+        self._started = clock()
+
+    def _count(self, trial: Trial) -> bool:
+        """Count a trial, and return whether it is the best so far."""
+        self.num_done += is_counted(trial, self._counts)
+        self._scores.append(trial.score)
+        is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
+        if is_best:
+            self._best = trial
+        return is_best
+
+    def _score_text(self, score: float) -> str:
+        return score_format([*self._scores, score])(score)
+
+    def _time_left(self) -> str:
+        """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
+        done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
+        if not done or not missing:
+            return ""
+        passed = self._clock() - self._started
+        seconds = passed / done * missing
+        if self._study.minutes is not None:
+            seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))
+        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 class Display:

@@ -79,11 +79,7 @@ def copy_opening(config: StudyConfig, folder: StudyFolder, study_id: str) -> Non
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
     """Raise HpoError where `study.artifacts` or `study.mirror` is no URL, or holds what must not be written over.
 
-    A mirror that cannot be reached may come back.
-
-    Args:
-        config, folder: the study's.
-        study_id: None = it is new.
+    A mirror that cannot be reached may come back. A study that is new has no id.
     """
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")

@@ -14,16 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from hpo.config.sections import StudySection
-from hpo.engine.course.rules import Counts, is_counted
+from hpo.engine.course.rules import Counts
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.dimensions import Dimension, Range
 from hpo.engine.space.space import Space, short_text, short_value
 from hpo.engine.training.payload import Task
-from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import printable
-from hpo.session.display import Progress, peak_in_words
+from hpo.session.display import CountingProgress, peak_in_words
 
 _REFRESH_PER_SECOND = 4
 # Every trial gets a line at a readable pace; of thousands per second, as over tables, only some do.
@@ -37,17 +36,8 @@ _AMOUNTS = "`to 3` is how far a trial was trained, and * the best so far of thos
 _NUMBER = 7
 
 
-class TerminalProgress(Progress):
-    """Counts trials, keeps the best, and shows running tasks with their epochs and the time left.
-
-    Args:
-        study, layout: the study's.
-        history: what earlier runs of the search left.
-        seconds_before: how long they took.
-        space: for columns as wide as its values.
-        counts: what the budget of trials counts.
-        clock: returns the time in seconds.
-    """
+class TerminalProgress(CountingProgress):
+    """Shows running tasks with their epochs, the best so far, and the time left."""
 
     def __init__(
         self,
@@ -59,18 +49,12 @@ class TerminalProgress(Progress):
         counts: Counts = "trials",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock = clock
-        self._study = study
-        self._counts = counts
+        super().__init__(study, counts, history, seconds_before, clock)
         self._layout = layout
         self._widths = {} if space is None else {each.key: _width(each) for each in space.dimensions}
         self._has_told_amounts = False
-        self._num_done = self._done_before = sum(is_counted(trial, counts) for trial in history)
-        self._seconds_before = seconds_before
-        self._best = history.best()
-        self._scores = [trial.score for trial in history]
         self._running: dict[tuple[int, int], Mapping[str, Any]] = {}
-        self._started = self._last_line = self._clock()
+        self._last_line = self._started
         self._num_printed = 0
         self._is_first_trial, self._has_begun, self._is_long = True, False, False
         self._warnings: set[str] = set()
@@ -95,11 +79,6 @@ class TerminalProgress(Progress):
     ) -> None:
         if self._live:
             self._live.stop()
-
-    @property
-    def num_done(self) -> int:
-        """How much of the budget of trials is finished, including earlier sessions."""
-        return self._num_done
 
     def task_begun(self, task: Task) -> None:
         """Show it among the running ones."""
@@ -129,13 +108,9 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line."""
         self._is_first_trial = False
-        self._num_done += is_counted(trial, self._counts)
-        self._scores.append(trial.score)
-        is_best = trial.state == "complete" and (self._best is None or trial.rank < self._best.rank)
-        if is_best:
-            self._best = trial
+        is_best = self._count(trial)
         now = self._clock()
-        is_last = self._num_done == self._study.trials
+        is_last = self.num_done == self._study.trials
         if is_best or is_last or self._num_printed < _LINES_AT_ONCE or now - self._last_line > 1 / _LINES_PER_SECOND:
             if trial.amount is not None and not self._has_told_amounts:
                 self._console.print(Text(_AMOUNTS), soft_wrap=True)
@@ -155,28 +130,28 @@ class TerminalProgress(Progress):
 
     def _line(self, trial: Trial) -> Text:
         width = len(str(self._study.trials))
-        head = f"{self._num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
+        head = f"{self.num_done:>{width}}/{self._study.trials}  trial {trial.number:<{width}}  "
         point = short_text(trial.point, self._widths) + (f" to {trial.amount}" if trial.amount is not None else "")
         if trial.score is None:
             result = f"failed: {trial.error}"
         elif trial.state == "stopped":
-            result = f"{self._study.metric} {self._written(trial.score)}, stopped {trial.stopped}"
+            result = f"{self._study.metric} {self._score_text(trial.score)}, stopped {trial.stopped}"
         else:
             is_best = self._best is not None and trial.number == self._best.number
-            result = f"{self._study.metric} {self._written(trial.score)}{' *' if is_best else '  '}"
+            result = f"{self._study.metric} {self._score_text(trial.score)}{' *' if is_best else '  '}"
         left = self._time_left()
         return Text(printable(f"{head}{result}  {point}  {trial.seconds:.1f} s{f'  ({left} left)' if left else ''}"))
 
     def _panel(self) -> Group:
         best = "none yet"
         if self._best is not None and self._best.score is not None:
-            best = f"{self._written(self._best.score)} (trial {self._best.number})"
+            best = f"{self._score_text(self._best.score)} (trial {self._best.number})"
         left = self._time_left()
         head = Text(
-            printable(f"{self._num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}")
+            printable(f"{self.num_done} of {self._study.trials} {self._counts}  best {self._study.metric} {best}")
             + (f"  {left} left" if left else "")
         )
-        bar = ProgressBar(total=self._study.trials, completed=self._num_done, width=60)
+        bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), point in sorted(self._running.items()):
             table.add_row(*self._running_cells(number, index, point))
@@ -191,7 +166,7 @@ class TerminalProgress(Progress):
         return [
             self._name(number, index),
             epoch,
-            printable(f"{self._study.metric} {self._written(value)}") if isinstance(value, float) else "",
+            printable(f"{self._study.metric} {self._score_text(value)}") if isinstance(value, float) else "",
         ]
 
     def _name(self, number: int, index: int) -> str:
@@ -201,21 +176,6 @@ class TerminalProgress(Progress):
         fold = f", fold {layout.fold(index) + 1} of {layout.folds}" if layout.folds > 1 else ""
         repeat = f", repeat {layout.repeat(index) + 1} of {layout.repeats}" if layout.repeats > 1 else ""
         return f"trial {number}{fold}{repeat}"
-
-    def _written(self, score: float) -> str:
-        return score_format([*self._scores, score])(score)
-
-    def _time_left(self) -> str:
-        """Return the time that the remaining trials will take at the pace of this session, or what `minutes` leaves."""
-        done = self._num_done - self._done_before
-        missing = self._study.trials - self._num_done
-        if not done or not missing:
-            return ""
-        passed = self._clock() - self._started
-        seconds = passed / done * missing
-        if self._study.minutes is not None:
-            seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))
-        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _width(dimension: Dimension) -> int:

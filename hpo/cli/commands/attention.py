@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     given = parser.parse_args(arguments)
 
-    from hpo.interface.trained.model import draw_attention
+    from hpo.interface.trained_model import draw_attention
 
     maps = draw_attention(given.model, one_text_of(given), given.target, given.output)
     print(f"{sum(len(one['heads']) for one in maps)} heat maps: {given.output}")

@@ -82,7 +82,7 @@ def _compose(
     """Return the configuration of the searches, and by label the settings of each strategy."""
     from hpo.config.composing.compose import compose_config
     from hpo.config.shipped import names_of
-    from hpo.interface.given.composed import composed
+    from hpo.interface.given.settings import compose_search
 
     for override in given.what:
         key = override.lstrip("+~").partition("=")[0]
@@ -109,7 +109,7 @@ def _compose(
     # Not tracked: a tracker shows studies, and of these many searches only scores and seconds are kept.
     silent = [] if any(text.startswith("track") for text in given.what) else ["track.name=none"]
     overrides = [*silent, *given.what]
-    tree = composed(overrides, given.config_dir, given.config)
+    tree = compose_search(overrides, given.config_dir, given.config)
     # A strategy's settings may refer to the other overrides; with --config those are not composed.
     others = [] if given.config else overrides
     of_label = {label: compose_config("search", [*others, *own], given.config_dir) for label, own in settings.items()}

@@ -29,9 +29,10 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.interface.exchange import take_over
 
-    keys = [key.strip() for key in given.keys.split(",")] if given.keys else None
-    options = {name: getattr(given, name) for name in ("optuna", "ray", "csv", "study", "metric", "direction")}
-    path, imported = take_over(given.name, **options, keys=keys, rename=_new_names(given.rename or ""))
+    sources = {name: getattr(given, name) for name in ("optuna", "ray", "csv")}
+    options = {name: getattr(given, name) for name in ("study", "metric", "direction")}
+    options["keys"] = [key.strip() for key in given.keys.split(",")] if given.keys else None
+    path, imported = take_over(given.name, sources, options, _new_names(given.rename or ""))
     unfinished = f", {imported.num_unfinished} unfinished left out" if imported.num_unfinished else ""
     print(f"{len(imported.attempts)} trials, {imported.num_failed} failed{unfinished}: {path}")
     if imported.left_out:

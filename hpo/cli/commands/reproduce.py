@@ -1,6 +1,6 @@
 """`hpo reproduce`: train recorded trials again and compare; exit code 1 when they differ."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_data, add_trust, data_places, make_parser
@@ -33,32 +33,36 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--uri", default="sqlite:///mlflow.db", help="MLflow's address, for runs:/RUN_ID")
     given = parser.parse_intermixed_args(arguments)
 
-    from hpo.interface.reproduce import found, refuse_bad_tolerance, trusted
+    from hpo.interface.reproduce import train_recorded
 
-    refuse_bad_tolerance(given.tolerance)
-    with found(given.study, given.trial, given.uri) as (folder, trial):
-        recorded = trusted(folder, given.trust, data_places(given.data))
-        return _reproduce(recorded, trial, _folds(given.folds), given.tolerance)
+    finding = train_recorded(
+        given.study,
+        given.trial,
+        folds=_folds(given.folds),
+        tolerance=given.tolerance,
+        data=data_places(given.data),
+        trust=given.trust,
+        uri=given.uri,
+        begin=_begin,
+    )
+    return _conclude(finding, given.folds is not None)
 
 
-def _reproduce(recorded: "Recorded", trial: str, folds: Sequence[int] | None, tolerance: float | None) -> int:
-    from hpo.interface.reproduce import compare
-
-    allowed = recorded.tolerance if tolerance is None else tolerance
+def _begin(recorded: "Recorded", tolerance: float) -> "Callable[[Repetition], None]":
+    """Print what has changed and what is demanded; return what prints each training."""
     print("what changed:" if recorded.changes else "what changed: nothing")
     for change in recorded.changes:
         print(f"  {printable(change)}")
-    print("demanded: " + ("the same to the last bit" if allowed == 0 else f"differences up to {allowed:.1%}"))
+    print("demanded: " + ("the same to the last bit" if tolerance == 0 else f"differences up to {tolerance:.1%}"))
 
     def tell(repetition: "Repetition") -> None:
-        now = f"failed: {repetition.error}" if repetition.reproduced is None else f"{repetition.reproduced:.6g}"
-        difference = "" if repetition.reproduced is None else f"  difference {_difference(repetition)}"
-        verdict = "" if repetition.holds(allowed) else "  <-- not reproduced"
-        head = f"trial {repetition.trial}  {repetition.name}  recorded {repetition.recorded:.6g}"
-        print(printable(f"{head}  reproduced {now}{difference}{verdict}"), flush=True)
+        now, before = repetition.reproduced, repetition.recorded
+        says = f"failed: {repetition.error}" if now is None else f"{now:.6g}  difference {now - before:+.2g}"
+        verdict = "" if repetition.holds(tolerance) else "  <-- not reproduced"
+        head = f"trial {repetition.trial}  {repetition.name}  recorded {before:.6g}"
+        print(printable(f"{head}  reproduced {says}{verdict}"), flush=True)
 
-    finding = compare(recorded, trial, folds, tolerance, tell)
-    return _conclude(finding, folds is not None)
+    return tell
 
 
 def _conclude(finding: "Finding", has_some_folds: bool) -> int:
@@ -80,11 +84,6 @@ def _conclude(finding: "Finding", has_some_folds: bool) -> int:
         return 1
     print(f"reproduced: all {trainings} trainings" + (f", and {figures} numbers of report.json" if figures else ""))
     return 0
-
-
-def _difference(repetition: "Repetition") -> str:
-    assert repetition.reproduced is not None
-    return f"{repetition.reproduced - repetition.recorded:+.2g}"
 
 
 def _folds(text: str | None) -> list[int] | None:

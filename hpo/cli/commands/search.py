@@ -2,14 +2,15 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpo.cli.arguments import add_config, add_trust, make_parser, read_config, show_config
-from hpo.cli.replay import show_comparison
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from hpo.study.reproduce.replay import Replay
+    from hpo.study.study import Study
 
 _EXAMPLES = """\
   hpo search                                        the default study: a Transformer on handwritten digits
@@ -23,6 +24,9 @@ _EXAMPLES = """\
   hpo search --replay studies/digits                a published search again, trial by trial
   hpo search dispatch.address=HEAD:6379 --dry-run   check it, and list the files that would travel
   hpo search --cfg job                              print the configuration, run nothing"""
+
+# The largest number of trials that differ from those replayed, and are printed.
+_SHOWN = 10
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -65,21 +69,16 @@ def run(arguments: Sequence[str]) -> int:
         study = replay.study_of(study)
 
     if given.dry_run:
-        from hpo.cli.dry_run import show_dry_run
-
-        return show_dry_run(study)
+        return _show_dry_run(study)
 
     from hpo.session.terminal import run_at_terminal
-    from hpo.study.folder import short_path
 
     if replay and study.folder.exists:
         print(f"{study.folder} exists: only missing trials are trained; to train all of them again, delete it")
     for change in replay.changes if replay else ():
         print(f"what changed: {printable(change)}")
     code = run_at_terminal(study)
-    if replay is None or code not in (0, 1):
-        return code
-    return show_comparison(replay, short_path(study.folder.trials_path))
+    return code if replay is None else _show_comparison(replay, study)
 
 
 def _replay(given: argparse.Namespace) -> "Replay":
@@ -91,3 +90,52 @@ def _replay(given: argparse.Namespace) -> "Replay":
     from hpo.interface.replay import replay_of
 
     return replay_of(given.replay, given.overrides, given.trust)
+
+
+def _show_comparison(replay: "Replay", study: "Study") -> int:
+    """Print which trials differ; return 1 if any does, else 0."""
+    from hpo.study.folder import short_path
+    from hpo.study.reproduce.replay import compared
+
+    path = short_path(replay.folder.trials_path)
+    tolerance = replay.tolerance
+    print("demanded: " + (f"scores within {tolerance:.1%}" if tolerance else "the same to the last bit"))
+    trials, differing = compared(replay, short_path(study.folder.trials_path))
+    for place, keys in list(differing.items())[:_SHOWN]:
+        print(printable(f"trial {place} differs in {', '.join(keys)}"))
+    if differing:
+        print(f"not replayed: {len(differing)} of {trials} trials differ from {path}")
+        return 1
+    print(f"replayed: all {trials} trials are those of {path}")
+    return 0
+
+
+def _show_dry_run(study: "Study") -> int:
+    """Print where the study lies, what it trains, and what of the user's code would travel; create nothing."""
+    from hpo.engine.dispatch.away.code import code_of
+    from hpo.session.mirroring import refuse_bad_urls
+    from hpo.session.surroundings import refuse_bad_surroundings
+    from hpo.study.opening import refuse_to_open
+
+    config, dispatch = study.config, study.config.dispatch
+    refuse_bad_surroundings(config)
+    num_there, study_id = refuse_to_open(study)
+    refuse_bad_urls(config, study.folder, study_id)
+    code = code_of(study.objective, str(Path.cwd()))
+    state = f"exists, with {num_there} trials" if study.folder.exists else "new"
+    workers = 1 if dispatch.name == "local" else dispatch.workers or "as many as fit"
+    folds, repeats = study.num_folds, config.study.repeats
+    print(f"study {config.study.name}: {study.folder} ({state})")
+    print(f"{study.counts}: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers}")
+    if code.package is not None:
+        print(f"your code: the installed package {code.package}, which every machine must have")
+    if code.files:
+        if dispatch.address is None:
+            print("no other machine is used (dispatch.address=null); if there were one:")
+        print(code.in_words())
+        for name, path in code.files.items():
+            print(f"  {path.stat().st_size:>12,} bytes  {name}")
+        for name in (*code.others, *code.links):
+            print(f"  {'not sent':>18}  {name}")
+    print("checked without starting workers, and nothing was created; without --dry-run this search runs")
+    return 0

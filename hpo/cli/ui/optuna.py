@@ -13,11 +13,7 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def load_dashboard() -> Callable[[str], Application]:
-    """Return the function that makes a dashboard from a storage's address.
-
-    Raises:
-        TrackError: optuna-dashboard is not installed.
-    """
+    """Return the function that makes a dashboard from a storage's address; TrackError where none is installed."""
     try:
         import optuna_dashboard
     except ImportError as error:
@@ -31,14 +27,7 @@ def load_dashboard() -> Callable[[str], Application]:
 def serve_application(
     application: Application, host: str, port: int, hosts: Sequence[str], tell: Callable[[], None]
 ) -> int:
-    """Serve an application read-only until it is interrupted; return the exit code.
-
-    Args:
-        application: the dashboard.
-        host, port: where to listen.
-        hosts: the names by which it may be addressed.
-        tell: called once when it listens.
-    """
+    """Serve a dashboard read-only, under these names, until it is interrupted; `tell` is called when it listens."""
     with make_server(host, port, guarded(application, hosts), _Server, _Quiet) as server:
         tell()
         try:

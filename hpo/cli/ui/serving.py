@@ -17,13 +17,9 @@ _SECONDS_BETWEEN = 0.2
 def serve(
     command: Sequence[str], environment: Mapping[str, str], place: tuple[str, int], tell: Callable[[], None]
 ) -> int:
-    """Run a server until it ends or this process is interrupted; return its exit code.
+    """Run a server until it ends or this process is interrupted, and return its exit code.
 
-    Args:
-        command: starts it.
-        environment: its variables.
-        place: host and port where it listens.
-        tell: called once when its page answers.
+    `tell` is called once its page answers at `place`, a host and a port.
     """
     # A separate process group, which is ended as a whole, because the server has workers.
     # Standard output is for the address.

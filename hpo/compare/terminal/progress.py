@@ -15,12 +15,7 @@ from hpo.engine.trials.trial import Trial, loss_sign
 
 
 class ComparingProgress(Watcher):
-    """A watcher that counts searches, and the trials of the running one.
-
-    Args:
-        comparison: the comparison to show.
-        num_done: how many of its searches are finished.
-    """
+    """A watcher that counts searches, of which `num_done` are finished, and the trials of the running one."""
 
     def __init__(self, comparison: Comparison, num_done: int) -> None:
         study = comparison.study.config.study

@@ -38,18 +38,10 @@ def run_comparison(
     is_at_shortest: bool,
     optimum: float | None,
 ) -> int:
-    """Run the missing searches, write the comparison's files and print the result.
+    """Run the missing searches, write the files, print the result, and return 0, or 1 where every trial failed.
 
-    Args:
-        comparison: the comparison.
-        budgets: numbers of trials to compare at.
-        seconds: training times to compare at, too.
-        is_at_shortest: whether to compare at the length of the shortest search, too; always done if trials are
-            trained by different amounts.
-        optimum: the best possible score; None = look it up if possible.
-
-    Returns:
-        The exit code: 0 done, 1 every trial of every search failed.
+    They are compared at these numbers of trials, and seconds of training; at the length of the shortest search, too,
+    where that is asked or trials are trained by different amounts. An optimum of None is looked up if possible.
 
     Raises:
         Stopped: by a signal; finished searches are saved.

@@ -22,11 +22,7 @@ _MOST_VALUES = 1000  # of an array: a configuration is read by people.
 
 
 def written(value: Any, where: str) -> tuple[Any, bool]:
-    """Return a value as JSON has it, and whether that does as well as the value.
-
-    Args:
-        value: of any kind.
-        where: its key, for messages.
+    """Return a value as JSON has it, and whether that does as well as the value; `where` is its key.
 
     Raises:
         ConfigError: it has no text that stays the same and that people can read.

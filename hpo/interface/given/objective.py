@@ -25,12 +25,9 @@ class GivenObjective:
     def of(
         cls, objective: Callable[..., Any] | str, searched: Collection[str], objects: Objects | None = None
     ) -> "GivenObjective":
-        """Read what was given.
+        """Read a function, or the path of one; a function that gets objects in place of JSON is kept with its study.
 
-        Args:
-            objective: a function, or the path of one.
-            searched: the names at the top of the space.
-            objects: what the function gets instead of JSON's values; where there are some, it is kept with its study.
+        `searched` are the names at the top of the space.
 
         Raises:
             ConfigError: it cannot be called with a configuration, or not be sent to workers.

@@ -39,11 +39,7 @@ class Objects:
     constants: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def space(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a space with values of JSON alone; what it is without goes into `choices`.
-
-        Raises:
-            ConfigError: a value cannot be written down, or not be sent to workers.
-        """
+        """Return a space with values of JSON alone; what it is without goes into `choices`."""
         with _ending("space"):
             refuse_whole(_named("space", given))
             branches, rules = parted(given)
@@ -57,11 +53,7 @@ class Objects:
         return {name: {**plain, **points}[name] for name in given}
 
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a configuration with values of JSON alone; what it is without goes into `constants`.
-
-        Raises:
-            ConfigError: a value cannot be written down.
-        """
+        """Return a configuration with values of JSON alone; what it is without goes into `constants`."""
         plain = {}
         for name, value in _named("config", given).items():
             with _ending(f"config.{name}"):

@@ -24,11 +24,7 @@ _WAY = (
 
 
 def is_optuna_shape(objective: Any, has_space: bool) -> bool:
-    """Return whether the only thing that a function needs is called `trial`; with a space, and it suggests.
-
-    Raises:
-        ConfigError: it suggests its space to something of another name.
-    """
+    """Return whether the only thing that a function needs is called `trial`; with a space, and it suggests."""
     try:
         needed = [p.name for p in inspect.signature(objective).parameters.values() if p.default is p.empty]
     except (TypeError, ValueError):
@@ -41,11 +37,7 @@ def is_optuna_shape(objective: Any, has_space: bool) -> bool:
 
 
 def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
-    """Return what the function suggests, in the form of conf/space.
-
-    Raises:
-        ConfigError: what it suggests depends on anything but its own text.
-    """
+    """Return what the function suggests, in the form of conf/space; ConfigError where that is not in its own text."""
     function = _function_of(objective)
     called = f"{getattr(function, '__name__', 'f')}(trial)"
     body = _body_of(function, called)

@@ -1,32 +1,29 @@
 """The whole configuration of a search that is given from Python."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hpo.config.documents import read_yaml
 from hpo.config.keys import at_path, path_of, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.own_keys import plain_own
-from hpo.config.shipped import names_of, shipped, strategy_settings, with_mlflows_own
+from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.branches import leaves, parted, with_first
 from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.written import as_meant, default_as_meant
 from hpo.errors import ConfigError, nearest
 
+# The others are given.
+_FROM_CONF = ("study", "split", "dispatch", "track", "report")
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the tree that a plain function is called with, before a point is written into it.
 
-    Args:
-        space: as `plain_space` returns it.
-        config: constants, and default values of what is searched.
-
-    A searched name with dots stays one name, unless `config` has a dict for what is before its first dot.
-
-    Raises:
-        ConfigError: a key has two values, stands below one, or is searched inside of a list.
+    `config` has constants, and default values of what is searched. A searched name with dots stays one name, unless
+    `config` has a dict for what is before its first dot.
     """
     tree = dict(config or {})
     if twice := [key for key, number in Counter(_leaf_keys(tree)).items() if number > 1]:
@@ -89,26 +86,30 @@ def search_tree(
     if not isinstance(strategy, str | Mapping):
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
-    return {
-        **plain_own(own),
-        "objective": objective,
-        "space": dict(space),
-        "strategy": strategy_settings(given),
-        "study": shipped("study", "default"),
-        "split": shipped("split", "default"),
-        "dispatch": shipped("dispatch", "ray"),
-        "track": with_mlflows_own(shipped("track", "mlflow")),
-        "report": shipped("report", "default"),
-    }
+    chosen = [each for each in read_yaml(shipped_dir() / "search.yaml")["defaults"] if isinstance(each, Mapping)]
+    defaults = {group: shipped(group, name) for each in chosen for group, name in each.items() if group in _FROM_CONF}
+    tree = {**plain_own(own), "objective": objective, "space": dict(space), "strategy": strategy_settings(given)}
+    return {**tree, **defaults, "track": with_mlflows_own(defaults["track"])}
+
+
+def compose_search(
+    overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
+) -> dict[str, Any]:
+    """Return what `compose_config` does for `search`, its space in the explicit form.
+
+    That of a whole configuration, which may be a frozen one, keeps its meaning.
+    """
+    # Here, since what is given from Python needs no Hydra.
+    from hpo.config.composing.compose import compose_config
+
+    tree = compose_config("search", overrides, config_dir, config_file)
+    return tree if config_file else tree | {"space": as_meant(tree["space"])}
 
 
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with these values, by dotted key such as `study.lanes`.
 
     `dispatch` and `track`, alone, choose one of conf/dispatch and conf/track.
-
-    Raises:
-        ConfigError: there is no such key.
     """
     tree = dict(tree)
     if missing := [name for name in _SETTABLE if name not in tree]:

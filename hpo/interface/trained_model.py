@@ -1,4 +1,4 @@
-"""A trained model: the winner of a study, or any checkpoint."""
+"""A trained model in use: the winner of a study, or any checkpoint, and the files of its results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.documents import read_yaml
+from hpo.config.files import write_atomically
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
-from hpo.interface.trained.output_file import refuse_bad_output, write_output
 from hpo.study.folder import find_study
 from hpo.study.opening import read_study
 from hpo.study.reading import known_study
@@ -27,12 +27,7 @@ class TrainedModel:
     checkpoint_dir: str
 
     def predict(self, inputs: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-        """Return one text per input.
-
-        Raises:
-            StudyError: the objective cannot predict.
-            DataError: an input, an option or the checkpoint cannot be used.
-        """
+        """Return one text per input; StudyError where the objective cannot, DataError where something given cannot."""
         results: list[str] = _asked(self._companion("predict"), self.checkpoint_dir, inputs, options)
         return results
 
@@ -53,11 +48,7 @@ class TrainedModel:
 
 
 def find_model(name: str) -> TrainedModel:
-    """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder.
-
-    Raises:
-        HpoError: there is none of these, or the study has no final model.
-    """
+    """Return the final model of a study, the model of `hpo train`, or the checkpoint in a folder."""
     trained = Path(name) / "checkpoint"
     if _is_folder(trained):
         # A folder of `hpo train`: one training, with the configuration that names its objective.
@@ -102,6 +93,25 @@ def draw_attention(model: str, text: str, target: str | None, output: Path | Non
         except OSError as error:
             raise DataError(f"output: {output}: {error.strerror}") from error
     return maps
+
+
+def refuse_bad_output(path: Path) -> None:
+    """Raise DataError if the file cannot be written, before anything is computed for it."""
+    if path.is_dir():
+        raise DataError(f"output: '{path}' is a folder; give a file")
+    if path.exists() and not path.is_file():
+        # The atomic write would replace it by a regular file.
+        raise DataError(f"output: '{path}' is a device or a pipe; give a file, or leave it out")
+    if not path.parent.is_dir():
+        raise DataError(f"output: there is no folder '{path.parent}'; make it, or give another file")
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write the file whole or not at all; raises DataError if it cannot be written."""
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise DataError(f"output: {path}: {error.strerror}") from error
 
 
 def _is_folder(path: Path) -> bool:

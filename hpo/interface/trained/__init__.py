@@ -1,1 +1,0 @@
-"""Trained models in use: which model, and where its results go."""
