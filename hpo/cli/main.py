@@ -167,10 +167,10 @@ def _run(given: list[str]) -> int:
         except UnicodeDecodeError:
             return _fault(f"command line: argument {place + 1} is not UTF-8: {content!r}; give it in UTF-8")
     if not given or given[0] in ("-h", "--help", "help"):
-        _say(usage())
+        print(usage())
         return 0 if given else 2
     if given[0] == "--version":
-        _say(f"hpo {__version__}")
+        print(f"hpo {__version__}")
         return 0
     if given[0] not in COMMANDS:
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
@@ -220,10 +220,6 @@ def usage() -> str:
     lines = [f"  {name:<11}{what}" for name, what in COMMANDS.items()]
     head = "usage: hpo COMMAND [...]\n\nHyperparameter search and experiment management for Transformers."
     return "\n".join([head, "", "commands:", *lines, "", _EXAMPLES])
-
-
-def _say(text: str) -> None:
-    print(text)
 
 
 def _fault(text: str, code: int = 2) -> int:

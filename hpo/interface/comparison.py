@@ -57,15 +57,14 @@ def compare_strategies(
         KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
     """
     from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.terminal.run import budgets_of, run_comparison
+    from hpo.compare.terminal.run import run_comparison
 
     if isinstance(strategies, str):
         raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
     named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
     settings = {label: _settings(given) for label, given in named.items()}
     comparison = prepare_comparison(replaced(config, {"track.name": "none"}), settings, repeats, name)
-    budgets = budgets_of(at, comparison.study.config.study.trials)
-    run_comparison(comparison, budgets, at_seconds, False, optimum)
+    run_comparison(comparison, at, at_seconds, optimum)
     return _comparison(comparison.path, publish)
 
 

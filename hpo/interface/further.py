@@ -8,15 +8,13 @@ from hpo.config.keys import flatten, refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
 from hpo.interface.given.settings import with_settings
+from hpo.interface.results import read_results
 from hpo.interface.trust import ask_for_trust
 from hpo.study.basis.configurations import moved_sources
-from hpo.study.copy import continued_as
 from hpo.study.extension import chosen, extension_of
 from hpo.study.folder import StudyFolder, short_path
-from hpo.study.opening import read_study
 from hpo.study.preparation import at_places, load_study, prepare_study
 from hpo.study.study import Study
-from hpo.study.winner.verdict import read_verdict
 
 Changes = Sequence[str] | Mapping[str, Any]
 """Of a study's configuration: overrides as on the command line, or values by dotted key."""
@@ -38,6 +36,9 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def prepare_to_resume(folder: StudyFolder, config: StudyConfig, name: str | None, allow_changes: bool) -> Study:
     """Return the study as it goes on with this configuration, or where a name is given its copy of this name."""
     if name is not None:
+        # Here, since most studies are not copied, and SQLAlchemy takes a second.
+        from hpo.study.copy import continued_as
+
         return continued_as(folder, name, config, allow_changes)
     return load_study(str(folder), config, allow_changes)
 
@@ -54,9 +55,8 @@ def prepare_to_extend(
         config = changed_config(folder, changes)
     moved = moved_sources(folder.config().to_dict(), config.to_dict())
     study = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
-    record = read_study(study)
-    picked = chosen(study, read_verdict(study, record).history, best, trials)
-    record.close()
+    with read_results(study) as (_, verdict):
+        picked = chosen(study, verdict.history, best, trials)
     return prepare_study(extension_of(study, picked, config), study.objective.kept)
 
 

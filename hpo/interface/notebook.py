@@ -112,8 +112,7 @@ class NotebookProgress(CountingProgress):
                 self._running[trial.number] = report.point
         else:
             self._warnings.setdefault(report.warning, trial.number)
-        if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
-            self._update()
+        self._update_if_due()
 
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and show its line."""
@@ -121,6 +120,9 @@ class NotebookProgress(CountingProgress):
         mark = " *" if self._count(trial) else ""
         result = f"failed: {trial.error}" if trial.score is None else f"{self._score_text(trial.score)}{mark}"
         self._lines.append(f"trial {trial.number}  {result}  {short_text(trial.point)}  {trial.seconds:.1f} s")
+        self._update_if_due()
+
+    def _update_if_due(self) -> None:
         if time.monotonic() - self._updated > _SECONDS_BETWEEN_UPDATES:
             self._update()
 

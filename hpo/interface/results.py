@@ -1,6 +1,7 @@
 """What a study is judged by: its report, and its test."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,22 @@ from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
 from hpo.study.preparation import load_study
 from hpo.study.reading import known_study
-from hpo.study.winner.verdict import read_verdict
+from hpo.study.winner.verdict import Verdict, read_verdict
 
 if TYPE_CHECKING:
+    from hpo.engine.record.record import Record
     from hpo.report.write import WrittenReport
     from hpo.study.study import Study
+
+
+@contextmanager
+def read_results(study: "Study") -> "Iterator[tuple[Record, Verdict]]":
+    """Yield the record of a study, which is closed afterwards, and its verdict."""
+    record = read_study(study)
+    try:
+        yield record, read_verdict(study, record)
+    finally:
+        record.close()
 
 
 def write_reports(
@@ -34,9 +46,8 @@ def write_reports(
         with study.folder.lock():
             study = replace(study, config=study.config.with_report(said))
             study.folder.freeze(study.config)
-    record = read_study(study)
-    paths = list(write_report(study, record, read_verdict(study, record)).paths)
-    record.close()
+    with read_results(study) as (record, verdict):
+        paths = list(write_report(study, record, verdict).paths)
     paths += [write_checklist(study)] if checklist else []
     paths += [write_latex(study)] if latex else []
     return [*paths, *(publish_study(study) if publish else ())]

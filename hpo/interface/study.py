@@ -16,15 +16,14 @@ from hpo.errors import StudyError, TrackError, nearest
 from hpo.interface.further import changed_config, prepare_to_extend, prepare_to_resume
 from hpo.interface.given.objects import as_given
 from hpo.interface.notebook import run_shown
-from hpo.interface.results import score_on_test, write_reports
+from hpo.interface.results import read_results, score_on_test, write_reports
 from hpo.interface.train import train_tree
 from hpo.study.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
-from hpo.study.opening import read_study
 from hpo.study.reading import known_study
 from hpo.study.study import Study as Prepared
 from hpo.study.winner.best_config import best_config
-from hpo.study.winner.verdict import Verdict, read_verdict
+from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -273,11 +272,8 @@ class Study:
     @contextmanager
     def _read(self) -> "Iterator[tuple[Prepared, Record, Verdict]]":
         study = known_study(str(self.folder))
-        record = read_study(study)
-        try:
-            yield study, record, read_verdict(study, record)
-        finally:
-            record.close()
+        with read_results(study) as (record, verdict):
+            yield study, record, verdict
 
     def __repr__(self) -> str:
         return f"hpo.load({str(self._folder)!r})"

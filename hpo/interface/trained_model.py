@@ -10,10 +10,9 @@ from hpo.config.files import write_atomically
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
+from hpo.interface.results import read_results
 from hpo.study.folder import find_study
-from hpo.study.opening import read_study
 from hpo.study.reading import known_study
-from hpo.study.winner.verdict import read_verdict
 
 # Assumed, because a folder of weights does not name its objective.
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
@@ -64,9 +63,8 @@ def find_model(name: str) -> TrainedModel:
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = known_study(name)
-    record = read_study(study)
-    model = read_verdict(study, record).model
-    record.close()
+    with read_results(study) as (_, verdict):
+        model = verdict.model
     if not study.keeps_models:
         raise StudyError(f"model: study '{name}' keeps no models: {study.config.objective} has no run_test beside it")
     if model is None:

@@ -53,18 +53,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compare_strategies(given: argparse.Namespace) -> int:
     from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.terminal.run import budgets_of, run_comparison
+    from hpo.compare.terminal.run import run_comparison
 
     names = _labels(given.strategies)
     tree, strategies = _compose(given, names)
     repeats = _REPEATS if given.repeats is None else int(_number("--repeats", given.repeats, whole=True))
     comparison = prepare_comparison(tree, strategies, repeats, given.name)
-    budgets = budgets_of(_amounts(given.at), comparison.study.config.study.trials)
     optimum = None if given.optimum is None else _number("--optimum", given.optimum)
     # `shortest` means the length of the shortest search, which is known only when all are finished.
-    texts = _items(given.at_seconds)
-    seconds = [_number("--at-seconds", text) for text in texts if text != "shortest"]
-    code = run_comparison(comparison, budgets, seconds, "shortest" in texts, optimum)
+    seconds = [text if text == "shortest" else _number("--at-seconds", text) for text in _items(given.at_seconds)]
+    code = run_comparison(comparison, _amounts(given.at), seconds, optimum)
     _publish(given, comparison.path)
     return code
 

@@ -32,20 +32,18 @@ _NARROW = 130
 
 
 def run_comparison(
-    comparison: Comparison,
-    budgets: Sequence[Budget],
-    seconds: Sequence[float],
-    is_at_shortest: bool,
-    optimum: float | None,
+    comparison: Comparison, at: Sequence[int], at_seconds: Sequence[float | str], optimum: float | None
 ) -> int:
     """Run the missing searches, write the files, print the result, and return 0, or 1 where every trial failed.
 
-    They are compared at these numbers of trials, and seconds of training; at the length of the shortest search, too,
-    where that is asked or trials are trained by different amounts. An optimum of None is looked up if possible.
+    They are compared at the full budget, at these numbers of trials, and seconds of training; at the length of the
+    shortest search, too, where `shortest` is among those or trials are trained by different amounts. An optimum of None
+    is looked up if possible.
 
     Raises:
         Stopped: by a signal; finished searches are saved.
     """
+    budgets = _budgets(at, comparison.study.config.study.trials)
     with ExitStack() as stack:
         # A new one is created after its workers have started, so that a refusal leaves no trace.
         is_new = not comparison.path.exists()
@@ -61,10 +59,12 @@ def run_comparison(
             with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
                 run_missing(comparison, searches, SessionDispatcher(dispatcher, stopping), [progress])
         by_label = searches.of(comparison)
-        costs = _costs(seconds, is_at_shortest, by_label)
+        costs = _costs(at_seconds, by_label)
         # Equal cost comes first if numbers of trials do not measure it.
         ordered = [*costs, *budgets] if _has_partial(by_label) else [*budgets, *costs]
-        result = _result(comparison, by_label, ordered, optimum)
+        study = comparison.study.config.study
+        measure = Measure(study.metric, study.direction, comparison.optimum() if optimum is None else optimum)
+        result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = write_comparison(comparison.path, result)
     show(result, (*paths, comparison.path / "searches.csv"))
     has_result = any(math.isfinite(loss) for of_label in by_label.values() for s in of_label for loss in s.losses)
@@ -79,14 +79,14 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     if folder.exists or (folder.path / "comparison.yaml").exists():
         raise StudyError(f"name: {folder} holds something else; choose another name")
     # A mean over unequal budgets would favour the larger: all are compared at the smallest.
-    budgets = budgets_of(at, min(len(study.search.losses) for study in studies))
+    budgets = _budgets(at, min(len(study.search.losses) for study in studies))
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     show(result, write_comparison(folder.path, result))
     return folder.path
 
 
-def budgets_of(at: Sequence[int], full: int) -> list[Budget]:
+def _budgets(at: Sequence[int], full: int) -> list[Budget]:
     """Return the numbers of trials to compare at, the full budget first; ConfigError for one that is not within."""
     for amount in at:
         if not 1 <= amount <= full:
@@ -139,35 +139,19 @@ def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
     return dispatcher
 
 
-def _result(
-    comparison: Comparison,
-    by_label: Mapping[str, Sequence[FinishedSearch]],
-    budgets: Sequence[Budget],
-    optimum: float | None,
-) -> ComparisonJson:
-    study = comparison.study.config.study
-    known = comparison.optimum() if optimum is None else optimum
-    measure = Measure(study.metric, study.direction, known)
-    return compare_strategies(study.name, by_label, measure, budgets, comparison.strategies)
-
-
-def _costs(
-    seconds: Sequence[float], is_at_shortest: bool, by_label: Mapping[str, Sequence[FinishedSearch]]
-) -> list[Budget]:
-    """Return the costs to compare at, the largest first.
-
-    Raises:
-        ConfigError: a search had ended before one of them, so it would be compared at a smaller cost than the others.
-    """
+def _costs(seconds: Sequence[float | str], by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Budget]:
+    """Return the costs to compare at, the largest first; ConfigError where a search had ended before one of them."""
     searches = [search for of_label in by_label.values() for search in of_label]
     shortest = min(search.total_seconds for search in searches)
-    for amount in seconds:
+    amounts = {amount for amount in seconds if not isinstance(amount, str)}
+    for amount in amounts:
         if not 0 < amount <= shortest:
             raise ConfigError(
                 f"at seconds: must be above 0 and at most {shortest:.6g}, the length of the shortest search, given "
                 f"{amount:g}"
             )
-    amounts = {*seconds, *([shortest] if is_at_shortest or _has_partial(by_label) else [])}
+    if "shortest" in seconds or _has_partial(by_label):
+        amounts.add(shortest)
     return [Budget(amount, "seconds") for amount in sorted(amounts, reverse=True)]
 
 

@@ -21,7 +21,7 @@ _KEYS = (str, int, float, bool, type(None), enum.Enum)
 _MOST_VALUES = 1000  # of an array: a configuration is read by people.
 
 
-def written(value: Any, where: str) -> tuple[Any, bool]:
+def to_json(value: Any, where: str) -> tuple[Any, bool]:
     """Return a value as JSON has it, and whether that does as well as the value; `where` is its key.
 
     Raises:
@@ -42,7 +42,7 @@ def written(value: Any, where: str) -> tuple[Any, bool]:
         fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         return _of_mapping(fields, where)[0], False
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray | memoryview):
-        parts = [written(part, f"{where}.{place}") for place, part in enumerate(value)]
+        parts = [to_json(part, f"{where}.{place}") for place, part in enumerate(value)]
         plain = [part for part, _ in parts]
         is_plain = all(is_plain for _, is_plain in parts) and not isinstance(value, tuple | range | set | frozenset)
         return sorted(plain, key=json_text) if isinstance(value, set | frozenset) else plain, is_plain
@@ -61,14 +61,14 @@ def written(value: Any, where: str) -> tuple[Any, bool]:
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
     """Return an array of NumPy, torch, ... as lists; what it holds as one number is that."""
     if not getattr(value, "shape", ()):
-        return written(value.item(), where)
+        return to_json(value.item(), where)
     size = math.prod(value.shape)
     if size > _MOST_VALUES:
         raise ConfigError(
             f"{where}: an array must hold at most {_MOST_VALUES:,} values to be written down, given {size:,}; make it "
             f"in the objective"
         )
-    return written(value.tolist(), where)[0], False
+    return to_json(value.tolist(), where)[0], False
 
 
 def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], bool]:
@@ -78,7 +78,7 @@ def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], b
         if not isinstance(key, _KEYS) or name in parts:
             why = "two of its keys are the same text" if name in parts else f"a key is a {type(key).__name__}"
             raise ConfigError(f"{where}: cannot be written down: {why}, {key!r}; give each another text")
-        parts[name] = written(part, f"{where}.{name}")
+        parts[name] = to_json(part, f"{where}.{name}")
     is_plain = all(isinstance(key, str) for key in value) and all(is_plain for _, is_plain in parts.values())
     return {name: part for name, (part, _) in parts.items()}, is_plain
 

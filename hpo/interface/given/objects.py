@@ -17,7 +17,7 @@ from hpo.engine.space.shorthand import NamedChoices
 from hpo.engine.training.objective.by_value import dumps
 from hpo.engine.training.objective.companions import COMPANIONS
 from hpo.errors import ConfigError, text_of
-from hpo.interface.given.json_values import json_text, written
+from hpo.interface.given.json_values import json_text, to_json
 
 _WITHOUT_CONFIG = ("predict", "attention")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH")
@@ -117,7 +117,7 @@ class Objects:
     def _values(self, values: Iterable[Any], key: str) -> list[Any]:
         plains = []
         for value in values:
-            plain, is_plain = written(value, f"space.{key}")
+            plain, is_plain = to_json(value, f"space.{key}")
             if not is_plain:
                 self.choices.setdefault(key, {})[json_text(plain)] = value
             plains.append(plain)
@@ -136,7 +136,7 @@ class Objects:
             return {name: self._constant(inner, f"{key}.{name}") for name, inner in value.items()}
         if key in self.choices:
             return self._stand_in(value, key, "config")
-        plain, is_plain = written(value, f"config.{key}")
+        plain, is_plain = to_json(value, f"config.{key}")
         if not is_plain:
             self.constants[key] = {json_text(plain): value}
         return plain
@@ -144,7 +144,7 @@ class Objects:
     def _stand_in(self, value: Any, key: str, where: str) -> Any:
         """Return the JSON of a value, which is its name where it has one."""
         names = [text for text, known in self.choices.get(key, {}).items() if known is value]
-        return json.loads(names[0]) if names else written(value, f"{where}.{key}")[0]
+        return json.loads(names[0]) if names else to_json(value, f"{where}.{key}")[0]
 
 
 def call_with(
@@ -232,7 +232,7 @@ def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return a dataclass with other values of JSON's own kinds; ConfigError for any other value that was changed."""
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
-        is_plain = written(given, key)[1]
+        is_plain = to_json(given, key)[1]
         if is_plain:
             return now
         raise ConfigError(
