@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from hpo.config.dispatchers import DISPATCHERS, DispatcherName, DispatcherType
+
 
 def _safe_name(name: str) -> str:
     if ".." in name or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
@@ -163,7 +165,7 @@ _OF_RUNTIME_ENVIRONMENTS = ("pip", "uv", "conda", "env_vars")
 class DispatchSection(Section):
     """Where tasks run. See conf/dispatch."""
 
-    name: Literal["local", "ray", "simulated"]
+    name: DispatcherName
     workers: int | None = Field(ge=1, le=MOST)
     threads: int = Field(ge=1, le=_MOST_THREADS)
     cpus_per_worker: float = Field(gt=0)
@@ -182,18 +184,24 @@ class DispatchSection(Section):
     gpus_per_process: int | None = Field(default=None, ge=0, le=_MOST_THREADS)
     process_placement: Literal["pack", "strict_spread"] = "pack"
 
+    @property
+    def type(self) -> DispatcherType:
+        """What there is to know of the dispatcher."""
+        return DISPATCHERS[self.name]
+
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
-        if self.name == "local" and (self.workers or 1) > 1:
+        if self.type.is_one_at_a_time and (self.workers or 1) > 1:
             raise conflict(
-                f"must be 1 with dispatch=local, which runs one task at a time, given {self.workers}; use dispatch=ray",
+                f"must be 1 with dispatch={self.name}, which runs one task at a time, given {self.workers}; "
+                f"use dispatch=ray",
                 "dispatch.workers",
             )
         gpus = self.gpus_per_worker or 0
         if gpus > 1 and gpus != math.floor(gpus):
             text = f"must be a whole number above 1, given {gpus}; use 0.5, 1 or 2"
             raise conflict(text, "dispatch.gpus_per_worker")
-        if self.processes_per_task > 1 and self.name != "ray":
+        if self.processes_per_task > 1 and not self.type.has_own_processes:
             raise conflict(
                 f"must be 1 with dispatch={self.name}, where a task is one process, given {self.processes_per_task}; "
                 f"use dispatch=ray",

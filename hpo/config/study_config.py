@@ -97,7 +97,7 @@ class StudyConfig(Section):
 
     @model_validator(mode="after")
     def _has_workers_for_artifacts(self) -> Self:
-        if self.study.artifacts is not None and self.dispatch.name != "ray":
+        if self.study.artifacts is not None and not self.dispatch.type.has_own_processes:
             text = f"has an effect only with dispatch=ray, given dispatch={self.dispatch.name}; leave it out"
             raise conflict(text, "study.artifacts")
         return self

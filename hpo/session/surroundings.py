@@ -24,7 +24,7 @@ def refuse_bad_surroundings(config: StudyConfig) -> None:
 
         values = values_of(config.study.storage, config.secrets, "study.storage")
         refuse_unusable(open_sealed(config.study.storage, values), values)
-    if config.dispatch.name == "ray":
+    if config.dispatch.type.has_own_processes:
         _refuse_bad_cluster(config.dispatch, config.secrets)
 
 

@@ -80,7 +80,7 @@ class Terminal(Display):
 
     def tell_start(self, dispatch: DispatchSection) -> None:
         """Print what the next seconds go into."""
-        if dispatch.name == "ray":
+        if dispatch.type.has_own_processes:
             where = "starting Ray on this machine ..."
             if dispatch.address:
                 where = f"joining the Ray cluster at {dispatch.address} ..."
@@ -178,9 +178,9 @@ def _tell_time(study: Study, cost: Mapping[str, Any]) -> None:
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
-    if dispatch.name == "simulated":
+    if dispatch.type.has_own_time:
         _say(
-            f"simulated: {_count(dispatch.workers or 1, 'worker')} took {cost['wall_seconds']:,.0f} s for "
+            f"{dispatch.name}: {_count(dispatch.workers or 1, 'worker')} took {cost['wall_seconds']:,.0f} s for "
             f"{cost['training_seconds']:,.0f} s of training; when the best was found: see Cost in the report"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:

@@ -1,9 +1,12 @@
 """What every dispatcher promises. A new dispatcher is one line in DISPATCHERS."""
 
 import re
+from typing import get_args
 
 import pytest
 
+from hpo.config import dispatchers
+from hpo.engine.dispatch.dispatcher import Setup
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.dispatch.ray.pool import RayDispatcher
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
@@ -12,15 +15,15 @@ from tests.studies import REPOSITORY, dispatch_section
 from tests.toy import CONFIG
 
 DISPATCHERS = {
-    "local": lambda: LocalDispatcher(str(REPOSITORY)),
-    "simulated": lambda: SimulatedDispatcher(2, str(REPOSITORY)),
-    "ray": lambda: RayDispatcher(dispatch_section(workers=2), str(REPOSITORY)),
+    "local": LocalDispatcher,
+    "simulated": SimulatedDispatcher,
+    "ray": RayDispatcher,
 }
 
 
 @pytest.fixture(scope="module", params=DISPATCHERS)
 def dispatcher(request):
-    made = DISPATCHERS[request.param]()
+    made = DISPATCHERS[request.param].of(Setup(settings=dispatch_section(workers=2), import_from=str(REPOSITORY)))
     yield made
     made.close()
 
@@ -43,6 +46,12 @@ def run(dispatcher, tasks):
             else:
                 points.setdefault(report.task.trial, []).append(report.point)
     return outcomes, points
+
+
+def test_each_dispatcher_of_the_table_is_here_under_its_name():
+    paths = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in DISPATCHERS.items()}
+    assert paths == {name: known.path for name, known in dispatchers.DISPATCHERS.items()}
+    assert set(DISPATCHERS) == set(get_args(dispatchers.DispatcherName))
 
 
 @pytest.mark.quick("local", "simulated")

@@ -77,7 +77,7 @@ def _job(given: argparse.Namespace) -> "Job":
     from hpo.integrations.clusters.job import Job
 
     config = config_from_dict(tree)
-    if config.dispatch.name != "ray":
+    if not config.dispatch.type.has_own_processes:
         raise ConfigError(f"dispatch: must be ray on a cluster, given {config.dispatch.name}; leave it out")
     options: list[str] = []
     for name in ("config", "config_dir"):

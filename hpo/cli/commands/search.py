@@ -123,7 +123,7 @@ def _show_dry_run(study: "Study") -> int:
     refuse_bad_urls(config, study.folder, study_id)
     code = code_of(study.objective, str(Path.cwd()))
     state = f"exists, with {num_there} trials" if study.folder.exists else "new"
-    workers = 1 if dispatch.name == "local" else dispatch.workers or "as many as fit"
+    workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers or "as many as fit"
     folds, repeats = study.num_folds, config.study.repeats
     print(f"study {config.study.name}: {study.folder} ({state})")
     print(f"{study.counts}: {config.study.trials}; folds: {folds}; repeats: {repeats}; workers: {workers}")

@@ -1,13 +1,12 @@
-"""The dispatchers by name, and how one is made from a configuration."""
+"""How a dispatcher is made from a configuration; their names stand in `hpo.config.dispatchers`."""
 
+import importlib
 from pathlib import Path
 
 from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code, code_of
-from hpo.engine.dispatch.dispatcher import Dispatcher, Report
-from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.simulated import SimulatedDispatcher
+from hpo.engine.dispatch.dispatcher import Dispatcher, Report, Setup
 from hpo.engine.training.objective.objective import Objective
 
 __all__ = ["Code", "Dispatcher", "Report", "code_to_send", "make_dispatcher"]
@@ -32,17 +31,13 @@ def make_dispatcher(
     Raises:
         DispatchError: the workers cannot be started as configured.
     """
-    import_from = str(Path.cwd())
-    if settings.name == "local":
-        return LocalDispatcher(import_from)
-    if settings.name == "simulated":
-        return SimulatedDispatcher(settings.workers or 1, import_from)
     if settings.address is not None:
         address = open_sealed(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
         settings = settings.model_copy(update={"address": address})
-    from hpo.engine.dispatch.ray.pool import RayDispatcher  # Ray is imported only where it is used.
-
-    return RayDispatcher(settings, import_from, code, artifacts)
+    setup = Setup(settings=settings, import_from=str(Path.cwd()), code=code, artifacts=artifacts)
+    module, _, name = settings.type.path.partition(":")
+    made: Dispatcher = getattr(importlib.import_module(module), name).of(setup)
+    return made
 
 
 def code_to_send(settings: DispatchSection, objective: Objective) -> Code | None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from hpo.config.sections import DispatchSection
+from hpo.engine.dispatch.away.code import Code
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import Message
 from hpo.engine.trials.trial import Outcome
@@ -11,6 +13,23 @@ from hpo.errors import MachineError
 
 # Of what a task printed, that go into the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a dispatcher is made from.
+
+    Attributes:
+        settings: the section `dispatch`.
+        import_from: the folder to import the objective from besides the installed packages.
+        code: what is sent to a cluster at an address; None = every node has it.
+        artifacts: the URL where workers keep states and models; None = in the study's folder.
+    """
+
+    settings: DispatchSection
+    import_from: str
+    code: Code | None = None
+    artifacts: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,10 @@ def with_last_lines(outcome: Outcome, printed: str | None) -> Outcome:
 
 
 class Dispatcher(Protocol):
-    """Runs tasks. A failure is an outcome, never an exception."""
+    """Runs tasks. A failure is an outcome, never an exception.
+
+    A class that `hpo.config.dispatchers` names has `of(setup)` besides, which returns one with its workers started.
+    """
 
     @property
     def slots(self) -> int:

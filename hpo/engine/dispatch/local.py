@@ -3,9 +3,10 @@
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from hpo.config.sealing import excerpt
-from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
+from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of
 from hpo.engine.dispatch.echo import Echo
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.payload import Task
@@ -24,6 +25,11 @@ class LocalDispatcher:
         self._waiting: deque[Task] = deque()
         self._running: tuple[Task, Iterator[Message]] | None = None
         self._echo = Echo()
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """Return the dispatcher of this setup."""
+        return cls(setup.import_from)
 
     @property
     def now(self) -> float:

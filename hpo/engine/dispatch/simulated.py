@@ -5,8 +5,9 @@ import itertools
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Self
 
-from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of
+from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.training.payload import Task
 
@@ -31,6 +32,11 @@ class SimulatedDispatcher:
         self._due: list[tuple[float, int, int, Report]] = []
         self._count = itertools.count()
         self.now = 0.0
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """Return the dispatcher of this setup."""
+        return cls(setup.settings.workers or 1, setup.import_from)
 
     def submit(self, task: Task) -> None:
         """Start the task on a free worker, or queue it."""

@@ -105,9 +105,8 @@ def describe_study(study: Study, notes: Notes, trials: Sequence[Trial]) -> Study
     ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
     not_trained = missing("nothing has been trained")
     # A simulated cluster has its own clock, which began at 0.
-    simulated = (
-        missing("dispatch=simulated runs on a clock of its own") if config.dispatch.name == "simulated" else None
-    )
+    has_own_time, name = config.dispatch.type.has_own_time, config.dispatch.name
+    simulated = missing(f"dispatch={name} runs on a clock of its own") if has_own_time else None
     described: StudyPart = {
         "name": config.study.name,
         "id": notes.study_id,

@@ -7,12 +7,12 @@ import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code, staged
 from hpo.engine.dispatch.away.freight import Freight, Shipment
-from hpo.engine.dispatch.dispatcher import Gpus, Report, report_of, with_last_lines
+from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of, with_last_lines
 from hpo.engine.dispatch.process.death import how
 from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
@@ -128,6 +128,11 @@ class RayDispatcher:
         self._last_worker = time.monotonic()
         for _ in range(self.slots):
             self._crew.start()
+
+    @classmethod
+    def of(cls, setup: Setup) -> Self:
+        """Return the dispatcher of this setup."""
+        return cls(setup.settings, setup.import_from, setup.code, setup.artifacts)
 
     @property
     def now(self) -> float:
