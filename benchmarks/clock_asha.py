@@ -133,11 +133,11 @@ def ours(pair: str, workers: CurveWorkers, times: Times, method: str, seed: int)
     if name == "asha":
         settings |= {"min_amount": math.ceil(longest / POINTS), "max_amount": longest, "eta": ETA}
     rules = Rules(
-        make_strategy(settings, space, seed),
-        workers.tasks_of,
-        lambda trial: times.cost(trial.key) / len(curves[trial.key]),
-        round(1.5 * workers.slots),
-        "free" if "free" in method else "clock",
+        strategy=make_strategy(settings, space, seed),
+        tasks_of=workers.tasks_of,
+        cost_of=lambda trial: times.cost(trial.key) / len(curves[trial.key]),
+        lanes=round(1.5 * workers.slots),
+        order="free" if "free" in method else "clock",
         stop_rule=StopRule(1, "loss", "minimize") if "median" in method else None,
     )
     with contextlib.suppress(Enough):

@@ -118,7 +118,13 @@ class Workers:
 def run(strategy: Any, workers: Workers, times: Times, lanes: int, num_trials: int, order: Order = "clock") -> Record:
     """Search until the budget is spent or the workers have enough; return the record."""
     record = memory_record("loss", "minimize", TaskLayout())
-    rules = Rules(strategy, workers.tasks_of, lambda trial: times.cost(trial.key), lanes, order)
+    rules = Rules(
+        strategy=strategy,
+        tasks_of=workers.tasks_of,
+        cost_of=lambda trial: times.cost(trial.key),
+        lanes=lanes,
+        order=order,
+    )
     with contextlib.suppress(Enough):
         search(rules, record, workers, num_trials)
     return record

@@ -130,18 +130,18 @@ class Study:
         study = self.config.study
         assert study.lanes is not None
         return Rules(
-            self.strategy,
-            self.task_builder().tasks_of,
-            self.cost_of,
-            study.lanes,
-            study.order,
-            self.race,
-            imported,
-            self.script,
-            study.stop_without_gain,
-            self.stop_rule,
-            self.space if self.config.has_own_strategy else None,
-            self.counts,
+            strategy=self.strategy,
+            tasks_of=self.task_builder().tasks_of,
+            cost_of=self.cost_of,
+            lanes=study.lanes,
+            order=study.order,
+            race=self.race,
+            imported=imported,
+            script=self.script,
+            stop_without_gain=study.stop_without_gain,
+            stop_rule=self.stop_rule,
+            space=self.space if self.config.has_own_strategy else None,
+            counts=self.counts,
         )
 
     def cost_of(self, trial: Trial) -> float:
@@ -182,13 +182,13 @@ class Study:
         """Return the builder of the study's tasks."""
         kept = self.folder.function_path if self.objective.kept else None
         return TaskBuilder(
-            Training.of(self.config, kept, self.code.files if self.code else None),
-            self.plan,
-            self.layout,
-            self.folder.data_dir if self.plan and self.objective.prepare_data else None,
-            self.folder.checkpoints_dir if self.keeps_models else None,
-            self.folder.states_dir,
-            self.objective.continues,
+            training=Training.of(self.config, kept, self.code.files if self.code else None),
+            plan=self.plan,
+            layout=self.layout,
+            data_dir=self.folder.data_dir if self.plan and self.objective.prepare_data else None,
+            checkpoints_dir=self.folder.checkpoints_dir if self.keeps_models else None,
+            states_dir=self.folder.states_dir,
+            continues=self.objective.continues,
         )
 
     def environment(self) -> dict[str, Any]:

@@ -81,20 +81,22 @@ def train_once(
     data_dir = (folder / "data").absolute()
     is_copied = plan is not None and objective.write_development_data(config, plan.development, data_dir)
     shared = Training(
-        training.study.name,
-        training.objective,
-        partial(replaced, config),
-        training.study.metric,
-        training.study.direction,
-        seed,
-        training.dispatch.threads,
-        training.dispatch.processes_per_task,
-        secrets,
+        study=training.study.name,
+        objective=training.objective,
+        trial_config=partial(replaced, config),
+        metric=training.study.metric,
+        direction=training.study.direction,
+        seed=seed,
+        threads=training.dispatch.threads,
+        processes=training.dispatch.processes_per_task,
+        secrets=secrets,
         score=training.study.score,
         kept=kept,
     )
     layout = TaskLayout(len(plan.folds) if plan else 1)
-    builder = TaskBuilder(shared, plan, layout, data_dir if is_copied else None, None)
+    builder = TaskBuilder(
+        training=shared, plan=plan, layout=layout, data_dir=data_dir if is_copied else None, checkpoints_dir=None
+    )
     payload = replace(
         builder.tasks_of(Trial(0, 0, {}))[0].payload,
         seed=seed,

@@ -127,4 +127,12 @@ def _rules(
     script: Sequence[Sequence[int]] = (),
     stop_rule: StopRule | None = None,
 ) -> RulesOf:
-    return lambda tasks_of, cost_of: Rules(make(), tasks_of, cost_of, lanes, order, script=script, stop_rule=stop_rule)
+    return lambda tasks_of, cost_of: Rules(
+        strategy=make(),
+        tasks_of=tasks_of,
+        cost_of=cost_of,
+        lanes=lanes,
+        order=order,
+        script=script,
+        stop_rule=stop_rule,
+    )

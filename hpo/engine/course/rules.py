@@ -20,7 +20,7 @@ def is_counted(proposed: Proposal | Trial, counts: Counts) -> bool:
     return counts == "trials" or proposed.continues is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rules:
     """What determines a search, besides its budget.
 

@@ -19,7 +19,7 @@ from hpo.engine.trials.trial import Direction, TaskLayout, Trial, training_seed
 FINAL_FOLD = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """What all tasks of a study, or of a single training, share.
 
@@ -57,20 +57,20 @@ class Training:
         """Return what the tasks of a study share."""
         study = config.study
         return cls(
-            study.name,
-            config.objective,
-            config.trial_config,
-            study.metric,
-            study.direction,
-            study.seed,
-            config.dispatch.threads,
-            config.dispatch.processes_per_task,
-            config.secrets,
-            study.trial_minutes,
-            study.extends,
-            kept,
-            code,
-            study.score,
+            study=study.name,
+            objective=config.objective,
+            trial_config=config.trial_config,
+            metric=study.metric,
+            direction=study.direction,
+            seed=study.seed,
+            threads=config.dispatch.threads,
+            processes=config.dispatch.processes_per_task,
+            secrets=config.secrets,
+            limit_minutes=study.trial_minutes,
+            extends=study.extends,
+            kept=kept,
+            code=code,
+            score=study.score,
         )
 
     def before(self, number: int) -> tuple[Mapping[str, Any], int | None] | None:
@@ -83,7 +83,7 @@ class Training:
         return (extends.changes, trial.amount) if trial.continues else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskBuilder:
     """Builds tasks: of trials, of the final training, and of the test.
 

@@ -119,7 +119,13 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
     data = examples(90, 3)
     plan, test = make_plan(data, section(folds=folds)), set(open_test_part(data, section(folds=folds)))
     data_dir = tmp_path / "data" if is_copied else None
-    builder = TaskBuilder(Training.of(config), plan, TaskLayout(folds), data_dir, tmp_path / "checkpoints")
+    builder = TaskBuilder(
+        training=Training.of(config),
+        plan=plan,
+        layout=TaskLayout(folds),
+        data_dir=data_dir,
+        checkpoints_dir=tmp_path / "checkpoints",
+    )
     trial = Trial(0, 0, {"toy.layers": 3})
     tasks = [*builder.tasks_of(trial), builder.final_task(trial, 4)]
     for task in tasks:

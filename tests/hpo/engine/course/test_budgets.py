@@ -23,7 +23,9 @@ SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high
 
 def rules(name, without_gain=None, lanes=3):
     strategy = make_strategy(STRATEGIES[name], SPACE, 0)
-    return lambda tasks_of, cost_of: Rules(strategy, tasks_of, cost_of, lanes, stop_without_gain=without_gain)
+    return lambda tasks_of, cost_of: Rules(
+        strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, stop_without_gain=without_gain
+    )
 
 
 @pytest.mark.quick("random", "asha")
@@ -84,7 +86,7 @@ def test_a_search_without_gain_ends_also_within_points_that_were_proposed_togeth
             return Outcome({"score": float(trial.number)})
 
     def its(tasks_of, cost_of):
-        return Rules(strategy, tasks_of, cost_of, 1, stop_without_gain=5)
+        return Rules(strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=1, stop_without_gain=5)
 
     assert len(run(Falling(0), its, 60).trials()) == 6
 
@@ -97,7 +99,9 @@ def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots,
 
     def its(limit):
         strategy = make_strategy(STRATEGIES["shifting_window"], SPACE, 0)
-        return lambda tasks_of, cost_of: Rules(strategy, tasks_of, cost_of, 4, "free", stop_without_gain=limit)
+        return lambda tasks_of, cost_of: Rules(
+            strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=4, order="free", stop_without_gain=limit
+        )
 
     record = run(world, its(4), 40, slots, order)
     ended = told(record)
@@ -121,7 +125,9 @@ def test_imported_trials_count_for_no_limit(num_imported):
             return Outcome({"score": 1.0 + trial.number})
 
     def its(tasks_of, cost_of):
-        return Rules(strategy, tasks_of, cost_of, 1, imported=imported, stop_without_gain=5)
+        return Rules(
+            strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=1, imported=imported, stop_without_gain=5
+        )
 
     assert len(run(Worse(0), its, 60).trials()) == (5 if num_imported else 6)
 
@@ -207,5 +213,7 @@ def test_the_time_of_a_search_without_limit_counts_when_one_is_given_later():
 
 def test_the_space_may_end_a_search():
     small = make_strategy(STRATEGIES["grid"], space_from_dict({"x": [1, 2, 3]}), 0)
-    record = run(World(0), lambda tasks_of, cost_of: Rules(small, tasks_of, cost_of, 2), 9)
+    record = run(
+        World(0), lambda tasks_of, cost_of: Rules(strategy=small, tasks_of=tasks_of, cost_of=cost_of, lanes=2), 9
+    )
     assert (len(record.trials()), record.noted(ENDED)["by"]) == (3, "space")

@@ -79,7 +79,7 @@ def test_events_and_knowledge_are_those_of_a_world_whose_future_is_known(world, 
     strategy = OneByOne(make_strategy(shipped("random") | {"round_size": 1}, SPACE, world.seed))
 
     def rules(tasks_of, cost_of):
-        return Rules(strategy, tasks_of, cost_of, lanes)
+        return Rules(strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes)
 
     record = run(world, rules, TRIALS, slots, order)
     events, knowledge = foreseen(world, strategy, lanes, TRIALS)
@@ -134,7 +134,9 @@ def test_free_order_knows_what_has_finished_and_the_same_knowledge_gives_the_sam
         for dies_after in (None, 20):
 
             def rules(tasks_of, cost_of, script=script):
-                return Rules(strategy, tasks_of, cost_of, 1, "free", script=script)
+                return Rules(
+                    strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=1, order="free", script=script
+                )
 
             record = run(world, rules, TRIALS, 4, order, dies_after=dies_after)
             record = run(world, rules, TRIALS, 4, order + 5, record=record)
@@ -154,7 +156,9 @@ def test_a_strategy_that_proposes_nothing_is_asked_again_when_more_is_known():
             asked.append((len(known), len(pending)))
             return [Proposal({"x": len(known) + 0.5})] * (len(known) < 3) if not pending else []
 
-    record = run(World(3), lambda tasks, cost: Rules(Waiting(), tasks, cost, 4), 99, slots=4)
+    record = run(
+        World(3), lambda tasks, cost: Rules(strategy=Waiting(), tasks_of=tasks, cost_of=cost, lanes=4), 99, slots=4
+    )
     assert len(record.trials()) == 3
     assert asked == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
 
@@ -166,12 +170,25 @@ def test_a_cost_that_changes_is_refused(order):
 
     strategy = make_strategy(shipped("random"), SPACE, 0)
     with pytest.raises(StudyError, match="trial 1: describe_cost now returns 3, the record holds 2"):
-        run(World(0), lambda tasks, _: Rules(strategy, tasks, lambda _: next(costs), 2, order), 5, slots=2)
+        run(
+            World(0),
+            lambda tasks, _: Rules(
+                strategy=strategy, tasks_of=tasks, cost_of=lambda _: next(costs), lanes=2, order=order
+            ),
+            5,
+            slots=2,
+        )
 
 
 def course_of(record, cost=1.0):
     strategy = make_strategy(shipped("random"), SPACE, 0)
-    return Course(Rules(strategy, lambda trial: [Task(trial.number, 0, NOTHING)], lambda _: cost, 1), record, 1)
+    return Course(
+        Rules(
+            strategy=strategy, tasks_of=lambda trial: [Task(trial.number, 0, NOTHING)], cost_of=lambda _: cost, lanes=1
+        ),
+        record,
+        1,
+    )
 
 
 def test_a_second_attempt_that_reports_less_does_not_turn_the_clock_back():
@@ -207,7 +224,7 @@ def test_no_worker_waits_where_the_trials_are_the_same_in_any_order(seed, slots,
             return super().wait(timeout)
 
     def rules(tasks_of, cost_of):
-        return Rules(strategy, tasks_of, cost_of, 2)
+        return Rules(strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=2)
 
     run(world, rules, TRIALS, slots, order, dispatched_by=Watched)
     # None at first; in the end, as many as there is nothing left for, and never fewer.

@@ -24,7 +24,9 @@ def rules(name, lanes=3, order="clock", races=False):
     strategy = make_strategy(STRATEGIES[name], SPACE, 0)
     race = Race(2, 0.2, "score", "minimize") if races else None
     rule = StopRule(1, "score", "minimize")
-    return lambda tasks_of, cost_of: Rules(strategy, tasks_of, cost_of, lanes, order, race, stop_rule=rule)
+    return lambda tasks_of, cost_of: Rules(
+        strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, order=order, race=race, stop_rule=rule
+    )
 
 
 def trial_of(number, curve, direction="minimize", **fidelity):

@@ -84,7 +84,7 @@ def test_a_change_of_places_within_noise_opens_nothing():
 @given(seed=st.integers(0, 99), slots=st.integers(1, 6), order=st.integers(0, 99))
 def test_every_continuation_was_among_the_best_when_it_was_proposed(rungs, seed, slots, order):
     def rules(tasks_of, cost_of):
-        return Rules(make(rungs=rungs), tasks_of, cost_of, 3)
+        return Rules(strategy=make(rungs=rungs), tasks_of=tasks_of, cost_of=cost_of, lanes=3)
 
     trials = run(World(seed, failing=0.2), rules, 40, slots, order).trials()
     known = []
