@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -21,7 +21,7 @@ from hpo.config.composing.interpolation import resolved
 from hpo.config.composing.references import changed, references_of
 from hpo.config.documents import read_yaml
 from hpo.config.interpreter import refuse_optimized_python
-from hpo.config.keys import flatten, without
+from hpo.config.keys import flatten, within, without
 from hpo.config.own_keys import own_references, typed_key
 from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
@@ -44,6 +44,9 @@ _LOWER_IS_BETTER = re.compile(
     r"(^|[^a-z])(loss|losses|perplexity|ppl|bits|error|err|regret|nll|mse|rmse|mae|mape|wer|cer)([^a-z]|$)",
     re.IGNORECASE,
 )
+
+# Hydra fails with other exceptions than its own on some values where it expects another type.
+_FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
 # Mappings whose keys the user chooses: they are set after composing and need no `+`.
 _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
@@ -156,21 +159,40 @@ def _compose(name: str, overrides: Sequence[Override], config_dir: str | None) -
         search_path = [searchpath(Path(config_dir))]
     OmegaConf.register_new_resolver("metric_name", _metric_name, replace=True)
     OmegaConf.register_new_resolver("direction_of", _direction_of, replace=True)
+    defaults = read_yaml(shipped_dir() / f"{name}.yaml")["defaults"]
+    groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
+    chosen = [o for o in overrides if o.key_or_group in groups and not o.is_add()]
+    rest = [o for o in overrides if o not in chosen]
+    for override in chosen:
+        _refuse_no_choice(override)
     with initialize_config_dir(str(shipped_dir()), version_base="1.3", job_name="hpo"):
-        groups = [o for o in overrides if "." not in o.key_or_group and "@" not in o.key_or_group and not o.is_add()]
+        fault = None
         try:
-            base = compose(name, overrides=search_path)
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(f"config '{name}': {_one_line(error)}") from error
-        chosen = [o for o in groups if OmegaConf.is_dict(base.get(o.key_or_group))]
-        for override in chosen:
-            _refuse_no_choice(override)
-        rest = [o for o in overrides if o not in chosen]
-        base = _compose_or_explain(name, [*search_path, *(_text(o) for o in chosen)])
-        plain = OmegaConf.to_container(base, resolve=False)
-        assert isinstance(plain, dict)
-        _refuse_unknown(rest, {str(key): value for key, value in plain.items()})
-        return _compose_or_explain(name, [*search_path, *(_text(o) for o in overrides)])
+            config = compose(name, overrides=[*search_path, *map(_text, overrides)])
+            if not _may_be_new(rest, config):
+                return config
+        except _FAULTS as error:
+            fault = error
+        try:
+            before = compose(name, overrides=[*search_path, *map(_text, chosen)])
+        except _FAULTS as error:
+            raise _explained(error) from error
+        _refuse_unknown(rest, cast("dict[str, Any]", OmegaConf.to_container(before, resolve=False)))
+        if fault is not None:
+            raise _explained(fault) from fault
+        return config
+
+
+def _may_be_new(overrides: Sequence[Override], config: DictConfig) -> bool:
+    """Return whether one of the keys that are set may not have been there before.
+
+    Hydra accepts a key inside of a list, and one below a value, which then is a mapping of such keys alone.
+    """
+    leaves = flatten(cast("dict[str, Any]", OmegaConf.to_container(config, resolve=False)))
+    keys = [o.key_or_group for o in overrides if not (o.is_delete() or o.is_add() or o.is_force_add())]
+    parents = {key.rpartition(".")[0] for key in keys if "." in key}
+    set_alone = any(all(any(within(leaf, key) for key in keys) for leaf in leaves if within(leaf, p)) for p in parents)
+    return set_alone or not all(any(within(leaf, key) for leaf in leaves) for key in keys)
 
 
 def _refuse_no_choice(override: Override) -> None:
@@ -187,22 +209,19 @@ def _refuse_taken(override: Override) -> None:
         raise ConfigError(f"{key}: is a group of the configuration; your own key of this name is +{typed_key(key)}=...")
 
 
-def _compose_or_explain(name: str, overrides: Sequence[str]) -> DictConfig:
-    try:
-        return compose(name, overrides=list(overrides))
-    except MissingConfigException as error:
+def _explained(error: BaseException) -> ConfigError:
+    """Return the user's error for one of Hydra."""
+    if isinstance(error, MissingConfigException):
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = sorted(error.options or [])
         allowed = f"must be one of {', '.join(options)}" if options else "there is no such configuration"
-        raise ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}") from error
-    except RecursionError as error:
-        raise ConfigError(
+        return ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}")
+    if isinstance(error, RecursionError):
+        return ConfigError(
             "config: is nested too deeply, or a group of --config-dir names itself in its defaults; write it flatter, "
             "or remove that line"
-        ) from error
-    except (HydraException, OmegaConfBaseException, ValueError, TypeError, AttributeError) as error:
-        # Hydra fails with other exceptions on some values where it expects another type.
-        raise ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where") from error
+        )
+    return ConfigError(f"config: {_one_line(error)}; see `hpo search --cfg job` for what goes where")
 
 
 def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> None:
