@@ -64,7 +64,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study
     from hpo.study.basis.described import Described
     from hpo.study.folder import find_study, short_path
-    from hpo.study.opening import stored
+    from hpo.study.opening import stored_record
     from hpo.study.reading import described_before
     from hpo.study.winner.full_training import further_trainings, joined
 
@@ -74,7 +74,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     space = space_from_dict(config.space, flatten(config.objective_config))
     described = Described.at(short_path(folder.described_path)) or described_before(folder, config)
     layout = TaskLayout(described.folds, config.study.repeats)
-    source = stored(config, folder, space, layout)
+    source = stored_record(config, folder, space, layout)
     # Also because a copy of a record that has lost trials would silently lack them.
     record = read_record(source)
     further = further_trainings(config, record)

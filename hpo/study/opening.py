@@ -24,9 +24,9 @@ from hpo.study.folder import StudyFolder, refuse_link, short_path
 from hpo.study.ledger import begin_ledger, taken_along
 from hpo.study.made_here import remember
 from hpo.study.notes import Notes
-from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import refuse_missing_lanes, refuse_past_search
 from hpo.study.queued import take_queued
+from hpo.study.strategies import strategy_type
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -39,17 +39,11 @@ def open_study(study: Study) -> Record:
     """Create the study's files, or continue the existing study, and return the record.
 
     Raises:
-        ConfigError: a value that is kept by name is missing.
-        StudyError: it exists with another configuration or other data.
+        HpoError: a value that is kept by name is missing, or it exists with another configuration or other data.
     """
-    # First: otherwise a missing value would be noticed only when the first task is built.
-    values_of(study.config.objective_config, study.config.secrets)
-    if study.folder.exists:
-        refuse_past_search(study.folder)
-    else:
-        refuse_missing_lanes(study.config)
+    frozen = _refuse_unready(study)
     remember(study.config, study.objective.kept)
-    record = _continue(study) if study.folder.exists else _create(study)
+    record = _create(study) if frozen is None else _continue(study, frozen)
     if study.plan:
         indices, data_dir = study.plan.development, study.folder.data_dir
         notes = Notes(record)
@@ -70,8 +64,7 @@ def read_study(study: Study) -> Record:
     """Return the record of an existing study.
 
     Raises:
-        StudyError: the record is missing or damaged, or the data, where they were read, differ from those at the
-            study's start.
+        StudyError: the record is missing or damaged, or the data, where they were read, differ from those at its start.
     """
     from hpo.engine.record.recovery import read_record
 
@@ -104,22 +97,28 @@ def refuse_to_open(study: Study) -> tuple[int, str | None]:
     Returns:
         How many trials the study has already, and its id; 0 and None for a new one.
     """
-    values_of(study.config.objective_config, study.config.secrets)
-    if not study.folder.exists:
-        refuse_missing_lanes(study.config)
+    frozen = _refuse_unready(study)
+    if frozen is None:
         refuse_link(study.folder.path)
         study.folder.refuse_links()
         return 0, None
-    refuse_past_search(study.folder)
-    frozen = study.folder.config()
     refuse_other_config(frozen, study.config, study.reference)
     record = read_study(study)
     try:
-        _refuse_smaller_budget(study, frozen, record)
-        refuse_changes(Notes(record).basis(frozen), _basis(study), study.reference, study.allow_changes)
+        _refuse_other_basis(study, frozen, record)
         return len(record.trials()), Notes(record).study_id
     finally:
         record.close()
+
+
+def _refuse_unready(study: Study) -> StudyConfig | None:
+    """Raise HpoError for a search that cannot run now; return its frozen configuration, None for a new one."""
+    # Otherwise a missing value would be noticed only when the first task is built.
+    values_of(study.config.objective_config, study.config.secrets)
+    if not study.folder.exists:
+        refuse_missing_lanes(study.config)
+        return None
+    return refuse_past_search(study.folder)
 
 
 def _create(study: Study) -> Record:
@@ -143,17 +142,14 @@ def _create(study: Study) -> Record:
     return record
 
 
-def _continue(study: Study) -> Record:
+def _continue(study: Study, frozen: StudyConfig) -> Record:
     """Return the record of an existing study, on its original or an allowed basis."""
-    frozen = study.folder.config()
     if not study.allow_changes:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.engine.record.recovery import continue_record
 
     record = continue_record(_stored(study))
-    _refuse_smaller_budget(study, frozen, record)
-    before, now = Notes(record).basis(frozen), _basis(study)
-    refuse_changes(before, now, study.reference, study.allow_changes)
+    before, now = _refuse_other_basis(study, frozen, record)
     changes, versions = before.changes_to(now), before.other_versions(now)
     if not changes and before.code is not None and now.code is not None:
         now = replace(now, code=now.code.without_written(before.code))
@@ -167,9 +163,8 @@ def _continue(study: Study) -> Record:
         freeze(study)
     if changes or versions:
         Notes(record).write_allowed(allowed_change(before, now, record.trials()))
-        Notes(record).write_basis(now)
-    elif before.code != now.code:
-        # An earlier version did not note all of it.
+    # Else an earlier version did not note all of it.
+    if changes or versions or before.code != now.code:
         Notes(record).write_basis(now)
     study.folder.keep_function(study.objective.kept)
     take_queued(study, record)
@@ -187,11 +182,11 @@ def _basis(study: Study) -> Basis:
 
 
 def _stored(study: Study) -> "Stored":
-    return stored(study.config, study.folder, study.space, study.layout)
+    return stored_record(study.config, study.folder, study.space, study.layout)
 
 
 def _data(study: Study) -> dict[str, Any] | None:
-    """Return fingerprints that change with the data: of the split's parts, or of the objective's files; see `Basis`."""
+    """Return what `Basis` has of the data."""
     if study.plan and study.examples:
         files = {str(file.get("path")): {"fingerprint": file.get("sha256")} for file in study.examples.files}
         return {**study.plan.to_dict(), "files": files, "has_digests": study.examples.digests is not None}
@@ -199,7 +194,8 @@ def _data(study: Study) -> dict[str, Any] | None:
     return {"parts": files} if files else None
 
 
-def _refuse_smaller_budget(study: Study, frozen: StudyConfig, record: Record) -> None:
+def _refuse_other_basis(study: Study, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
+    """Return what the study rested on and rests on now; StudyError where they differ, or the budget is used up."""
     there, asked = study.num_counted(record.trials()), study.config.study.trials
     if asked < there:
         raise StudyError(
@@ -210,6 +206,9 @@ def _refuse_smaller_budget(study: Study, frozen: StudyConfig, record: Record) ->
         raise StudyError(
             f"study.minutes: the study has already taken {spent:.3g} minutes, given {minutes:g}; give more"
         )
+    before, now = Notes(record).basis(frozen), _basis(study)
+    refuse_changes(before, now, study.reference, study.allow_changes)
+    return before, now
 
 
 def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
@@ -221,7 +220,7 @@ def storage_url(config: StudyConfig, folder: StudyFolder) -> str:
     return open_sealed(config.study.storage, values) or sqlite_url(folder.database_path)
 
 
-def stored(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
+def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
     """Return where the record of a study is, and what must be known to read it."""
     from hpo.engine.record.storage import Stored
 

@@ -1,13 +1,10 @@
 """Makes a study from a configuration: checks everything that can be checked, and creates nothing."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from hpo.config.composing.references import leading, refuse_secrets
-from hpo.config.documents import read_json
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.space.branches import leaves, parted
@@ -18,7 +15,7 @@ from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
 from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.objective import Objective, SearchDescription
+from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
@@ -26,6 +23,7 @@ from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.as_begun import ranges_as_begun
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described
+from hpo.study.basis.since_report import inner
 from hpo.study.checks import (
     refuse_amounts_without_states,
     refuse_bad_space,
@@ -37,57 +35,52 @@ from hpo.study.checks import (
     refuse_unknown_metric,
     refuse_wrong_call,
 )
-from hpo.study.folder import RUNS, StudyFolder, find_study, short_path
+from hpo.study.folder import RUNS, StudyFolder, find_study
 from hpo.study.imports import read_imports
 from hpo.study.made_here import is_made_here
-from hpo.study.own_strategy import make_strategy
+from hpo.study.strategies import make_strategy
 from hpo.study.study import Study
-
-_log = logging.getLogger(__name__)
 
 
 def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said: bool = True) -> Study:
-    """Check everything that can be checked without creating anything, and return the study.
+    """Check everything that can be checked without creating anything, and return the study; HpoError for a fault.
 
     Args:
         config: the study's.
         kept: its objective, if that was given from Python.
         is_said: whether a line says what goes on as in an earlier version.
-
-    Raises:
-        HpoError: the first fault, in one line.
     """
-    config, objective, own, method, space, strategy = _check(config, kept, is_said)
+    study = _check(config, kept, is_said)
+    config, objective = study.config, study.objective
     examples = objective.examples(config.objective_config)
-    own = replace(own, notes=(*own.notes, *(examples.notes if examples else ())))
+    own = replace(study.own, notes=(*study.own.notes, *(examples.notes if examples else ())))
     if examples is None and (config.split.folds or 1) > 1:
         raise ConfigError(
             f"split.folds: has no effect: {config.objective.partition(':')[0]} has no describe_data for the data to "
             f"split, given {config.split.folds}; set split.folds=1"
         )
-    refuse_other_examples(space, config, objective, examples)
+    refuse_other_examples(study.space, config, objective, examples)
     plan = make_plan(examples, config.split) if examples else None
+    method = study.described.method or {}
     described = Described.of(method, examples, plan, own)
     refuse_race_without_folds(config, described.folds)
     refuse_error_of_one(config, described.folds)
     refuse_unknown_metric(config.study.metric, method, objective)
-    folder = StudyFolder(RUNS / config.study.name)
-    imports = tuple(_imports(config, folder, space))
-    return Study(config, folder, objective, space, strategy, examples, plan, described, own, imports)
+    study = replace(study, examples=examples, plan=plan, described=described, own=own)
+    return replace(study, imports=_imports(study))
 
 
-class _Checked(NamedTuple):
-    """A search that was checked without its data: its parts, and what the objective says of its trainings."""
-
-    config: StudyConfig
-    objective: Objective
-    own: SearchDescription
-    method: Mapping[str, Any]
-    space: Space
-    strategy: Strategy
+def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> StudyConfig:
+    """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
+    refuse_missing_lanes(config)
+    study = _check(config, kept)
+    refuse_unknown_metric(study.config.study.metric, study.described.method or {}, study.objective)
+    _imports(study)
+    return study.config
 
 
-def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True) -> _Checked:
+def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True) -> Study:
+    """Return the study, checked without its data."""
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     refuse_wrong_call(config.objective, objective)
     objective.refuse_bad_config(config.objective_config)
@@ -101,8 +94,9 @@ def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True)
     strategy = strategy_of(config, space)
     refuse_states_without_a_trial(config, objective)
     refuse_amounts_without_states(config, objective, own.amounts_need)
-    method = objective.method(config.objective_config)
-    return _Checked(config, objective, own, method, space, strategy)
+    described = Described.of(objective.method(config.objective_config), None, None, own)
+    folder = StudyFolder(RUNS / config.study.name)
+    return Study(config, folder, objective, space, strategy, None, None, described, own)
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
@@ -119,10 +113,9 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with those of its references that lead to what is searched.
+    """Return the configuration with those of its references that lead to what is searched; ConfigError for a bad one.
 
-    Raises:
-        ConfigError: one holds a secret, or its key has another value than it refers to.
+    One is bad that holds a secret, or whose key has another value than it refers to.
     """
     section = config.study
     if section.references is None:
@@ -136,15 +129,6 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
             f"its line from study.references"
         )
     return config
-
-
-def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> StudyConfig:
-    """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
-    refuse_missing_lanes(config)
-    checked = _check(config, kept)
-    refuse_unknown_metric(config.study.metric, checked.method, checked.objective)
-    _imports(config, StudyFolder(RUNS / config.study.name), checked.space)
-    return checked.config
 
 
 def strategy_of(config: StudyConfig, space: Space) -> Strategy:
@@ -161,14 +145,13 @@ def refuse_missing_lanes(config: StudyConfig) -> None:
         raise ConfigError("study.lanes: must be 1 or more, given null; 4 is usual, or one and a half times the workers")
 
 
-def refuse_past_search(folder: StudyFolder) -> None:
-    """Raise StudyError for a study of before the clock: its search is not continued by other rules."""
-    if folder.config().study.lanes is not None:
-        return
-    made = read_json(short_path(folder.environment_path)) if folder.environment_path.exists() else {}
-    packages = made.get("packages")
-    version = packages.get("hpo-transformer") if isinstance(packages, dict) else None
-    commit = made.get("commit")
+def refuse_past_search(folder: StudyFolder) -> StudyConfig:
+    """Return a study's frozen configuration; StudyError where it is of before the clock, and cannot go on."""
+    config = folder.config()
+    if config.study.lanes is not None:
+        return config
+    made = folder.read_json(folder.environment_path.name)
+    version, commit = inner(made, "packages").get("hpo-transformer"), made.get("commit")
     raise StudyError(
         f"{folder}: was searched in rounds by hpo {version or 'of an earlier version'}"
         f"{f' (commit {commit[:12]})' if isinstance(commit, str) else ''}, before there was a clock, and is not "
@@ -177,12 +160,12 @@ def refuse_past_search(folder: StudyFolder) -> None:
     )
 
 
-def _imports(config: StudyConfig, folder: StudyFolder, space: Space) -> list[Trial]:
+def _imports(study: Study) -> tuple[Trial, ...]:
     """Return the trials to import into a new study; an existing one has them in its record."""
-    study = config.study
-    if study.imports is None or folder.exists:
-        return []
-    return read_imports(study.imports, space, study.metric, study.direction)
+    section = study.config.study
+    if section.imports is None or study.folder.exists:
+        return ()
+    return tuple(read_imports(section.imports, study.space, section.metric, section.direction))
 
 
 def load_study(
@@ -198,14 +181,9 @@ def load_study(
         config: its frozen configuration with another budget or workers; None = that as it is.
         allow_changes: whether more may differ: see `hpo.study.basis.changes`.
         elsewhere: where its data lie now, by key; whoever opens the record compares what is there.
-
-    Raises:
-        HpoError: there is no such study, more than budget or workers differ, or its data cannot be read.
     """
     folder = find_study(name)
-    frozen = folder.config()
-    if config is not None:
-        refuse_past_search(folder)
+    frozen = folder.config() if config is None else refuse_past_search(folder)
     if not allow_changes:
         refuse_other_config(frozen, config or frozen, name)
     config = at_places(config or frozen, elsewhere or {})

@@ -23,17 +23,11 @@ _FOLD = re.compile(r"fold_(\d+)")
 def known_study(name: str, config: StudyConfig | None = None) -> Study:
     """Return an existing study as its folder knows it: it can be read and reported, but neither trained nor tested.
 
-    Args:
-        name: the study's name under runs/, or its folder.
-        config: its frozen configuration with another tracker; None = that as it is.
-
-    Raises:
-        HpoError: there is no such study, or more differs.
+    `name` is that under runs/, or its folder; `config` its frozen configuration with another tracker, None = as it is.
     """
     folder = find_study(name)
-    frozen = folder.config()
+    frozen = folder.config() if config is None else refuse_past_search(folder)
     if config is not None:
-        refuse_past_search(folder)
         refuse_other_config(frozen, config, name)
     described = Described.at(short_path(folder.described_path))
     if described is None:

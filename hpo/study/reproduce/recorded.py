@@ -15,8 +15,8 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.since_report import changed_code, changed_environment, changed_since, inner
 from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder, short_path
-from hpo.study.own_strategy import strategy_type
 from hpo.study.preparation import prepare_study
+from hpo.study.strategies import strategy_type
 from hpo.study.study import Study
 from hpo.study.winner.recorded_winner import recorded_winner
 

@@ -1,4 +1,4 @@
-"""Strategies by name: those of the toolkit, of installed packages, and of modules in the working directory."""
+"""Finds strategies by name: the toolkit's, those of installed packages, and a user's own in the working directory."""
 
 import importlib.metadata
 import inspect
@@ -20,13 +20,9 @@ _PARTS = ("propose", "Settings", "announcement", "learns")
 
 
 def strategy_type(name: Any) -> StrategyType:
-    """Return the class of a strategy, and that of its settings.
+    """Return the class of a strategy, and that of its settings; ConfigError where it is none.
 
-    Args:
-        name: one of the toolkit, an entry point of an installed package, or `package.module:Class`.
-
-    Raises:
-        ConfigError: there is none of that name, or the class is no strategy.
+    `name` is one of the toolkit, an entry point of an installed package, or `package.module:Class`.
     """
     if not isinstance(name, str):
         raise ConfigError(f"strategy.name: must be the name of a strategy, or package.module:Class, given {name!r}")
@@ -45,15 +41,14 @@ def strategy_type(name: Any) -> StrategyType:
     return type_of(getattr(module, class_name, None), path)
 
 
-def type_of(found: Any, path: str) -> StrategyType:
+def type_of(strategy: Any, path: str) -> StrategyType:
     """Return a class, and that of its settings; ConfigError, which calls it `path`, where it is no strategy."""
-    if not inspect.isclass(found) or not all(hasattr(found, name) for name in _PARTS):
+    if not inspect.isclass(strategy) or not all(hasattr(strategy, name) for name in _PARTS):
         raise ConfigError(
             f"strategy: {path} is no strategy: it must be a class with {', '.join(_PARTS)}; "
             f"`hpo.testing.check_strategy` says what else"
         )
-    strategy: Any = found
-    return strategy.Settings, strategy
+    return strategy.Settings, strategy  # type: ignore[attr-defined]
 
 
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:
