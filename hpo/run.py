@@ -17,7 +17,7 @@ from hpo.study.queued import queued_points
 from hpo.study.study import Study
 from hpo.study.winner.final_model import make_final_model
 from hpo.study.winner.finalists import train_finalists
-from hpo.study.winner.full_training import chosen_for_the_end, state_names, train_to_the_end
+from hpo.study.winner.full_training import state_names, train_to_the_end, trials_to_finish
 from hpo.study.winner.verdict import Verdict, read_verdict
 from hpo.track import MlflowTracker
 from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in_tracker
@@ -63,7 +63,7 @@ def run_study(
         queued = partial(queued_points, study, record)
         history = search(rules, record, dispatcher, section.trials, watching, section.minutes, True, queued)
         recent = study.task_builder().state_names(_continued_later(study, history))
-        study.remove_states(recent | state_names(study, chosen_for_the_end(study, record, with_next=True)))
+        study.remove_states(recent | state_names(study, trials_to_finish(study, record, with_next=True)))
         verdict = _finish(study, record, dispatcher)
         if keeper is not None:
             for trial in verdict.further_trained:

@@ -66,7 +66,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     from hpo.study.folder import find_study, short_path
     from hpo.study.opening import stored_record
     from hpo.study.reading import described_before
-    from hpo.study.winner.full_training import further_trainings, joined
+    from hpo.study.winner.full_training import further_trainings, join_trainings
 
     folder = find_study(study)
     config = folder.config()
@@ -78,7 +78,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     # Also because a copy of a record that has lost trials would silently lack them.
     record = read_record(source)
     further = further_trainings(config, record)
-    trials = joined(record.trials(), further)
+    trials = join_trainings(record.trials(), further)
     record.close()
     return name, *copy_study(source.url, source.name, url, name, [trials[each.number] for each in further], layout)
 

@@ -71,8 +71,9 @@ def score_on_test(
             remember(study.config, study.objective.kept)
         known = len(openings(study.folder.openings_path))
         try:
-            result = open_test(study, record, again, with_default=with_default)
-            report = write_report(study, record, read_verdict(study, record))
+            verdict = read_verdict(study, record)
+            result = open_test(study, record, verdict, again, with_default)
+            report = write_report(study, record, verdict)
         finally:
             study_id = Notes(record).study_id or ""
             record.close()

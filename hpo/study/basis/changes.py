@@ -45,18 +45,39 @@ class Basis:
         return [*changes, *(["the code of the function changed"] if others != lines else []), *others]
 
     def changed_config(self, now: "Basis") -> dict[str, str]:
-        """Return the keys that differ in `now` and may not: see `changed_config`.
+        """Return the keys that differ in `now` and may not: see the function.
 
         A source of data may be elsewhere where its content is known to be the same, or is not read now.
         """
-        changed, moved = changed_config(self.config, now.config), moved_sources(self.config, now.config)
         is_same = not self.changed_data(now)
-        lines = {key: f"{key} was {old!r} and is now {new!r}" for key, (old, new) in moved.items()}
-        return {**{k: line for k, line in lines.items() if not (is_same and self._knows(moved[k][0], now))}, **changed}
+        moved = {
+            key: f"{key} was {old!r} and is now {new!r}"
+            for key, (old, new) in moved_sources(self.config, now.config).items()
+            if not (is_same and self._knows(old, now))
+        }
+        return moved | changed_config(self.config, now.config)
 
     def changed_data(self, now: "Basis") -> dict[str, str]:
-        """Return the parts or files that differ in `now`: see `changed_data`; none where no data is read now."""
-        return changed_data(self.data, now.data, list(moved_sources(self.config, now.config).values()))
+        """Return the parts of a split, and the files that moved, or the objective's files on record, that differ.
+
+        Each has a line about the change; none differs where no data is read now.
+        """
+        if now.data is None:
+            return {}
+        before = self.data or {}
+        old_names = {new: old for old, new in moved_sources(self.config, now.config).values()}
+        known, found = _files(before), {old_names.get(path, path): file for path, file in _files(now.data).items()}
+        pairs: dict[str, tuple[Any, Any]] = {}
+        if "kind" in now.data or "kind" in before:
+            known = {path: file for path, file in known.items() if path in old_names.values()}
+            parts, others = before.get("parts", {}), now.data.get("parts", {})
+            pairs = {part: (parts.get(part), others.get(part)) for part in {**parts, **others}}
+        pairs |= {path: (file, found.get(path)) for path, file in known.items()}
+        return {
+            name: f"part {name} was {_part(old)} and is now {_part(new)}"
+            for name, (old, new) in pairs.items()
+            if (old or {}).get("fingerprint") != (new or {}).get("fingerprint")
+        }
 
     def _knows(self, path: str, now: "Basis") -> bool:
         """Return whether the record can tell the content of a file from another, or need not."""
@@ -66,8 +87,9 @@ class Basis:
 
     def other_versions(self, now: "Basis") -> list[str]:
         """Return the libraries, or Python, whose versions differ in `now`, one line each."""
-        before, after = (basis.code.versions if basis.code else None for basis in (self, now))
-        return [f"version: {change}" for change in _changed_names(before, after)]
+        if self.code is None or now.code is None:
+            return []
+        return [f"version: {change}" for change in _changed_names(self.code.versions, now.code.versions)]
 
 
 @dataclass(frozen=True)
@@ -98,10 +120,7 @@ class AllowedChange:
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Raise StudyError for changes that are not allowed, or that would make it another study.
-
-    `name` is the study's name on the command line; `are_allowed` is the user's consent to changes.
-    """
+    """Raise StudyError for changes that are not allowed, or that would make it another study; `name` is as typed."""
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
@@ -120,7 +139,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
 
 
 def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
-    """Raise StudyError where the data that was read is not that of the study; `name` as of `refuse_changes`."""
+    """Raise StudyError where the data that was read is not that of the study."""
     changed, moved = before.changed_data(now), moved_sources(before.config, now.config)
     if changed and moved:
         places, lines = ", ".join(f"{key}={new}" for key, (_, new) in moved.items()), first_of(list(changed.values()))
@@ -151,10 +170,7 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
     """Return the configuration that a trial was trained with: without the changes that were allowed after it.
 
-    Args:
-        config: the study's current one.
-        allowed: the allowed changes, the earliest first.
-        number: the trial's. A trial that was unfinished at a change counts as trained after it.
+    One that was unfinished at a change counts as trained after it. `allowed` has the earliest change first.
     """
     for change in allowed:
         if number < (change.trials or 0) and number not in change.unfinished:
@@ -166,32 +182,6 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
             dispatch = config.dispatch.model_copy(update=shares)
             return config.model_copy(update={"objective_config": trial, "dispatch": dispatch})
     return config
-
-
-def changed_data(
-    before: Mapping[str, Any] | None, now: Mapping[str, Any] | None, moved: Sequence[tuple[str, str]] = ()
-) -> dict[str, str]:
-    """Return the parts or files that differ, each with a line about the change; see `Basis`.
-
-    Of a split these are its parts, and the files that moved; else the objective's files that are on record.
-    """
-    if now is None:
-        return {}
-    before = before or {}
-    parts, others = before.get("parts", {}), now.get("parts", {})
-    old_names = {new: old for old, new in moved}
-    known, found = _files(before), {old_names.get(path, path): figures for path, figures in _files(now).items()}
-    if "kind" in now or "kind" in before:
-        known = {path: figures for path, figures in known.items() if path in old_names.values()}
-    else:
-        parts, others = {}, {}
-    pairs = {part: (parts.get(part), others.get(part)) for part in {**parts, **others}}
-    pairs |= {path: (figures, found.get(path)) for path, figures in known.items()}
-    return {
-        name: f"part {name} was {_part(old)} and is now {_part(new)}"
-        for name, (old, new) in pairs.items()
-        if (old or {}).get("fingerprint") != (new or {}).get("fingerprint")
-    }
 
 
 def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -206,9 +196,7 @@ def _part(figures: Mapping[str, Any] | None) -> str:
     return f"{str(figures['fingerprint'])[:12]}{size}"
 
 
-def _changed_names(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> list[str]:
-    if before is None or now is None:
-        return []
+def _changed_names(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return [
         f"{name} was {before.get(name, 'not there')} and is now {now.get(name, 'not there')}"
         for name in {**before, **now}

@@ -18,6 +18,8 @@ from hpo.engine.training.splits import Plan
 from hpo.errors import DocumentError
 from hpo.study.basis.since_report import inner
 
+_TEXTS = ("name", "version", "source", "licence")
+
 
 class PartFigures(TypedDict):
     """Of one part of a split."""
@@ -71,7 +73,7 @@ class Described:
         return cls(
             len(plan.folds),
             cast("SplitFigures", plan.to_dict()),
-            *(examples.name, examples.version, examples.source, examples.licence, examples.size),
+            **{key: getattr(examples, key) for key in (*_TEXTS, "size")},
             files=[dict(file) for file in examples.files],
             points=own.points,
             method=method,
@@ -90,24 +92,18 @@ class Described:
 
     @classmethod
     def from_report(cls, report: Mapping[str, Any], split: SplitFigures | None, folds: int) -> Self:
-        """Return what is known of a study of before version 0.2.0 without its data.
-
-        Args:
-            report: what its report.json holds; empty without one.
-            split: the figures of its split, from its record.
-            folds: their number, from its record.
-        """
+        """Return what report.json (may be empty) and, of the split and its folds, the record of before 0.2.0 say."""
         data = inner(report, "data")
-        texts = {key: text for key, text in data.items() if isinstance(text, str)}
+        texts = {key: data[key] for key in _TEXTS if isinstance(data.get(key), str)}
         files, method = data.get("files"), inner(report, "method")
+        method = {key: text for key, text in method.items() if not isinstance(text, Mapping) or key == "metrics"}
         return cls(
             folds,
             split,
-            *(texts.get("name"), texts.get("version"), texts.get("source"), texts.get("licence")),
+            **texts,
             size=data["size"] if isinstance(data.get("size"), int) else None,
             files=[file for file in files if isinstance(file, Mapping)] if isinstance(files, list) else None,
-            method={key: text for key, text in method.items() if not isinstance(text, Mapping) or key == "metrics"}
-            or None,
+            method=method or None,
         )
 
     @property

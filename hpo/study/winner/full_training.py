@@ -45,12 +45,12 @@ def expected_at_end(study: Study) -> str | None:
     )
 
 
-def chosen_for_the_end(study: Study, record: Record, with_next: bool = False) -> list[Trial]:
+def trials_to_finish(study: Study, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials of the search that are trained to their end after it, the best first.
 
     They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial, that the
-    search has not trained so far; in the place of one whose further training failed comes the next. None where the
-    budget counts trials, as in studies of before version 0.2.0. `with_next` adds those that may come in such a place.
+    search has not trained so far; in the place of one whose further training failed comes the next. `with_next` adds
+    those that may come so. None where the budget counts trials, as in studies of before version 0.2.0.
     """
     full = study.full_amount
     if full is None or study.counts == "trials":
@@ -62,45 +62,42 @@ def chosen_for_the_end(study: Study, record: Record, with_next: bool = False) ->
     # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
     tried = list(best.values())[: 2 * _count(study)]
     sound = [trial for trial in tried if not any(each.outcome.error for each in _of(known, trial).values())]
-    chosen = sound if with_next else sound[: _count(study)]
-    return [trial for trial in chosen if trial.amount is not None and trial.amount < full]
+    return [trial for trial in (sound if with_next else sound[: _count(study)]) if (trial.amount or full) < full]
 
 
 def are_trained_to_the_end(study: Study, record: Record) -> bool:
     """Return whether nothing is missing of the trainings that follow the search."""
     known = Notes(record).full_outcomes
-    return all(len(_of(known, trial)) == study.layout.size for trial in chosen_for_the_end(study, record))
+    return all(len(_of(known, trial)) == study.layout.size for trial in trials_to_finish(study, record))
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return the trainings that followed the search, each as a trial with the number of the one that it trained on.
+    """Return the finished trainings that followed the search, each as a trial with the number of what it trained on.
 
-    Those of before a larger budget are among them, but where the search itself has trained the point as far since. One
-    that is not finished, or failed, is left out.
+    Those of before a larger budget are among them, but where the search itself has trained the point as far since.
     """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
     by_search = {trial.key for trial in trials if trial.amount == full and trial.state == "complete"}
     trainings = []
     for trial in (trial for trial in trials if known and trial.key not in by_search):
-        there = {index: each.outcome for index, each in _of(known, trial).items()}
-        if len(there) == record.layout.size and not any(outcome.error for outcome in there.values()):
-            begun = min(each.trained for each in _of(known, trial).values())
-            trainings.append(finished(_further(trial, full, begun), there, section.metric, section.direction))
+        there = _of(known, trial)
+        outcomes_there = {index: each.outcome for index, each in there.items()}
+        if len(there) == record.layout.size and not any(outcome.error for outcome in outcomes_there.values()):
+            training = _further(trial, full, min(each.trained for each in there.values()))
+            trainings.append(finished(training, outcomes_there, section.metric, section.direction))
     return trainings
 
 
-def joined(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
+def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
     """Return the trials of a search, those that were trained further with all of their training."""
-    all_of_it = {trial.number: trial for trial in trials}
-    for trial in further:
-        all_of_it[trial.number] = _joined(all_of_it[trial.number], trial)
-    return list(all_of_it.values())
+    continued = {trial.number: trial for trial in further}
+    return [_joined(trial, continued[trial.number]) if trial.number in continued else trial for trial in trials]
 
 
 def trained_history(study: Study, record: Record) -> History:
     """Return the finished trials with all of their training."""
-    trials = joined(record.trials(), further_trainings(study.config, record))
+    trials = join_trainings(record.trials(), further_trainings(study.config, record))
     return History(trial for trial in trials if trial.state != "running")
 
 
@@ -132,7 +129,7 @@ def _of(known: Mapping[tuple[int, int], FullOutcome], trial: Trial) -> dict[int,
 def _missing(study: Study, record: Record) -> list[Task]:
     """Return the tasks that are not trained, each from where the search left it, or else from the start."""
     known, missing = Notes(record).full_outcomes, []
-    for trial in chosen_for_the_end(study, record):
+    for trial in trials_to_finish(study, record):
         assert trial.amount is not None
         builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
         tasks = builder.tasks_of(_further(trial, study.full_amount, trial.amount))

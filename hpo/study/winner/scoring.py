@@ -1,33 +1,48 @@
-"""Opens the test part, once, with the winner, and records the opening."""
+"""Opens the test part, once, with the winner and the default configuration, and records the opening.
+
+The default is trained as the winner was: a search has overtuned if on unseen examples its result is not better than its
+start.
+
+Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
+"""
 
 import datetime
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpo.engine.dispatch.process.here import run_here
 from hpo.engine.record.record import Record
 from hpo.engine.training.splits import open_test_part
 from hpo.engine.training.worker import outcome_of
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Outcome, Trial
 from hpo.errors import MachineError, StudyError
 from hpo.study.ledger import all_openings, write_opening
 from hpo.study.notes import Notes
 from hpo.study.study import Study
-from hpo.study.winner.default_model import DEFAULT, DefaultModel, default_model
-from hpo.study.winner.verdict import Verdict, lacks_model, read_verdict
+from hpo.study.winner.verdict import Verdict, lacks_model
+
+# The configuration without any point of the space.
+_DEFAULT = Trial(number=-1, round=-1, point={})
 
 
-def open_test(study: Study, record: Record, again: bool, with_default: bool = True) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _DefaultModel:
+    """The model's folder (None where the objective keeps no models, or the training failed), and its one-line error."""
+
+    checkpoint_dir: str | None
+    error: str | None
+
+
+def open_test(study: Study, record: Record, verdict: Verdict, again: bool, with_default: bool = True) -> dict[str, Any]:
     """Score the winner and the default configuration on the test part; return the content of test.json.
 
     The default is trained first. Then the opening is recorded before the part is read, so that a crash cannot hide it.
-
-    Raises:
-        StudyError: the search is not finished, nothing can be scored, or the part was opened before and
-            `again` is not set.
+    StudyError where the search is not finished, nothing can be scored, or the part was opened before and not `again`.
     """
-    verdict = read_verdict(study, record)
     winner = _winner(study, record, verdict)
     # The report needs it: a fault must be noticed before the part is open.
     study.environment()
@@ -52,7 +67,7 @@ def open_test(study: Study, record: Record, again: bool, with_default: bool = Tr
         "trial": winner.number,
         "fingerprint": fingerprint,
     }
-    with default_model(study) if with_default else nullcontext() as default:
+    with _default_model(study) if with_default else nullcontext() as default:
         write_opening(study.folder, opening)
         kept = str(study.folder.inside(verdict.model.checkpoint_dir)) if verdict.model else None
         metrics = _score(study.as_of(Notes(record).allowed_changes, winner), winner, kept, list(test))
@@ -88,12 +103,33 @@ def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
     return verdict.winner
 
 
-def _score_default(study: Study, default: DefaultModel, test: list[int]) -> dict[str, Any]:
+@contextmanager
+def _default_model(study: Study) -> Iterator[_DefaultModel]:
+    """Train the default configuration in this process, and keep its model until the end of the block.
+
+    With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
+    for all epochs, since its best epoch is not known. An objective that keeps no models trains when it is scored.
+    """
+    if not study.keeps_models:
+        yield _DefaultModel(None, None)
+        return
+    with TemporaryDirectory(prefix="hpo-default-") as scratch:
+        builder = replace(study.task_builder(), checkpoints_dir=Path(scratch))
+        is_hold_out = study.num_folds == 1
+        task = builder.tasks_of(_DEFAULT)[0] if is_hold_out else builder.final_task(_DEFAULT, amount=None)
+        try:
+            outcome = outcome_of(run_here(task.payload))
+        except MachineError as error:
+            outcome = Outcome(error=str(error))
+        yield _DefaultModel(None if outcome.error else task.payload.checkpoint_dir, outcome.error)
+
+
+def _score_default(study: Study, default: _DefaultModel, test: list[int]) -> dict[str, Any]:
     """Return the metrics of the default configuration, or its error, which must not spoil the opening."""
     if default.error:
         return {"error": default.error}
     try:
-        return {"metrics": dict(_score(study, DEFAULT, default.checkpoint_dir, test))}
+        return {"metrics": dict(_score(study, _DEFAULT, default.checkpoint_dir, test))}
     except (StudyError, MachineError) as error:
         return {"error": str(error)}
 
@@ -103,6 +139,6 @@ def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[in
     task = study.task_builder().test_task(trial, test, checkpoint_dir)
     outcome = outcome_of(run_here(task.payload))
     if outcome.error:
-        what = "the default configuration" if trial is DEFAULT else f"trial {trial.number}"
+        what = "the default configuration" if trial is _DEFAULT else f"trial {trial.number}"
         raise StudyError(f"test: scoring {what} on the test part failed: {outcome.error}")
     return outcome.metrics

@@ -9,7 +9,7 @@ from hpo.engine.trials.trial import Trial
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist, read_finalists
-from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, joined
+from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, join_trainings
 from hpo.study.winner.one_standard_error import as_good_as, cheapest
 
 
@@ -35,7 +35,7 @@ class Verdict:
     finalists: tuple[Finalist, ...]
     winner: Trial | None
     model: FinalModel | None
-    are_best_trained: bool = True
+    are_best_trained: bool
 
     @property
     def are_finalists_trained(self) -> bool:
@@ -52,23 +52,26 @@ class Verdict:
 def read_verdict(study: Study, record: Record) -> Verdict:
     """Return the result of the search in the current record."""
     searched, further = tuple(record.trials()), tuple(further_trainings(study.config, record))
-    trials = tuple(joined(searched, further))
+    trials = tuple(join_trainings(searched, further))
     history = History(trial for trial in trials if trial.state != "running")
     finalists = tuple(read_finalists(study, record, history))
     winner = _winner(study.config.study, history, finalists)
-    model = _model(study, record, winner)
-    is_trained = are_trained_to_the_end(study, record)
-    return Verdict(searched, further, trials, history, finalists, winner, model, is_trained)
+    return Verdict(
+        searched,
+        further,
+        trials,
+        history,
+        finalists,
+        winner,
+        model=_model(study, record, winner),
+        are_best_trained=are_trained_to_the_end(study, record),
+    )
 
 
 def lacks_model(study: Study, verdict: Verdict) -> bool:
     """Return whether the winner's model must still be trained."""
-    return (
-        study.keeps_models
-        and study.described.split is not None
-        and verdict.winner is not None
-        and verdict.model is None
-    )
+    has_parts = study.keeps_models and study.described.split is not None
+    return has_parts and verdict.winner is not None and verdict.model is None
 
 
 def _winner(section: StudySection, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:

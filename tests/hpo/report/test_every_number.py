@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
     study = prepared(path, tree)
     record = open_study(study)
     run_study(study, record, LocalDispatcher(str(REPOSITORY)), None)
-    open_test(study, record, again=False)
+    open_test(study, record, read_verdict(study, record), again=False)
     write_report(study, record, read_verdict(study, record))
     record.close()
     return path
