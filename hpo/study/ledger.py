@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hpo.config.documents import parse_json, read_json
+from hpo.config.documents import parse_json
 from hpo.config.files import write_atomically
 from hpo.errors import StudyError
 from hpo.study.folder import OPENINGS, StudyFolder, find_study, short_path
@@ -41,7 +41,7 @@ def write_opening(folder: StudyFolder, opening: Opening) -> None:
     # In the study's folder too: where that is copied, the other ledger is not.
     for path in (folder.openings_path, _common(folder)):
         with path.open("a", encoding="utf-8") as ledger:
-            ledger.write(_line(opening))
+            ledger.write(json.dumps(opening) + "\n")
 
 
 def taken_along(study: Study) -> list[Opening]:
@@ -51,7 +51,7 @@ def taken_along(study: Study) -> list[Opening]:
 
 def begin_ledger(folder: StudyFolder, taken: Iterable[Opening]) -> None:
     """Write the openings that a new study takes along."""
-    if lines := "".join(map(_line, taken)):
+    if lines := "".join(json.dumps(opening) + "\n" for opening in taken):
         write_atomically(folder.openings_path, lines)
 
 
@@ -76,8 +76,7 @@ def _common(folder: StudyFolder) -> Path:
 def _own(folder: StudyFolder) -> Iterator[list[Opening]]:
     yield openings(folder.openings_path)
     # Its last opening is known even without a ledger.
-    path = short_path(folder.test_path)
-    known = read_json(path) if path.exists() else {}
+    known = folder.test_result() or {}
     if {"fingerprint", "study", "time"} <= known.keys():
         yield [{name: known[name] for name in _NAMES if name in known}]
 
@@ -91,7 +90,3 @@ def _merged(*ledgers: Iterable[Opening]) -> list[Opening]:
         # One study may open a part twice in a second.
         counts |= Counter(key for key, _ in keyed)
     return [lines[key] for key in sorted(counts.elements())]
-
-
-def _line(opening: Opening) -> str:
-    return json.dumps(opening) + "\n"

@@ -11,12 +11,7 @@ from hpo.engine.training.objective.kept_function import KeptFunction
 
 
 def remember(config: StudyConfig, kept: KeptFunction | None = None) -> None:
-    """Note that this user runs this objective with this configuration and space.
-
-    Args:
-        config: the study's.
-        kept: its objective, if that was given from Python.
-    """
+    """Note that this user runs this objective (`kept`, if given from Python) with this configuration and space."""
     digest = _digest(config, kept)
     # Without a home, or on a full disk, the user is asked again: not a reason to stop a study.
     with suppress(OSError, UnicodeDecodeError):

@@ -18,7 +18,7 @@ from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refus
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
-from hpo.study.basis.source_code import describe_code
+from hpo.study.basis.source_code import CodeHashes, describe_code
 from hpo.study.extension import copy_states
 from hpo.study.folder import StudyFolder, refuse_link, short_path
 from hpo.study.ledger import begin_ledger, taken_along
@@ -173,12 +173,17 @@ def _continue(study: Study, frozen: StudyConfig) -> Record:
 
 def with_code(study: Study) -> Study:
     """Return the study with the code that it depends on, as it is now; its tasks are trained with no other."""
+    return replace(study, code=code_of(study))
+
+
+def code_of(study: Study) -> CodeHashes:
+    """Return the code that a study depends on, as it is now."""
     _, strategy = strategy_type(study.config.strategy["name"])
-    return replace(study, code=describe_code(study.objective, strategy, study.config.objective_config))
+    return describe_code(study.objective, strategy, study.config.objective_config)
 
 
 def _basis(study: Study) -> Basis:
-    return Basis(study.config.to_dict(), _data(study), study.code or with_code(study).code)
+    return Basis(study.config.to_dict(), _data(study), study.code or code_of(study))
 
 
 def _stored(study: Study) -> "Stored":

@@ -111,7 +111,7 @@ class Study:
         return settings["max_amount"] if name in BY_AMOUNT else None
 
     def how_far(self, trial: Trial) -> str:
-        """Return how far a trial was trained, to follow its score; empty where every training is a full one."""
+        """Return what follows a trial's score: see the function."""
         return how_far(trial.amount, self.config.strategy)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
@@ -193,8 +193,9 @@ class Study:
 
     def environment(self) -> dict[str, Any]:
         """Return the environment at the study's start; StudyError where its file is incomplete."""
-        environment = read_json(short_path(self.folder.environment_path))
-        refuse_incomplete(environment, short_path(self.folder.environment_path))
+        path = short_path(self.folder.environment_path)
+        environment = read_json(path)
+        refuse_incomplete(environment, path)
         return environment
 
     def as_of(self, allowed: Sequence[AllowedChange], trial: Trial) -> Self:
@@ -217,10 +218,7 @@ def how_far(amount: int | None, strategy: Mapping[str, Any]) -> str:
 
 
 def training_command(objective: str, best: str) -> str:
-    """Return what trains the winner once more: a command, or Python for a function that was given there.
-
-    `best` is the path of the winner's best.yaml.
-    """
+    """Return what trains the winner, of this best.yaml, once more: a command, or Python for a function from there."""
     if not ObjectivePath.of(objective).is_kept:
         return f"hpo train --config {best}"
     folder = Path(best).parent

@@ -49,14 +49,8 @@ def reproduce(
 ) -> list[Repetition]:
     """Train the trials again with their recorded seeds, in this process, and return both metrics.
 
-    Args:
-        recorded: the study.
-        which: `best`, `all` or a trial's number.
-        folds: only these; None = all.
-        tell: is called with each repetition when it is finished.
-
-    Raises:
-        StudyError: a row is not in the study's space.
+    `which` is `best`, `all` or a trial's number, `folds` None for all; `tell` gets each repetition when it is finished.
+    StudyError where a row is not in the study's space.
     """
     study, repetitions = recorded.study, []
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
@@ -69,7 +63,7 @@ def reproduce(
         dispatcher = LocalDispatcher(str(Path.cwd()))
         for row in recorded.trials(which):
             for task in _tasks(study, row, folds, recorded.allowed):
-                repetition = _compared(study, row, task, dispatcher)
+                repetition = _repeat(study, row, task, dispatcher)
                 repetitions.append(repetition)
                 tell(repetition)
     return repetitions
@@ -90,7 +84,7 @@ def _tasks(study: Study, row: Row, folds: Sequence[int] | None, allowed: Sequenc
     return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
 
 
-def _compared(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
+def _repeat(study: Study, row: Row, task: Task, dispatcher: LocalDispatcher) -> Repetition:
     name = study.layout.name(task.index)
     try:
         before = number(float(row[name]))

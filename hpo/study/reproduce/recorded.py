@@ -1,11 +1,9 @@
 """A study as read from its folder, or from a published copy of it."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpo.config.documents import read_json
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
 from hpo.engine.trials.table import Row, own_columns, read_rows
@@ -13,10 +11,9 @@ from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.since_report import changed_code, changed_environment, changed_since, inner
-from hpo.study.basis.source_code import describe_code
 from hpo.study.folder import StudyFolder, short_path
+from hpo.study.opening import code_of
 from hpo.study.preparation import prepare_study
-from hpo.study.strategies import strategy_type
 from hpo.study.study import Study
 from hpo.study.winner.recorded_winner import recorded_winner
 
@@ -91,24 +88,17 @@ class Recorded:
             return complete
         if which == "best":
             return [self.winner] if self.winner else complete[:1]
-        chosen = [row for row in complete if row["number"] == which]
-        if not chosen:
-            numbers = ", ".join(row["number"] for row in complete)
-            raise StudyError(
-                f"trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}"
-            )
-        return chosen
+        if named := [row for row in complete if row["number"] == which]:
+            return named
+        numbers = ", ".join(row["number"] for row in complete)
+        raise StudyError(f"trial: must be best, all, or the number of a complete trial ({numbers}), given {which!r}")
 
 
 def read_files(folder: StudyFolder) -> StudyFiles:
-    """Read the files of a study, or of a published copy.
-
-    Raises:
-        HpoError: one is missing or was changed after the report was written.
-    """
+    """Read the files of a study, or of a published copy; HpoError where one is missing or was changed since."""
     config, report = folder.config(), folder.report()
     _refuse_tampered(folder, report)
-    environment = read_json(short_path(folder.environment_path)) if folder.environment_path.exists() else {}
+    environment = folder.read_json(folder.environment_path.name)
     changes, allowed = list(changed_environment(environment, describe_environment())), _allowed(report)
     is_same_machine = not any(change.startswith(_DECISIVE) for change in changes)
     for change in allowed:
@@ -120,12 +110,7 @@ def read_files(folder: StudyFolder) -> StudyFiles:
 def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None) -> Recorded:
     """Return the study of these files, its objective imported and its data read.
 
-    Args:
-        files: the study's.
-        elsewhere: current locations of its data by their keys, such as `data.path`.
-
-    Raises:
-        HpoError: trials.csv or the data cannot be read.
+    `elsewhere` has the current locations of its data by their keys, such as `data.path`.
     """
     folder, config, report = files.folder, files.config, files.report
     for key in elsewhere or {}:
@@ -139,8 +124,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
         short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)
     )
     data = list(changed_since(report, study.plan.parts if study.plan else {}, study.own.files))
-    now = describe_code(study.objective, strategy_type(config.strategy["name"])[1], config.objective_config)
-    code = list(changed_code(report, now))
+    code = list(changed_code(report, code_of(study)))
     winner = recorded_winner(rows, report, config.study.direction)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     if report and not inner(report, "study", "code"):
@@ -154,16 +138,16 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
 
 
 def _allowed(report: Mapping[str, Any]) -> list[AllowedChange]:
+    """Return the allowed changes that a report, of whomever, tells of."""
     changes = inner(report, "study").get("allowed_changes")
-    known = [change for change in changes if _is_change(change)] if isinstance(changes, list) else []
-    return [AllowedChange.from_dict({"time": "", **change}) for change in known]
-
-
-def _is_change(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not isinstance(value.get("trial", {}), Mapping):
-        return False
-    lines = value.get("changes")
-    return isinstance(lines, list) and all(isinstance(line, str) for line in lines)
+    return [
+        AllowedChange.from_dict({"time": "", **change})
+        for change in (changes if isinstance(changes, list) else ())
+        if isinstance(change, Mapping)
+        and isinstance(change.get("trial", {}), Mapping)
+        and isinstance(lines := change.get("changes"), list)
+        and all(isinstance(line, str) for line in lines)
+    ]
 
 
 def amount_of(row: Row) -> int | None:
@@ -182,7 +166,7 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             continue  # The winner's model, which is not published.
         if not path.exists():
             raise StudyError(f"{short_path(path)}: is missing; restore it, or write it again with `hpo report`")
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        if not folder.is_file(name, digest):
             raise StudyError(
                 f"{short_path(path)}: is not the file that the report was written with; restore that, or, if the study "
                 f"continued after it, write the report again with `hpo report`"

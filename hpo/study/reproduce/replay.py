@@ -45,11 +45,7 @@ class Replay:
     given: Any = ()
 
     def study_of(self, prepared: Study) -> Study:
-        """Return a prepared study of the configuration with what else decides its trials, and where it comes from.
-
-        Raises:
-            HpoError: a point that was given is none of the space.
-        """
+        """Return a prepared study of the configuration with what else decides its trials, and where it comes from."""
         given = read_given(self.given, prepared.space)
         return replace(prepared, script=self.script, given=given, replays=self.folder)
 
