@@ -42,10 +42,11 @@ def run(arguments: Sequence[str]) -> int:
     given = parser.parse_intermixed_args(arguments)
     job = _job(given)
 
-    from hpo.integrations.clusters import kubernetes, machines, slurm
     from hpo.integrations.clusters.job import FILL_IN
+    from hpo.integrations.clusters.kubernetes import manifest
+    from hpo.integrations.clusters.scripts import machines, slurm
 
-    write = {"slurm": slurm.script, "kubernetes": kubernetes.manifest, "local": machines.script}[given.kind]
+    write = {"slurm": slurm, "kubernetes": manifest, "local": machines}[given.kind]
     path = Path(given.output or f"{job.name}.{_SUFFIXES[given.kind]}")
     text = write(job, str(path))
     if given.output == "-":
