@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,25 +57,23 @@ def main() -> int:
     return _Sender(**begin).send_all(arrived)
 
 
+@dataclass
 class _Sender:
     """Keeps messages until MLflow has received them."""
 
-    def __init__(
-        self, uri: str, experiment: str, artifact_root: str, lock_path: str | None, retry_seconds: float
-    ) -> None:
-        self._uri = uri
-        self._experiment = experiment
-        self._artifact_root = Path(artifact_root)
-        self._lock_path = lock_path
-        self._retry_seconds = retry_seconds
-        self._lock: int | None = None
-        self._sink: Any = None
-        self._unsent: deque[TrackerMessage] = deque()
-        self._batch = _BATCH
-        self._is_closed = False
-        self._has_warned = False
-        self._last_progress = time.monotonic()
-        self._last_call = _LAST_CALL_SECONDS
+    uri: str
+    experiment: str
+    artifact_root: str
+    lock_path: str | None
+    retry_seconds: float
+    _lock: int | None = None
+    _sink: Any = None
+    _unsent: deque[TrackerMessage] = field(default_factory=deque)
+    _batch: int = _BATCH
+    _is_closed: bool = False
+    _has_warned: bool = False
+    _last_progress: float = field(default_factory=time.monotonic)
+    _last_call: float = _LAST_CALL_SECONDS
 
     def send_all(self, arrived: _Arrived) -> int:
         """Send until the input has ended and all is sent, or the rest cannot be sent; return the exit code."""
@@ -129,7 +128,9 @@ class _Sender:
             if not self._is_alone():
                 return _GATHER_SECONDS
             if self._sink is None:
-                self._sink = _open(self._uri, self._experiment, self._artifact_root)
+                from hpo.track.mlflow.sink import MlflowSink  # Imports mlflow, which takes seconds.
+
+                self._sink = MlflowSink(self.uri, self.experiment, Path(self.artifact_root))
                 self._last_progress = time.monotonic()
             self._send()
         # MLflow, SQLAlchemy and requests each raise their own kinds; all mean: try later.
@@ -137,13 +138,13 @@ class _Sender:
             # With smaller batches, less is repeated after each failure of an unstable server.
             self._batch = max(1, self._batch // 2)
             self._warn(error)
-            return self._retry_seconds
+            return self.retry_seconds
         return 0.0
 
     def _is_alone(self) -> bool:
         """Return whether no earlier process still writes this study: both could create the same run."""
-        if self._lock is None and self._lock_path is not None:
-            file = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if self._lock is None and self.lock_path is not None:
+            file = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -164,7 +165,7 @@ class _Sender:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
-            text = f"warning: MLflow at {self._uri} cannot be written ({first_line(error)}); the study continues\n"
+            text = f"warning: MLflow at {self.uri} cannot be written ({first_line(error)}); the study continues\n"
             sys.stderr.write(hide_secrets(text, {}))
             self._has_warned = True
 
@@ -175,12 +176,6 @@ def _read_lines(arrived: _Arrived) -> None:
         if line.endswith("\n"):
             arrived.put(json.loads(line))
     arrived.put(None)
-
-
-def _open(uri: str, experiment: str, artifact_root: Path) -> Any:
-    from hpo.track.mlflow.sink import MlflowSink  # Imports mlflow, which takes seconds.
-
-    return MlflowSink(uri, experiment, artifact_root)
 
 
 def _write_ahead() -> None:

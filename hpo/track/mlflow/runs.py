@@ -1,6 +1,7 @@
 """The runs of one study in MLflow: looked up by their tags, or created; never two for one trial."""
 
 import getpass
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -47,11 +48,7 @@ class StudyRuns:
             self.find_trials()
             params: Mapping[str, str] = known.data.params
             return params
-        tags = message["tags"] | {"hpo.study_id": self._study_id, "hpo.kind": "study"} | _origin()
-        run = self._client.create_run(
-            self._experiment_id, start_time=milliseconds(message["time"]), run_name=message["name"], tags=texts(tags)
-        )
-        self.parent = run.info.run_id
+        self.parent = self._create(message, {"hpo.study_id": self._study_id, "hpo.kind": "study"})
         return {}
 
     def open_trial(self, message: TrackerMessage) -> str:
@@ -59,16 +56,19 @@ class StudyRuns:
         number = message["number"]
         if number in self.trials:
             self._client.update_run(self.trials[number], status="RUNNING")
-            return self.trials[number]
-        tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
+        else:
+            tags = {"mlflow.parentRunId": self.parent, "hpo.trial": str(number), "hpo.kind": "trial"}
+            self.trials[number] = self._create(message, tags)
+        return self.trials[number]
+
+    def _create(self, message: TrackerMessage, tags: Mapping[str, str]) -> str:
         run = self._client.create_run(
             self._experiment_id,
             start_time=milliseconds(message["time"]),
             run_name=message["name"],
-            tags=texts(message["tags"]) | tags | _origin(),
+            tags=texts({**message["tags"], **tags, **_origin()}),
         )
-        self.trials[number] = run.info.run_id
-        return self.trials[number]
+        return str(run.info.run_id)
 
     def find_again(self) -> None:
         """Look again for runs that a failed request may have created, or may still create."""
@@ -78,9 +78,9 @@ class StudyRuns:
 
     def find_trials(self) -> None:
         """Read which trials have a run and which of them are closed; delete second runs of a trial."""
-        runs: dict[int, list[Run]] = {}
+        runs = defaultdict[int, list[Run]](list)
         for run in self._search(f"tags.`mlflow.parentRunId` = '{self.parent}'"):
-            runs.setdefault(int(run.data.tags["hpo.trial"]), []).append(run)
+            runs[int(run.data.tags["hpo.trial"])].append(run)
         for number, candidates in runs.items():
             kept = self._only(candidates, self.trials.get(number))
             assert kept is not None
@@ -98,14 +98,11 @@ class StudyRuns:
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
         """Return one run of several for the same trial or study, delete the others: ours, a closed one, the oldest."""
-        ranked = sorted(
-            runs,
-            key=lambda run: (
-                run.info.run_id != (ours or self.parent),
-                "hpo.status" not in run.data.tags,
-                run.info.start_time,
-            ),
-        )
+
+        def rank(run: Run) -> tuple[bool, bool, int]:
+            return run.info.run_id != (ours or self.parent), "hpo.status" not in run.data.tags, run.info.start_time
+
+        ranked = sorted(runs, key=rank)
         for run in ranked[1:]:
             self._client.delete_run(run.info.run_id)
         return ranked[0] if ranked else None

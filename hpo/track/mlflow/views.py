@@ -17,6 +17,8 @@ _MAX_VALUE = 5000
 _MAX_COLUMNS = 12
 _METRICS = ("score", "score_standard_deviation", "trial", "round", "seconds", "num_parameters")
 
+_OURS = {"deleted": False, "isGenerated": False}
+
 # Makes the UI offer runs, models and charts instead of chats and judges.
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",
@@ -53,19 +55,9 @@ def _state(message: TrackerMessage, parent: str, keys: Sequence[str]) -> dict[st
         "runsHiddenMode": "SHOW_ALL",
         # Keeps the order of sections in this list, instead of sorting by name.
         "isAccordionReordered": True,
-        "compareRunSections": [
-            {
-                "uuid": "hpo",
-                "name": "Study",
-                "display": True,
-                "isReordered": False,
-                "deleted": False,
-                "isGenerated": False,
-            }
-        ],
+        "compareRunSections": [{"uuid": "hpo", "name": "Study", "display": True, "isReordered": False, **_OURS}],
         "compareRunCharts": [
-            {"uuid": f"hpo-{place}", "metricSectionId": "hpo", "deleted": False, "isGenerated": False, **card}
-            for place, card in enumerate(cards)
+            {"uuid": f"hpo-{place}", "metricSectionId": "hpo", **_OURS, **card} for place, card in enumerate(cards)
         ],
     }
 
