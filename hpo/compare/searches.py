@@ -6,7 +6,6 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from hpo.engine.record.record import memory_record
 from hpo.engine.trials.table import twice
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import StudyError
-from hpo.study.opening import with_code
 
 _COLUMNS = ["strategy", "repeat", "seed", "best", "is_partial", "scores", "seconds"]
 
@@ -88,34 +86,8 @@ class Searches:
             self._finished[finished.repeat, finished.label] = finished
 
 
-class Watcher(Observer):
-    """Observes a comparison: its searches, and the trials of each."""
-
-    def search_started(self, repeat: int, label: str) -> None:
-        """React to the start of a search."""
-
-    def search_finished(self, finished: FinishedSearch) -> None:
-        """React to the end of a search, after it was written down."""
-
-
-def run_missing(
-    comparison: Comparison, searches: Searches, dispatcher: Dispatcher, watchers: Sequence[Watcher]
-) -> None:
-    """Run every search that is not written down yet."""
-    comparison = replace(comparison, study=with_code(comparison.study))
-    for repeat, label in comparison.searches():
-        if (repeat, label) in searches:
-            continue
-        for watcher in watchers:
-            watcher.search_started(repeat, label)
-        finished = run_search(comparison, repeat, label, dispatcher, watchers)
-        searches.append(finished)
-        for watcher in watchers:
-            watcher.search_finished(finished)
-
-
 def run_search(
-    comparison: Comparison, repeat: int, label: str, dispatcher: Dispatcher, observers: Sequence[Observer] = ()
+    comparison: Comparison, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
     """Run one search from start to budget; only its scores and seconds are kept."""
     study = comparison.study_of(repeat, label)
@@ -128,7 +100,7 @@ def run_search(
     try:
         # Strategies are compared at equal numbers of trials, as they are run.
         rules = replace(study.rules(study.imports), tasks_of=builder.tasks_of, counts="trials")
-        history = search(rules, record, dispatcher, config.trials, observers, config.minutes)
+        history = search(rules, record, dispatcher, config.trials, [observer], config.minutes)
     finally:
         shutil.rmtree(states, ignore_errors=True)
     losses = tuple(trial.loss if trial.state == "complete" else math.inf for trial in history)

@@ -10,12 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
-from hpo.compare.searches import Watcher
+from hpo.engine.observer import Observer
 from hpo.engine.trials.trial import Trial, loss_sign
 
 
-class ComparingProgress(Watcher):
-    """A watcher that counts searches, of which `num_done` are finished, and the trials of the running one."""
+class ComparingProgress(Observer):
+    """An observer that counts searches, of which `num_done` are finished, and the trials of the running one."""
 
     def __init__(self, comparison: Comparison, num_done: int) -> None:
         study = comparison.study.config.study

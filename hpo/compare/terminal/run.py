@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from hpo.compare.comparison import Comparison
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
-from hpo.compare.searches import Searches, run_missing
+from hpo.compare.searches import Searches, run_search
 from hpo.compare.studies import read_studies
 from hpo.compare.studies_result import compare_studies
 from hpo.compare.terminal.progress import ComparingProgress
@@ -26,6 +27,7 @@ from hpo.report.pages.comparison_cells import READING, Cells, answers, headline,
 from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.stopping import Stopping
 from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.opening import with_code
 
 _WIDTH_OF_A_FILE = 170
 _NARROW = 130
@@ -57,7 +59,13 @@ def run_comparison(
             stopping = Stopping()
             stopping.begin(lambda: _last_words(comparison, searches, total), dispatcher.runs_here)
             with stopping, ComparingProgress(comparison, total - len(missing)) as progress:
-                run_missing(comparison, searches, SessionDispatcher(dispatcher, stopping), [progress])
+                stoppable = SessionDispatcher(dispatcher, stopping)
+                coded = replace(comparison, study=with_code(comparison.study))
+                for repeat, label in missing:
+                    progress.search_started(repeat, label)
+                    finished = run_search(coded, repeat, label, stoppable, progress)
+                    searches.append(finished)
+                    progress.search_finished(finished)
         by_label = searches.of(comparison)
         costs = _costs(at_seconds, by_label)
         # Equal cost comes first if numbers of trials do not measure it.
