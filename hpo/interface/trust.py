@@ -38,14 +38,12 @@ def ask_for_trust(
     Of the toolkit's code, too, a configuration may be code, or name files outside of the working directory.
 
     Args:
-        config: the study's.
+        config, kept: the study's, and its objective if that was given from Python.
         changes: what has changed since the study was made, one line each.
         is_given: whether `--trust` was given.
-        kept: its objective, if that was given from Python.
         earlier: other configurations of the objective, with which some of its trials were trained.
         own_keys: keys whose values are this user's own, and not the study's.
-        places: where it sends what it finds, by its configuration: `key=address`.
-        packages: what it installs or sets on the machines of a cluster, by its configuration: `key=value`.
+        places, packages: where it sends what it finds, and what its workers have: `key=value`.
 
     Raises:
         ConfigError: there is no terminal to ask at, or the answer is no.

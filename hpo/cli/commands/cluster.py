@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,34 +93,22 @@ def _job(given: argparse.Namespace) -> "Job":
     return Job(config.study.name, [*options, *given.overrides], mirror=config.study.mirror, activate=activate, **asked)
 
 
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, given {text!r}")
-    return int(text)
+def _matching(pattern: str, must: str, hint: str = "", kind: type[str] | type[int] = str) -> Callable[[str], Any]:
+    """Return what reads an argument of this form."""
+
+    def read(text: str) -> str | int:
+        if not re.fullmatch(pattern, text):
+            raise argparse.ArgumentTypeError(f"must be {must}, given {text!r}{hint}")
+        return kind(text)
+
+    return read
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, given {text!r}")
-    return int(text)
-
-
-def _memory(text: str) -> str:
-    if not re.fullmatch(r"[1-9]\d*[KMGT]", text):
-        raise argparse.ArgumentTypeError(f"must be a number and K, M, G or T, given {text!r}; write 64G")
-    return text
-
-
-def _time(text: str) -> str:
-    if not re.fullmatch(r"(\d+-)?\d{1,3}:\d\d:\d\d", text):
-        raise argparse.ArgumentTypeError(f"must be HH:MM:SS or D-HH:MM:SS, given {text!r}; write 04:00:00")
-    return text
-
-
-def _word(text: str) -> str:
-    if not re.fullmatch(r"[\w./:@-]+", text):
-        raise argparse.ArgumentTypeError(f"must be one word, given {text!r}")
-    return text
+_number = _matching(r"\d+", "a whole number, 0 or more", kind=int)
+_count = _matching(r"0*[1-9]\d*", "a whole number, 1 or more", kind=int)
+_memory = _matching(r"[1-9]\d*[KMGT]", "a number and K, M, G or T", "; write 64G")
+_time = _matching(r"(\d+-)?\d{1,3}:\d\d:\d\d", "HH:MM:SS or D-HH:MM:SS", "; write 04:00:00")
+_word = _matching(r"[\w./:@-]+", "one word")
 
 
 def _hosts(text: str) -> tuple[str, ...]:

@@ -6,10 +6,11 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
+from hpo.cli.ui.password import asking_for_a_password, refuse_bad_password
 from hpo.cli.ui.serving import serve
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
@@ -36,8 +37,6 @@ def run(arguments: Sequence[str]) -> int:
     given = _parse(arguments)
     _refuse_exposure(given)
     if given.password:
-        from hpo.cli.ui.password import refuse_bad_password
-
         refuse_bad_password()
     if given.optuna:
         return _serve_record(given)
@@ -59,20 +58,12 @@ def run(arguments: Sequence[str]) -> int:
     if not given.password and not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
     command, environment = _server(uri, given)
-    with _password(given) as of_password:
+    with asking_for_a_password() if given.password else nullcontext({}) as of_password:
         command += ["--app-name", "basic-auth"] if of_password else []
         place = (given.host, given.port)
         return serve(
             command, environment | of_password, place, lambda: _show(f"{_announced(given)}/{page}", given.browser)
         )
-
-
-def _password(given: argparse.Namespace) -> AbstractContextManager[dict[str, str]]:
-    if not given.password:
-        return nullcontext({})
-    from hpo.cli.ui.password import asking_for_a_password
-
-    return asking_for_a_password()
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
