@@ -51,27 +51,19 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
     with ExitStack() as stack:
         # A new study is created after its workers have started, so that a refusal leaves no trace. The record of an
         # existing one is read first, because it may not need workers at all.
-        if study.folder.exists:
-            stack.enter_context(study.folder.lock())
-            record = open_study(study)
-            refuse_bad_urls(config, study.folder, Notes(record).study_id)
+        record = _open(study, stack) if study.folder.exists else None
+        refuse_bad_urls(config, study.folder, None if record is None else Notes(record).study_id)
+        if record is not None:
             num_before = study.num_counted(record.history())
             stopping.last_words = lambda: _last_words(study, num_before)
-            display.announce(study)
-            has_work = _has_work(study, record)
-            dispatcher = _dispatcher(study, display) if has_work else LocalDispatcher()
-            stack.callback(dispatcher.close)
-            if has_work:
-                display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
-        else:
-            refuse_bad_urls(config, study.folder, None)
-            display.announce(study)
-            dispatcher = _dispatcher(study, display)
-            stack.callback(dispatcher.close)
-            stopping.check()
+        display.announce(study)
+        has_work = record is None or _has_work(study, record)
+        dispatcher = _dispatcher(study, display) if has_work else LocalDispatcher()
+        stack.callback(dispatcher.close)
+        stopping.check()
+        if has_work:
             display.tell_workers(study, dispatcher.slots, dispatcher.gpus)
-            stack.enter_context(study.folder.lock())
-            record = open_study(study)
+        record = record or _open(study, stack)
         stack.callback(record.close)
         # What trainings have written since is none of the code that it began with.
         study = replace(study, code=Notes(record).basis(config).code)
@@ -86,6 +78,11 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         with display.progress(study, record) as progress:
             observers = [finished, progress, *([copying] if copying else [])]
             return run_study(study, record, SessionDispatcher(dispatcher, stopping, study), tracker, observers)
+
+
+def _open(study: Study, stack: ExitStack) -> Record:
+    stack.enter_context(study.folder.lock())
+    return open_study(study)
 
 
 def _dispatcher(study: Study, display: Display) -> Dispatcher:
