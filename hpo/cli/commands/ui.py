@@ -6,7 +6,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hpo.cli.arguments import make_parser
@@ -58,7 +58,8 @@ def run(arguments: Sequence[str]) -> int:
     if not given.password and not given.expose:
         print(_OTHERS_HERE.format(port=given.port), file=sys.stderr, flush=True)
     command, environment = _server(uri, given)
-    with asking_for_a_password() if given.password else nullcontext({}) as of_password:
+    asking: AbstractContextManager[dict[str, str]] = asking_for_a_password() if given.password else nullcontext({})
+    with asking as of_password:
         command += ["--app-name", "basic-auth"] if of_password else []
         place = (given.host, given.port)
         return serve(
