@@ -31,6 +31,6 @@ class FirstFailures(Observer):
         if self._errors is not None and len(self._errors) >= self._most:
             raise StudyError(
                 f"search: stopped, since the first {len(self._errors)} trials all failed with the same error: "
-                f"{self._errors[0]}; the rest of the budget is kept: mend that, then start another study, or go on "
+                f"{self._errors[0]}; the rest of the budget is kept: correct that, then start another study, or go on "
                 f"with `hpo resume` (--allow-changes where the code has changed)"
             )

@@ -12,6 +12,7 @@ from hpo.engine.dispatch.ray.pool import RayDispatcher, _Run
 from hpo.engine.record import optuna_tables
 from hpo.engine.record.address import sqlite_url
 from hpo.engine.training.payload import Task
+from hpo.engine.trials.trial import Outcome
 from tests.faults.driver import undisturbed_rows
 from tests.studies import dispatch_section
 
@@ -20,8 +21,8 @@ def test_a_worker_that_was_given_up_is_not_listened_to():
     """Its messages carry the name of an earlier call."""
     pool = RayDispatcher.__new__(RayDispatcher)
     pool._settings = dispatch_section(retries=2)
-    late = {"outcome": {"metrics": {"score": 1.0}}, "call": "the first"}
-    now = {"outcome": {"metrics": {"score": 2.0}}, "call": "the second"}
+    late = {"outcome": Outcome({"score": 1.0}), "call": "the first"}
+    now = {"outcome": Outcome({"score": 2.0}), "call": "the second"}
     pool._ray = SimpleNamespace(get=lambda message: message, exceptions=SimpleNamespace(RayError=RuntimeError))
     run = _Run(Task(0, 0, {}), attempt=2, call="the second", stream=iter([late, now]))
     pool._crew = SimpleNamespace(idle=deque())

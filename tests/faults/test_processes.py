@@ -38,7 +38,7 @@ def messages(child, objective, **config):
 
 def still_works(child):
     *_, last = child.run(task(0, "constant").payload, "another call")
-    return last["outcome"]["metrics"] == {"score": 1.0}
+    return last["outcome"].metrics == {"score": 1.0}
 
 
 def is_there(number):
@@ -59,7 +59,7 @@ def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child, monkeypatch
 def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
     """Its error, its result, its points: the next task would otherwise be answered by them."""
     *points, last = messages(child, "fork_yields" if copy == "yields" else "forks", copy=copy)
-    assert last["outcome"]["metrics"] == {"score": 2.0}
+    assert last["outcome"].metrics == {"score": 2.0}
     assert [message["point"]["epoch"] for message in points] == ([1, 2] if copy == "yields" else [])
     assert still_works(child)
 
@@ -67,11 +67,11 @@ def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
 @pytest.mark.slow
 def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(child):
     """Whoever finds the pipe by its number can write into it."""
-    before = messages(child, "process_id")[-1]["outcome"]["metrics"]["score"]
+    before = messages(child, "process_id")[-1]["outcome"].metrics["score"]
     (last,) = messages(child, "writes_into_every_pipe")
     assert last["died"]["out_of_step"]
     *_, last = messages(child, "process_id")
-    assert last["outcome"]["metrics"]["score"] != before
+    assert last["outcome"].metrics["score"] != before
 
 
 @pytest.mark.quick("dies_beside_a_copy")
@@ -164,7 +164,7 @@ def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
 def test_each_task_has_a_process_of_its_own_where_that_is_asked():
     for is_fresh in (False, True):
         child = Child(str(REPOSITORY), is_fresh)
-        processes = {messages(child, "process_id")[-1]["outcome"]["metrics"]["score"] for _ in range(3)}
+        processes = {messages(child, "process_id")[-1]["outcome"].metrics["score"] for _ in range(3)}
         child.close()
         assert len(processes) == (3 if is_fresh else 1)
 
@@ -172,9 +172,9 @@ def test_each_task_has_a_process_of_its_own_where_that_is_asked():
 @pytest.mark.slow
 def test_a_text_has_the_same_hash_in_every_process(child, monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "random")
-    first = messages(child, "hashes")[-1]["outcome"]["metrics"]
+    first = messages(child, "hashes")[-1]["outcome"].metrics
     child.renew()
-    assert messages(child, "hashes")[-1]["outcome"]["metrics"] == first
+    assert messages(child, "hashes")[-1]["outcome"].metrics == first
 
 
 def test_the_most_memory_that_a_task_held_of_a_gpu_is_told(monkeypatch):

@@ -21,7 +21,7 @@ from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.table import read_rows
-from hpo.engine.trials.trial import Outcome, Trial
+from hpo.engine.trials.trial import Trial
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.interface.replay import replay_of
 from hpo.interface.trust import ask_for_trust
@@ -170,11 +170,11 @@ def _train(tree: dict[str, Any]) -> None:
 def report_anything(reported: tuple[list[Any], Any]) -> None:
     """Whatever an objective yields and returns, what it comes to is an outcome that every file can hold."""
     _REPORTED[:] = [reported]
-    messages = list(run_task(Payload(f"{__name__}:says_what_it_is_told", {}, "score")))
+    *said, last = run_task(Payload(f"{__name__}:says_what_it_is_told", {}, "score"))
+    messages = [*said, last["outcome"].to_dict()]
     text = json.dumps(messages, allow_nan=False)
     assert json.loads(text) == messages
     text.encode()
-    Outcome.from_dict(messages[-1]["outcome"])
 
 
 _REPORTED: list[tuple[list[Any], Any]] = []

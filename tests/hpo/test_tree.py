@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.process import snapshots as snapshots_module
-from hpo.engine.dispatch.process.snapshots import Snapshots
+from hpo.engine.dispatch.process import task_process
+from hpo.engine.dispatch.process.task_process import Snapshots
 from hpo.study.copy import copy_study
 from hpo.study.folder import StudyFolder
 from hpo.tree import copy_tree, entries
@@ -55,9 +55,9 @@ def test_a_link_that_leads_to_nothing_stays_one(state, tmp_path, target):
 
 
 def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshots_module, "_SECONDS_BETWEEN", -1.0)
-    Snapshots(str(state), str(tmp_path)).take()
-    assert links_in(tmp_path / "1") == LINKS
+    monkeypatch.setattr(task_process, "_SECONDS_BETWEEN", -1.0)
+    taken = Snapshots(str(state), str(tmp_path)).take()
+    assert links_in(Path(taken["snapshot"])) == LINKS
 
 
 @pytest.mark.slow

@@ -39,12 +39,10 @@ def full_in_step_3(monkeypatch):
 
 def test_it_is_a_failure_that_names_batch_size_and_memory(fold, full_in_step_3):
     failed, _ = outcome(fold(small(training__batch_size=48)))
-    assert failed["error"].startswith(
-        "OutOfMemoryError: out of memory with training.batch_size 48: 2.50 GiB more were "
-    )
-    assert "GiB were free" in failed["error"]
-    assert "lower training.batch_size and raise training.accumulation" in failed["error"]
-    assert not failed["metrics"]
+    assert failed.error.startswith("OutOfMemoryError: out of memory with training.batch_size 48: 2.50 GiB more were ")
+    assert "GiB were free" in failed.error
+    assert "lower training.batch_size and raise training.accumulation" in failed.error
+    assert not failed.metrics
 
 
 def test_in_an_evaluation_it_names_the_tokens_of_a_batch(fold, monkeypatch):
@@ -57,8 +55,8 @@ def test_in_an_evaluation_it_names_the_tokens_of_a_batch(fold, monkeypatch):
 
     monkeypatch.setattr(Classifier, "forward", full)
     failed, _ = outcome(fold(small()))
-    assert failed["error"].startswith("OutOfMemoryError: out of memory with training.evaluation_tokens 4096 in an eval")
-    assert failed["error"].endswith("lower training.evaluation_tokens")
+    assert failed.error.startswith("OutOfMemoryError: out of memory with training.evaluation_tokens 4096 in an eval")
+    assert failed.error.endswith("lower training.evaluation_tokens")
 
 
 @pytest.mark.slow
@@ -68,8 +66,8 @@ def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, monk
     after, points = outcome(task)
     monkeypatch.undo()
     alone, expected = outcome(task)
-    assert failed["error"]
-    assert (after["error"], after["metrics"], points) == (None, alone["metrics"], expected)
+    assert failed.error
+    assert (after.error, after.metrics, points) == (None, alone.metrics, expected)
 
 
 def test_nothing_of_the_failed_training_is_kept(fold, full_in_step_3):

@@ -55,7 +55,7 @@ def test_whatever_a_training_sends_has_its_secrets_hidden():
     secrets = {"HPO_MY_API_KEY": secret}
     messages = list(run_task(Payload(f"{__name__}:quotes_its_secret", config, "score", secrets=secrets)))
     assert len(messages) == 3
-    assert "PLANTED" not in json.dumps(messages)
+    assert "PLANTED" not in json.dumps(messages, default=vars)
     assert "${oc.env:HPO_MY_API_KEY}" in messages[0]["warning"]
 
 
@@ -73,7 +73,7 @@ def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch
         config, secrets = {}, {}
     messages = list(run_task(Payload(f"{__name__}:has_short_names", config, "score", secrets=secrets)))
     assert messages[0]["point"] == {"epoch": 1, "score": 0.25}
-    assert messages[-1]["outcome"]["metrics"] == {"score": 0.5, "test_score": 1.0}
+    assert messages[-1]["outcome"].metrics == {"score": 0.5, "test_score": 1.0}
 
 
 def test_the_names_in_what_an_objective_describes_stay():

@@ -129,7 +129,7 @@ class Proposer:
             if space is not None and not space.contains(proposal.point):
                 raise StudyError(
                     f"strategy: proposed {dict(proposal.point)}, which is not in the space; what is recorded is saved: "
-                    f"mend the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
+                    f"correct the strategy (`hpo.testing.check_strategy` finds this) and start a new study"
                 )
         self._first = first
         self._whole = partial(joined, proposals, first, self._given, known.tried(pending), bool(pending))

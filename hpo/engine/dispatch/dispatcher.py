@@ -88,7 +88,7 @@ class Report:
 
 def report_of(task: Task, message: Message) -> Report:
     """Return a message of `hpo.engine.training.worker.run_task` as a report."""
-    outcome = Outcome.from_dict(message["outcome"]) if "outcome" in message else None
+    outcome: Outcome | None = message.get("outcome")
     return Report(
         task,
         message.get("point"),

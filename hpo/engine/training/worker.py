@@ -2,29 +2,23 @@
 
 import contextlib
 import functools
-import inspect
 import os
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
-from hpo.config.sealing import excerpt, make_writable, open_sealed, values_of
+from hpo.config.sealing import excerpt, make_writable, values_of
 from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
-from hpo.engine.training.objective.contained import Containment, contained_state
-from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.plain_function import awaited
-from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.training.objective.contained import Containment
 from hpo.engine.training.objective.source_files import code_watch, watch_steps
 from hpo.engine.training.payload import Payload
+from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported
 from hpo.engine.trials.trial import Outcome
-from hpo.errors import ConfigError, MachineError, is_interruption, text_of
+from hpo.errors import MachineError, is_interruption, text_of
 from hpo.machine import machine_fault
 from hpo.tree import links_out
 
@@ -33,39 +27,6 @@ Message = dict[str, Any]
 # Between two looks at the links of a state, which may have many files and be written at every report; a look takes at
 # most a fiftieth of the time.
 _SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK = 1.0, 50.0
-
-
-@dataclass
-class Progress:
-    """How many units of its training a task has done, and what it last said of whether it goes on; None = nothing."""
-
-    units: float = 0.0
-    more: bool | None = None
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it has said that it goes on."""
-        return bool(self.more)
-
-    def step(self, given: Any, more: Any) -> None:
-        """Note a report after `given` units; None = one more than before. ValueError for less than one more."""
-        units = self.units + 1 if given is None else reported.number(given)
-        if units is None or units < self.units + 1:
-            raise ValueError(
-                f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
-                f"{self.units:g}"
-            )
-        self.units, self.more = float(units), None if more is None else bool(more)
-
-    def end(self, given: Any) -> None:
-        """Note the end after `given` units; None = with the last report, or after one unit."""
-        least = max(self.units + self.goes_on, 1.0)
-        units = least if given is None else reported.number(given)
-        if units is None or units < least:
-            raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
-        self.units = float(units)
-
-
 # The last message of a task has one of these keys.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
 _LONGEST_DETAILS = 20_000  # characters of a traceback that are kept
@@ -83,16 +44,16 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each step of the curve, `{"warning": text}` for people,
-        then once `{"outcome": {...}}`, the fields of `Outcome`. Errors of the objective are not raised: a failure is an
-        outcome. Where the machine is at fault and not the point, as with a full disk, the last is `{"machine_fault":
-        text}`. All texts of the objective have their secrets hidden; names of metrics stay as they are.
+        then once `{"outcome": Outcome}`. Errors of the objective are not raised: a failure is an outcome. Where the
+        machine is at fault and not the point, as with a full disk, the last is `{"machine_fault": text}`. All texts of
+        the objective have their secrets hidden; names of metrics stay as they are.
     """
     started, clock = time.time(), time.perf_counter()
     next_look = clock + _SECONDS_BETWEEN_LOOKS
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}
     seconds: float | None = None
-    progress = Progress()
+    units = Units()
     error = details = stopped = None
     limits = Limits(payload.limits or (), payload.metric, payload.direction)
     values = payload.secrets
@@ -108,7 +69,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 if steps is None:
                     values = place.secrets = values_of(payload.config, values)
                     folder = import_from or str(Path.cwd())
-                    steps = _steps(payload, values, folder, progress, must_score)
+                    steps = steps_of(payload, values, folder, units, must_score)
                     steps = watch_steps(steps, code_watch(payload.code, folder))
                 if stopped is not None:
                     steps.close()
@@ -133,7 +94,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
             metrics, stopped = {}, None
             # It failed in the unit that follows the last report.
-            progress.units += 1
+            units.done += 1
             break
         if step is None:
             break
@@ -142,8 +103,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             point = {shown(name): number for name, number in content.items()}
             curve.append(point)
             # At its last point a training keeps its own result.
-            stopped = None if progress.more is False else limits.stops(content)
-            yield {"point": point, "units": progress.units, "goes_on": progress.goes_on and stopped is None}
+            stopped = None if units.more is False else limits.stops(content)
+            yield {"point": point, "units": units.done, "goes_on": units.goes_on and stopped is None}
             if stopped is not None:
                 assert limits.best is not None
                 metrics, seconds = {shown(payload.metric): limits.best}, content.get("seconds")
@@ -157,7 +118,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         if payload.limit_minutes is not None and time.perf_counter() - clock > 60 * payload.limit_minutes:
             error, metrics = f"took longer than study.trial_minutes={payload.limit_minutes:g}", {}
             # It failed in the unit that follows the last report.
-            progress.units += kind != "result"
+            units.done += kind != "result"
             break
     if error is not None:
         # Also of a training that failed otherwise.
@@ -171,13 +132,13 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         curve,
         taken,
         error,
-        progress.units,
+        units.done,
         started=started,
         worker=os.getpid(),
         details=details,
         stopped=stopped,
     )
-    yield {"outcome": outcome.to_dict()}
+    yield {"outcome": outcome}
 
 
 def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | None = None) -> Outcome:
@@ -188,7 +149,8 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
     """
     for message in messages:
         if "outcome" in message:
-            return Outcome.from_dict(message["outcome"])
+            outcome: Outcome = message["outcome"]
+            return outcome
         if "machine_fault" in message:
             raise MachineError(message["machine_fault"])
         if show is not None:
@@ -220,94 +182,3 @@ def _study_folder(payload: Payload) -> Path | None:
         return Path(payload.data_dir).parent
     inner = payload.checkpoint_dir or payload.resume_dir
     return Path(inner).parent.parent if inner else None
-
-
-def _steps(
-    payload: Payload, values: Mapping[str, str], import_from: str, progress: Progress, must_score: bool
-) -> Generator[tuple[str, Any], None, None]:
-    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers.
-
-    Keeps `progress` up to date.
-    """
-    kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
-    try:
-        objective = resolve(payload.objective, import_from, kept=kept)
-    except ConfigError as error:
-        # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
-        raise MachineError(str(error)) from error
-    code_watch(payload.code, import_from).refuse_changed()
-    with contained_state(payload.seed):
-        yield from _trained(objective, payload, values, progress, must_score)
-
-
-def _trained(
-    objective: Objective, payload: Payload, values: Mapping[str, str], progress: Progress, must_score: bool
-) -> Generator[tuple[str, Any], None, None]:
-    counts = objective.describe_cost is not None
-    if payload.before is not None:
-        _train_before(payload, objective.run_fold, open_sealed(payload.before["config"], values))
-    run = objective.run_fold if payload.test is None else objective.run_test
-    assert run is not None
-    returned = awaited(run(payload.task(open_sealed(payload.config, values))))
-    curve: list[Mapping[str, Any]] = []
-    if inspect.isgenerator(returned):
-        returned = yield from _points(returned, counts, progress, curve)
-    if returned is None and must_score:
-        returned = reported.of_curve(curve, payload.metric, payload.score, payload.direction == "maximize")
-    if isinstance(returned, Mapping):
-        returned = reported.flat(returned)
-    if counts and isinstance(returned, Mapping):
-        progress.end(returned.get("units"))
-        returned = {name: value for name, value in returned.items() if name != "units"}
-    else:
-        progress.end(None)
-    if not must_score and not _has_score(returned, payload):
-        yield "result", {}
-        return
-    # The final training has no validation part, and so no score.
-    numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
-    left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
-    if left_out:
-        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: not a finite number"
-    if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
-        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
-    yield "result", numbers
-
-
-def _has_score(returned: Any, payload: Payload) -> bool:
-    try:
-        return payload.metric in reported.result(returned, payload.metric, is_scored=payload.validation != [])
-    except ValueError:
-        return False
-
-
-def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
-    """Train what this task continues; an objective that finds the state at hand returns at once."""
-    assert payload.before is not None
-    before = awaited(run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config)))
-    if inspect.isgenerator(before):
-        deque(before, maxlen=0)
-
-
-def _points(
-    training: Generator[Any, Never, Any], counts: bool, progress: Progress, curve: list[Mapping[str, Any]]
-) -> Generator[tuple[str, Any], None, Any]:
-    """Yield what a training yields, as `_steps` does, and return what it returns; closed, the training is closed.
-
-    Adds its points to `curve`.
-    """
-    with contextlib.closing(training):
-        while True:
-            try:
-                step = next(training)
-            except StopIteration as stop:
-                return stop.value
-            if not isinstance(step, Mapping):
-                raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
-            if set(step) == {"warning"}:
-                yield "warning", str(step["warning"])
-                continue
-            progress.step(step.get("units") if counts else None, step.get("more"))
-            given = {name: value for name, value in step.items() if name != "more"}
-            curve.append(reported.numbers(reported.flat(given)))
-            yield "point", dict(curve[-1])

@@ -24,7 +24,7 @@ def study(capsys):
     searched(capsys, toy_config("random", {"toy": {"layers": [1, 2]}}, 2))
     folder = StudyFolder(find_study("toy").path)
     ends = [(0, 0, "one\ntwo\n"), (1, 0, ""), (1, 1, "three\n"), (1, FINAL_FOLD, "last\n")]
-    outcome = Outcome({"score": 1.0}).to_dict()
+    outcome = Outcome({"score": 1.0})
     reports = [report_of(Task(t, i, None), {"outcome": outcome, "printed": text}) for t, i, text in ends]
     said = SimpleNamespace(runs_here=False, slots=1, gpus=None, wait=lambda _timeout: reports)
     logged = SimpleNamespace(folder=folder, layout=TaskLayout(folds=2))
@@ -77,7 +77,7 @@ def test_of_a_long_output_the_end_is_kept():
 
 
 def test_a_failure_ends_with_what_was_printed_last():
-    failed = Outcome(error="ValueError: no luck", details="Traceback").to_dict()
+    failed = Outcome(error="ValueError: no luck", details="Traceback")
     printed = "\n".join(map(str, range(50)))
     report = report_of(Task(0, 0, None), {"outcome": failed, "printed": printed})
     head, _, last = report.outcome.details.partition("printed last:\n")

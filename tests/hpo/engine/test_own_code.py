@@ -38,14 +38,14 @@ def forget():
 
 def ended(payload):
     *_, last = run_task(payload, str(Path.cwd()))
-    return last.get("machine_fault") or last["outcome"]["metrics"] or last["outcome"]["error"]
+    return last.get("machine_fault") or last["outcome"].metrics or last["outcome"].error
 
 
 @pytest.mark.slow
 def test_each_process_compares_once_what_it_imports(payload):
     def run(child):
         *_, last = child.run(payload, "one")
-        return last.get("machine_fault") or last["outcome"]["metrics"]
+        return last.get("machine_fault") or last["outcome"].metrics
 
     with contextlib.closing(Child(str(Path.cwd()))) as before, contextlib.closing(Child(str(Path.cwd()))) as after:
         assert run(before) == {"score": 2.0}

@@ -152,8 +152,8 @@ def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
     first = {"epoch": 1, "3": 0.5, "per_class/10": 1.0, "per_class/2": 0.5}
     assert [point["point"] for point in points] == [first, {"epoch": 2, "loss": 0.5}, {}]
     json.dumps(points, allow_nan=False)
-    assert last["outcome"]["curve"] == [point["point"] for point in points]
-    assert ([point["units"] for point in points], last["outcome"]["units"]) == ([1, 2, 3], 3)
+    assert last["outcome"].curve == [point["point"] for point in points]
+    assert ([point["units"] for point in points], last["outcome"].units) == ([1, 2, 3], 3)
 
 
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():
@@ -162,13 +162,13 @@ def test_of_a_result_the_numbers_are_kept_and_the_others_named():
         warning["warning"] == "the objective returned 'matrix', 'note', 'loss', which is not kept: not a finite number"
     )
     assert "cannot be a duration" in seconds["warning"]
-    assert last["outcome"]["metrics"] == {"score": 0.5}
-    assert 0 <= last["outcome"]["seconds"] < 60
+    assert last["outcome"].metrics == {"score": 0.5}
+    assert 0 <= last["outcome"].seconds < 60
 
 
 def test_what_is_no_point_fails_with_what_it_is():
     (last,) = run_task(payload("odd_steps"))
-    assert last["outcome"]["error"] == "ValueError: the objective must yield dicts of numbers, it yielded 0.5"
+    assert last["outcome"].error == "ValueError: the objective must yield dicts of numbers, it yielded 0.5"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_whatever_an_objective_raises_is_a_failure(error, line):
         (last,) = run_task(payload("raises_any", error=error))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert last["outcome"]["error"] == f"{line.partition(':')[0]} at test_worker.py:{RAISES}:{line.partition(':')[2]}"
+    assert last["outcome"].error == f"{line.partition(':')[0]} at test_worker.py:{RAISES}:{line.partition(':')[2]}"
 
 
 def test_only_who_stops_this_process_interrupts_it(monkeypatch):
@@ -203,7 +203,7 @@ def test_only_who_stops_this_process_interrupts_it(monkeypatch):
         (last,) = run_task(own)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert last["outcome"]["error"] == f"KeyboardInterrupt at test_worker.py:{RAISES}: out"
+    assert last["outcome"].error == f"KeyboardInterrupt at test_worker.py:{RAISES}: out"
 
 
 def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):
@@ -213,14 +213,14 @@ def test_where_a_training_goes_the_search_does_not_follow(monkeypatch):
     for message in run_task(payload("wanders")):
         assert Path.cwd() == here
         messages.append(message)
-    assert [point["was_there"] for point in messages[-1]["outcome"]["curve"]] == [1.0, 1.0]
-    assert list(run_task(payload("removes_its_folder")))[-1]["outcome"]["error"] is None
+    assert [point["was_there"] for point in messages[-1]["outcome"].curve] == [1.0, 1.0]
+    assert list(run_task(payload("removes_its_folder")))[-1]["outcome"].error is None
     assert Path.cwd() == here
 
 
 def drawn(seed, **config):
     (last,) = run_task(replace(payload("draws", **config), seed=seed))
-    return last["outcome"]["metrics"]
+    return last["outcome"].metrics
 
 
 def test_random_numbers_begin_from_the_seed_of_the_task_unless_it_seeds_them_itself():
@@ -263,7 +263,7 @@ def test_what_a_task_changes_of_its_process_is_put_back_at_each_step_or_at_its_e
         for number, handler in before:
             signal.signal(number, handler)
     *curve, last = messages
-    assert last["outcome"]["error"] is None
+    assert last["outcome"].error is None
     points = [message["point"] for message in curve]
     assert points == [{"umask": found[1], "ours": 1}, {"umask": 0}, {"umask": 0, "own": 1}]
 
@@ -297,8 +297,8 @@ def test_a_training_that_falls_behind_its_limits_is_closed_where_it_does_unless_
     assert [message["units"] for message in said] == list(range(1, points + 1))
     assert [message["goes_on"] for message in said] == [True] * (points - 1) + [False]
     outcome = last["outcome"]
-    assert (outcome["metrics"], outcome["stopped"], outcome["error"]) == ({"score": score}, stopped, None)
-    assert (len(outcome["curve"]), outcome["units"]) == (points, points)
+    assert (outcome.metrics, outcome.stopped, outcome.error) == ({"score": score}, stopped, None)
+    assert (len(outcome.curve), outcome.units) == (points, points)
     assert (tmp_path / "closed").exists()
 
 
@@ -309,8 +309,8 @@ def slow(task):
 
 def test_a_training_without_a_curve_that_takes_too_long_has_failed():
     *_, last = run_task(Payload(f"{__name__}:slow", {}, "score", limit_minutes=0.05 / 120))
-    assert last["outcome"]["error"] == "took longer than study.trial_minutes=0.000416667"
-    assert (last["outcome"]["metrics"], last["outcome"]["units"]) == ({}, 1)
+    assert last["outcome"].error == "took longer than study.trial_minutes=0.000416667"
+    assert (last["outcome"].metrics, last["outcome"].units) == ({}, 1)
 
 
 def linking(task):
@@ -354,10 +354,10 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
         )
     )
     outcome = last["outcome"]
-    assert (outcome["error"] is None) == (error is None)
+    assert (outcome.error is None) == (error is None)
     if error is not None:
-        assert f"{kind}/{error}" in outcome["error"]
-        assert outcome["stopped"] is None
+        assert f"{kind}/{error}" in outcome.error
+        assert outcome.stopped is None
         assert len(points) == 1 + ("last" in links or looks == "at the end")
     assert all(link.resolve().is_relative_to(folder) for link in folder.iterdir())
 
@@ -370,5 +370,5 @@ def links_and_fails(task):
 
 def test_a_training_that_fails_leaves_no_link_out_of_its_state(tmp_path):
     *_, last = run_task(Payload(f"{__name__}:links_and_fails", {}, "score", resume_dir=str(tmp_path / "state")))
-    assert "no memory" in last["outcome"]["error"]
+    assert "no memory" in last["outcome"].error
     assert not list((tmp_path / "state").iterdir())

@@ -85,11 +85,11 @@ class Node:
             yield from self._handed_over(payload, "resume_dir", Path(snapshot), call)
             shutil.rmtree(snapshot)
         outcome = message.get("outcome")
-        goes_on = "died" in message or (outcome and (here.amount is not None or outcome["stopped"] is not None))
+        goes_on = "died" in message or (outcome and (here.amount is not None or outcome.stopped is not None))
         if here.resume_dir is not None and goes_on:
             yield from self._handed_over(payload, "resume_dir", Path(here.resume_dir), call)
         if outcome is not None:
-            if here.checkpoint_dir is not None and outcome["error"] is None:
+            if here.checkpoint_dir is not None and outcome.error is None:
                 yield from self._handed_over(payload, "checkpoint_dir", Path(here.checkpoint_dir), call)
         elif "machine_fault" in message:
             message = {**message, "machine_fault": f"{message['machine_fault']} (node {self._name})"}

@@ -18,6 +18,7 @@ from hpo.engine.dispatch.process.printed import Printed
 from hpo.engine.training.objective.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
+from hpo.engine.trials.trial import Outcome
 
 # A core dump of a large process takes a while.
 _SECONDS_TO_DIE = 10.0
@@ -132,6 +133,8 @@ class Child:
             if message.get("call") != call:
                 yield self._died(call, out_of_step=True)
                 return
+            if "outcome" in message:
+                message["outcome"] = Outcome.from_dict(message["outcome"])
             yield message
             if not LAST_MESSAGES.isdisjoint(message):
                 return

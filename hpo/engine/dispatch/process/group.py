@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from hpo.engine.dispatch.process.child import Child
@@ -111,10 +112,10 @@ class Group:
         for rank, ending in before.items():
             if "outcome" not in ending:
                 return _of_rank(rank, ending)
-        scored = [rank for rank, ending in before.items() if ending["outcome"]["metrics"]]
+        scored = [rank for rank, ending in before.items() if ending["outcome"].metrics]
         if scored:
             hint = f"rank {scored[0]} has returned a score, but only that of rank 0 counts"
-            return _failed(message, f"{message['outcome']['error']}; {hint}")
+            return _failed(message, f"{message['outcome'].error}; {hint}")
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
@@ -135,17 +136,17 @@ class Group:
 
 
 def _is_success(message: Message) -> bool:
-    return "outcome" in message and message["outcome"]["error"] is None
+    return "outcome" in message and message["outcome"].error is None
 
 
 def _of_rank(rank: int, ending: Message) -> Message:
     """Return the ending of one of the others as that of all."""
     if "outcome" in ending:
-        return _failed(ending, f"rank {rank}: {ending['outcome']['error']}")
+        return _failed(ending, f"rank {rank}: {ending['outcome'].error}")
     if "died" in ending:
         return {**ending, "died": {**ending["died"], "rank": rank}}
     return ending
 
 
 def _failed(message: Message, error: str) -> Message:
-    return {**message, "outcome": {**message["outcome"], "error": error}}
+    return {**message, "outcome": replace(message["outcome"], error=error)}

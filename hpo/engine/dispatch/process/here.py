@@ -45,7 +45,7 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         group = Group(first, [_Process(child, payload) for child in others])
         variables = variables_of([Seat()] * payload.processes)
         for message in group.run(_CALL, variables, lambda given: first.run(payload, _CALL, variables=given)):
-            yield {"outcome": Outcome(error=how(message["died"])).to_dict()} if "died" in message else message
+            yield {"outcome": Outcome(error=how(message["died"]))} if "died" in message else message
 
 
 def last(messages: Iterator[Message]) -> Message:

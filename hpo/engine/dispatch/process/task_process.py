@@ -6,13 +6,18 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from hpo.engine.dispatch.process.snapshots import Snapshots
 from hpo.engine.dispatch.process.variables import VARIABLES
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
+from hpo.tree import copy_tree
+
+# Between two copies of a state. Sending takes bandwidth; with a machine at most so much training is lost.
+_SECONDS_BETWEEN = 60.0
 
 
 def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None = None) -> int:
@@ -44,8 +49,11 @@ def main(tasks_fd: int, messages_fd: int, life_fd: int, import_from: str | None 
             sys.argv[:] = given["arguments"]
             is_first = given["variables"].get("RANK", "0") == "0"
             for message in run_task(payload, import_from, must_score=is_first):
-                told = message | (at_the_end() if "outcome" in message else snapshots.take())
-                messages.write(json.dumps({"call": given["call"], **told}) + "\n")
+                if "outcome" in message:
+                    message = {"outcome": message["outcome"].to_dict(), **at_the_end()}
+                else:
+                    message |= snapshots.take()
+                messages.write(json.dumps({"call": given["call"], **message}) + "\n")
                 messages.flush()
             release_gpu_memory()
     return 0
@@ -82,6 +90,30 @@ def release_gpu_memory() -> None:
         # Cycles of objects, such as a network with hooks, hold their memory until they are collected.
         gc.collect()
         torch.cuda.empty_cache()
+
+
+class Snapshots:
+    """Copies a training's state while the training waits: whole, to be sent to another machine while it goes on.
+
+    Args:
+        state: its folder; None = there is none.
+        folder: for the copies, which whoever takes them deletes; None = none are made.
+    """
+
+    def __init__(self, state: str | None, folder: str | None) -> None:
+        self._places = (Path(state), Path(folder)) if state and folder else None
+        self._last = time.monotonic()
+
+    def take(self) -> dict[str, Any]:
+        """Return `{"snapshot": path}` with a new copy; empty where it is not time yet, or there is no state."""
+        now = time.monotonic()
+        if self._places is None or now - self._last < _SECONDS_BETWEEN or not self._places[0].is_dir():
+            return {}
+        state, folder = self._places
+        copy = folder / f"{now}"
+        copy_tree(state, copy)
+        self._last = time.monotonic()
+        return {"snapshot": str(copy)}
 
 
 def _start_keeper(life_fd: int, others: tuple[int, ...]) -> None:

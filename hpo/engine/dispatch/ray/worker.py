@@ -124,7 +124,7 @@ class RayWorker:
         from hpo.engine.dispatch.process.here import last
 
         ending = last(self._trained(payload, call, shipment, variables))
-        if "outcome" in ending and ending["outcome"]["error"] is not None:
+        if "outcome" in ending and ending["outcome"].error is not None:
             self._child.renew()
         return ending
 

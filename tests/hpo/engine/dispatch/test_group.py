@@ -81,12 +81,12 @@ def ended(objective, processes=3):
 def test_the_first_reports():
     *points, last = ended("all_return")
     assert [message["point"] for message in points] == [{"epoch": 1, "score": 1}]
-    assert last["outcome"]["metrics"] == {"score": 1, "world": 3}
+    assert last["outcome"].metrics == {"score": 1, "world": 3}
 
 
 @pytest.mark.slow
 def test_only_the_first_must_have_a_score():
-    assert ended("first_returns")[-1]["outcome"]["error"] is None
+    assert ended("first_returns")[-1]["outcome"].error is None
 
 
 @pytest.mark.quick("other_dies-*")
@@ -103,7 +103,7 @@ def test_only_the_first_must_have_a_score():
 )
 def test_one_that_ends_early_ends_them_all_and_says_why(monkeypatch, objective, words):
     monkeypatch.setattr(group, "_SECONDS_ALONE", 1.0)
-    error = ended(objective)[-1]["outcome"]["error"]
+    error = ended(objective)[-1]["outcome"].error
     assert all(word in error for word in words), error
 
 
@@ -133,5 +133,5 @@ def test_a_task_of_one_process_sees_nothing_of_a_group_that_the_search_is_starte
     child = Child(str(REPOSITORY))
     (here,), (elsewhere,) = run_here(payload), child.run(payload, "a call")
     child.close()
-    assert [message["outcome"]["metrics"] for message in (here, elsewhere)] == [{"score": 0.0}] * 2
+    assert [message["outcome"].metrics for message in (here, elsewhere)] == [{"score": 0.0}] * 2
     assert dict(os.environ) == before

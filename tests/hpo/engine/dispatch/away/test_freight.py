@@ -44,7 +44,7 @@ class FakeChild:
         if self.snapshot:
             write(snapshots / "1", b"between")
             yield {"call": call, "point": {}, "snapshot": str(snapshots / "1")}
-        yield {"call": call, **({"died": {}} if self.dies else {"outcome": self.outcome.to_dict()})}
+        yield {"call": call, **({"died": {}} if self.dies else {"outcome": self.outcome})}
 
 
 def write(folder, text):
@@ -87,7 +87,7 @@ def trained(payload, tmp_path, child, most_bytes_back=MIB, search="one"):
 def test_a_model_comes_back_before_the_outcome(study, tmp_path):
     child = FakeChild()
     (message,) = trained(study, tmp_path, child)
-    assert message["outcome"]["metrics"] == {"score": 1.0}
+    assert message["outcome"].metrics == {"score": 1.0}
     assert child.seen == {"data_dir": b"data", "resume_dir": None}
     assert content(study.checkpoint_dir) == b"model"
     # Nothing goes on from it, so it stays where it is, and goes with it.
@@ -164,13 +164,13 @@ class KeepingChild:
             kept.write_text(f"{self.scale * len(content(payload.data_dir))}")
             Path(payload.data_dir, "f").unlink()
             write(payload.data_dir, b"x" * self.scale)
-        yield {"call": call, "outcome": Outcome({"score": float(kept.read_text())}).to_dict()}
+        yield {"call": call, "outcome": Outcome({"score": float(kept.read_text())})}
 
 
 def test_two_studies_of_the_same_data_find_nothing_of_each_other_on_a_node(study, tmp_path):
     """Nor does a study that was deleted and made again: of its name and its folder is the same."""
     found = {scale: trained(study, tmp_path, KeepingChild(scale), search=f"of {scale}") for scale in (1, 7)}
-    assert {scale: message["outcome"]["metrics"]["score"] for scale, (message,) in found.items()} == {1: 4.0, 7: 28.0}
+    assert {scale: message["outcome"].metrics["score"] for scale, (message,) in found.items()} == {1: 4.0, 7: 28.0}
     assert content(study.data_dir) == b"data"
 
 
@@ -180,7 +180,7 @@ def test_the_workers_of_a_search_share_what_they_keep_beside_the_data(study, tmp
         for disk, scale in ((one, 1), (other, 7)):
             node = Node(KeepingChild(scale), disk, objects(), "n1")
             (message,) = node.run(study, "call 1", freight.pack(study))
-            assert message["outcome"]["metrics"]["score"] == 4.0
+            assert message["outcome"].metrics["score"] == 4.0
 
 
 def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):

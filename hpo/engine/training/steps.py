@@ -1,0 +1,142 @@
+"""What an objective yields and returns, step by step, and how many units of its training are done."""
+
+import contextlib
+import inspect
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Never
+
+from hpo.config.sealing import open_sealed
+from hpo.engine.training.objective.contained import contained_state
+from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.training.objective.objective import Objective
+from hpo.engine.training.objective.plain_function import awaited
+from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.training.objective.source_files import code_watch
+from hpo.engine.training.payload import Payload
+from hpo.engine.trials import reported
+from hpo.errors import ConfigError, MachineError
+
+
+@dataclass
+class Units:
+    """How many units of its training a task has done, and what it last said of whether it goes on; None = nothing."""
+
+    done: float = 0.0
+    more: bool | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has said that it goes on."""
+        return bool(self.more)
+
+    def step(self, given: Any, more: Any) -> None:
+        """Note a report after `given` units; None = one more than before. ValueError for less than one more."""
+        units = self.done + 1 if given is None else reported.number(given)
+        if units is None or units < self.done + 1:
+            raise ValueError(
+                f"'units' must count what is done so far, at least 1 more with every report; given {given!r} after "
+                f"{self.done:g}"
+            )
+        self.done, self.more = float(units), None if more is None else bool(more)
+
+    def end(self, given: Any) -> None:
+        """Note the end after `given` units; None = with the last report, or after one unit."""
+        least = max(self.done + self.goes_on, 1.0)
+        units = least if given is None else reported.number(given)
+        if units is None or units < least:
+            raise ValueError(f"'units' must count what was done in the end, {least:g} or more; given {given!r}")
+        self.done = float(units)
+
+
+def steps_of(
+    payload: Payload, values: Mapping[str, str], import_from: str, units: Units, must_score: bool
+) -> Generator[tuple[str, Any], None, None]:
+    """Run the objective; yield `point` with numbers by name, `warning` with a text, and last `result` with numbers.
+
+    Keeps `units` up to date.
+    """
+    kept = KeptFunction.read(Path(payload.kept)) if payload.kept else None
+    try:
+        objective = resolve(payload.objective, import_from, kept=kept)
+    except ConfigError as error:
+        # The driver has found it, so this machine lacks it, or what it imports: no trial is at fault.
+        raise MachineError(str(error)) from error
+    code_watch(payload.code, import_from).refuse_changed()
+    with contained_state(payload.seed):
+        yield from _trained(objective, payload, values, units, must_score)
+
+
+def _trained(
+    objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, must_score: bool
+) -> Generator[tuple[str, Any], None, None]:
+    counts = objective.describe_cost is not None
+    if payload.before is not None:
+        _train_before(payload, objective.run_fold, open_sealed(payload.before["config"], values))
+    run = objective.run_fold if payload.test is None else objective.run_test
+    assert run is not None
+    returned = awaited(run(payload.task(open_sealed(payload.config, values))))
+    curve: list[Mapping[str, Any]] = []
+    if inspect.isgenerator(returned):
+        returned = yield from _points(returned, counts, units, curve)
+    if returned is None and must_score:
+        returned = reported.of_curve(curve, payload.metric, payload.score, payload.direction == "maximize")
+    if isinstance(returned, Mapping):
+        returned = reported.flat(returned)
+    if counts and isinstance(returned, Mapping):
+        units.end(returned.get("units"))
+        returned = {name: value for name, value in returned.items() if name != "units"}
+    else:
+        units.end(None)
+    if not must_score and not _has_score(returned, payload):
+        yield "result", {}
+        return
+    # The final training has no validation part, and so no score.
+    numbers = reported.result(returned, payload.metric, is_scored=payload.validation != [])
+    left_out = [f"'{name}'" for name in returned if str(name) not in numbers] if isinstance(returned, Mapping) else []
+    if left_out:
+        yield "warning", f"the objective returned {', '.join(left_out)}, which is not kept: not a finite number"
+    if "seconds" in numbers and reported.seconds(numbers["seconds"]) is None:
+        yield "warning", f"the objective's 'seconds' cannot be a duration, it is {numbers['seconds']}: measured instead"
+    yield "result", numbers
+
+
+def _has_score(returned: Any, payload: Payload) -> bool:
+    try:
+        return payload.metric in reported.result(returned, payload.metric, is_scored=payload.validation != [])
+    except ValueError:
+        return False
+
+
+def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
+    """Train what this task continues; an objective that finds the state at hand returns at once."""
+    assert payload.before is not None
+    before = awaited(run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config)))
+    if inspect.isgenerator(before):
+        deque(before, maxlen=0)
+
+
+def _points(
+    training: Generator[Any, Never, Any], counts: bool, units: Units, curve: list[Mapping[str, Any]]
+) -> Generator[tuple[str, Any], None, Any]:
+    """Yield what a training yields, as `steps_of` does, and return what it returns; closed, the training is closed.
+
+    Adds its points to `curve`.
+    """
+    with contextlib.closing(training):
+        while True:
+            try:
+                step = next(training)
+            except StopIteration as stop:
+                return stop.value
+            if not isinstance(step, Mapping):
+                raise ValueError(f"the objective must yield dicts of numbers, it yielded {step!r}")
+            if set(step) == {"warning"}:
+                yield "warning", str(step["warning"])
+                continue
+            units.step(step.get("units") if counts else None, step.get("more"))
+            given = {name: value for name, value in step.items() if name != "more"}
+            curve.append(reported.numbers(reported.flat(given)))
+            yield "point", dict(curve[-1])
