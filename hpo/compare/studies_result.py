@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
 from hpo.compare.studies import FinishedStudy
 from hpo.engine.trials.digits import score_format
+from hpo.report.analysis.interval import interval
 from hpo.report.comparison import ComparisonJson, FoldPair
 from hpo.report.missing import is_missing
-from hpo.report.sections.winner import interval
 from hpo.report.words import join_names
 
 # All pairs of more would be more sentences than anybody reads.

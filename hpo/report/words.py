@@ -1,7 +1,7 @@
 """Names and numbers as text, for the figures and the pages of a report."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.engine.space.structured import as_value
@@ -31,3 +31,13 @@ def times_text(number: int) -> str:
 def value_text(value: Any) -> str:
     """Return a value as text, a float with six digits, a list or mapping as JSON."""
     return f"{value:g}" if isinstance(value, float) else str(as_value(value))
+
+
+def point_text(point: Mapping[str, Any]) -> str:
+    """Return a point in one line."""
+    return ", ".join(f"{key}={value_text(value)}" for key, value in point.items())
+
+
+def sentence(text: str) -> str:
+    """Return a reason as a sentence."""
+    return f"{text[0].upper()}{text[1:]}."

@@ -13,7 +13,7 @@ from hpo.engine.trials.table import trials_table, write_trials
 from hpo.report.figures import draw_figures
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.pages.latex import render_latex
-from hpo.report.pages.report_markdown import render_report_markdown
+from hpo.report.pages.markdown import render_report_markdown
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.sections.report import ReportJson, summarise
 from hpo.report.subject import Subject

@@ -7,7 +7,7 @@ from hpo.engine.space.space import Point, short_value
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
-from hpo.report.pages.tables import markdown_table
+from hpo.report.blocks import markdown_table
 from hpo.report.words import count_text
 from hpo.study.study import Study
 from hpo.track.mlflow.pages import RUN_ID, TABLE, trial_page

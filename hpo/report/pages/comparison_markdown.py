@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from hpo.report.blocks import markdown_table
 from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison_cells import READING, answers, headline, standings, verdicts, winners
-from hpo.report.pages.tables import markdown_table
 
 
 def render_comparison_markdown(result: ComparisonJson) -> str:

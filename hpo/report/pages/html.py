@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -11,12 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hpo.report.figures.canvas.content import figure_content
 from hpo.report.figures.canvas.look import PALETTE
-from hpo.report.missing import reason_missing
 from hpo.report.pages.values import blocks
 from hpo.report.part import part
-from hpo.report.words import times_text, value_text
-from hpo.study.study import how_far, training_command
 
+_MARKS = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
 # The other buttons would upload the figure, or have no effect on lines.
 _PLOTLY_SETTINGS = {
     "displaylogo": False,
@@ -50,13 +49,9 @@ def templates() -> Environment:
         "packed_plotly": lambda: base64.b64encode(_packed_plotly()).decode(),
         "palette": PALETTE,
         "part_or": _part_or,
-        "how_far": how_far,
-        "training_command": training_command,
-        "value_text": value_text,
         "plotly_library": _plotly_library,
         "plotly_settings": _PLOTLY_SETTINGS,
-        "reason_missing": reason_missing,
-        "times": times_text,
+        "text_runs": _MARKS.split,
     }
     return environment
 

@@ -14,14 +14,22 @@ from hpo.engine.trials.trial import loss_of, rank
 from hpo.report.figures import Drawing, Drawn
 from hpo.report.missing import is_missing, reason_missing
 from hpo.report.pages.html import render
-from hpo.report.pages.report_markdown import EXTENDED, extended_rows
-from hpo.report.sections.baselines import against_default, score_text
+from hpo.report.sections.baselines import score_text
+from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FIELDS, ReportField, missing_values, value_at
-from hpo.report.sections.report import ReportJson
-from hpo.report.sections.study import heading, reproduction_text
-from hpo.report.sections.tested import default_on_test
+from hpo.report.sections.report import ReportJson, read_section
+from hpo.report.sections.study import heading, read_extension, read_study
+from hpo.report.sections.tested import read_test
+from hpo.report.sections.winner import read_winner
 
 _MOST_TRIALS = 500
+# What stands before the figures.
+_READ = {
+    "study": (read_study,),
+    "winner": (read_winner, read_test),
+    "cautions": (read_cautions,),
+    "extension": (read_extension,),
+}
 
 
 def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials: pd.DataFrame) -> str:
@@ -36,19 +44,15 @@ def render_report_page(summary: ReportJson, drawings: Sequence[Drawing], trials:
     return render(
         "report.html",
         summary=summary,
-        against_default=against_default,
-        default_on_test=default_on_test,
-        reproduction_text=reproduction_text,
         heading=heading,
         score_text=score_text(summary),
+        read=lambda name: [block for read in _READ[name] for block in read_section(read, summary)],
         pictures=[(section, list(those)) for section, those in groupby(drawings, key=lambda drawing: drawing.section)],
         num_fields=len(FIELDS),
         gaps_of=_gaps,
         fields_of=_fields,
         field_has_gap=lambda summary, field: bool(missing_values(summary, field)),
         values_of=_values,
-        extended_head=EXTENDED,
-        extended_rows=extended_rows,
         list_trials=partial(_list_trials, summary, trials),
         has_figures=any(isinstance(drawing.content, Drawn) for drawing in drawings),
     )

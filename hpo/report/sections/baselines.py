@@ -12,8 +12,8 @@ from hpo.engine.space.space import point_key
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
+from hpo.report.analysis.interval import interval
 from hpo.report.missing import EXACT, Missing, is_missing, missing, require
-from hpo.report.sections.winner import interval
 from hpo.study.folder import short_path
 from hpo.study.study import Study
 

@@ -11,6 +11,7 @@ from hpo.engine.training.objective.kept_function import MODULE
 from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, Trial, loss_of
+from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.missing import is_missing
 from hpo.report.words import count_text
 from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
@@ -191,3 +192,9 @@ def _is_default_tested(summary: "ReportJson") -> bool:
     if is_missing(test) or is_missing(baselines) or is_missing(baselines["default"]):
         return False
     return baselines["default"]["number"] == test["trial"]
+
+
+def read_cautions(report: "ReportJson") -> Iterator[Block]:
+    """Yield the reasons to doubt the result."""
+    cautions = report["cautions"]
+    yield Items(cautions) if cautions else Paragraph("None of the checks found a reason to doubt the result.")

@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Sequence
-from typing import Annotated, Literal, NotRequired
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -11,9 +11,13 @@ from typing_extensions import TypedDict
 from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Trial, seconds_trained
 from hpo.report.analysis.stretches import stretch_runs
-from hpo.report.missing import EXACT, Count, Seconds, Share
+from hpo.report.blocks import Block, Paragraph
+from hpo.report.missing import EXACT, Count, Seconds, Share, require
 from hpo.report.subject import Subject
 from hpo.study.study import Study
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -119,3 +123,16 @@ def describe_study_cost(study: Study, subject: Subject, gpu_share: float | None)
     lanes = section.lanes if study.waits or order == "free" else None
     gpus = (dispatch.gpus_per_worker or 0.0) if gpu_share is None else gpu_share
     return describe_cost(subject.as_they_ran, dispatch.workers, gpus, lanes, order, subject.stretches)
+
+
+def read_cost(report: "ReportJson") -> Iterator[Block]:
+    """Say how long the trainings took, and how much of their time the workers were idle."""
+    cost = require(report["cost"])
+    if cost["wall_seconds"] is None:
+        yield Paragraph("Nothing was trained.")
+        return
+    yield Paragraph(
+        f"{cost['training_seconds']:.0f} s of training on {cost['workers_seen']} worker(s), first start to last end "
+        f"{cost['wall_seconds']:.0f} s without pauses; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
+        f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
+    )

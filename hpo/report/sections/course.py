@@ -1,17 +1,23 @@
 """The best score so far, against trials and against time, and the winner's learning curves: fields 17 and 19."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import with_config
 from typing_extensions import TypedDict
 
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Trial
-from hpo.report.missing import EXACT, Missing, missing
+from hpo.report.blocks import Block, Table
+from hpo.report.missing import EXACT, Missing, missing, require
 from hpo.report.sections.winner import NO_WINNER
 from hpo.report.subject import score_of
 from hpo.study.study import Study
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -72,3 +78,11 @@ def describe_curves(study: Study, winner: Trial | None) -> Curves | Missing:
         return missing(NO_WINNER)
     curves = {study.layout.name(k): [dict(p) for p in o.curve] for k, o in sorted(winner.outcomes.items()) if o.curve}
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective yields no learning curve")
+
+
+def read_best_so_far(report: "ReportJson") -> Iterator[Block]:
+    """Yield the improvements in the order of time."""
+    steps = require(report["best_so_far"])["seconds"]
+    text = score_format(step["score"] for step in steps)
+    rows = [(f"{step['seconds']:.0f}", str(step["trial"]), text(step["score"])) for step in steps]
+    yield Table(("seconds", "trial", "best so far"), rows)

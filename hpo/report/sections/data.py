@@ -1,13 +1,18 @@
 """The data, its split, its preparation, and the metric: fields 3 to 6 and 8."""
 
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.report.missing import EXACT, Missing, Text, missing
+from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.missing import EXACT, Missing, Text, is_missing, missing, require
 from hpo.report.words import count_text
 from hpo.study.study import Study
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 class SplitPart(TypedDict):
@@ -123,3 +128,23 @@ def describe_metric(study: Study, method: MethodPart) -> MetricPart:
 
 def _ask(name: str, key: str) -> Missing:
     return missing(f'nobody has said it: hpo report {name} report.{key}="..."')
+
+
+def read_data(report: "ReportJson") -> Iterator[Block]:
+    """Say what the data are, and how they were divided."""
+    data = require(report["data"])
+    split = data["split"]
+    if is_missing(split):
+        yield Paragraph(f"Nothing was split here: {split['missing']}.")
+        return
+    source = "" if is_missing(data["source"]) else f" {data['source']}"
+    yield Paragraph(f"{data['name']}: {data['size']:,} examples.{source}")
+    rows = [
+        (name, f"{part['size']:,}", f"{part['fraction']:.1%}", part["fingerprint"][:12])
+        for name, part in split["parts"].items()
+    ]
+    yield Table(("part", "examples", "share", "fingerprint"), rows)
+    folds = ", ".join(f"{fold['train']:,} / {fold['validation']:,}" for fold in split["folds"])
+    text = f"Validation: {split['kind'].replace('_', ' ')}, seed {split['seed']}; train / validation: {folds}."
+    twice = [f"{count} of {pair}" for pair, count in split["duplicates"].items() if count]
+    yield Paragraph(f"{text}\nExamples that are in two parts: {', '.join(twice)}." if twice else text)

@@ -1,16 +1,21 @@
 """Expected validation performance: what a random search of n trials would have found, from the B that were run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_sign
-from hpo.report.missing import Missing
+from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.missing import Missing, is_missing
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 Estimator = Literal["biased", "unbiased"]
 
@@ -126,3 +131,18 @@ def _unbiased(size: int, n: int) -> NDArray[np.float64]:
     ratios = (places - n + 1) / places
     weights[n - 1 :] = n / size * np.concatenate([np.cumprod(ratios[::-1])[::-1], [1.0]])
     return weights
+
+
+def read_expected(report: "ReportJson") -> Iterator[Block]:
+    """Yield both estimates by the number of trials."""
+    expected = report["expected_performance"]
+    if is_missing(expected):
+        yield Paragraph(f"Not shown: {expected['missing']}.")
+        return
+    says = "The best score that a random search of n trials finds on average, ± its standard deviation over searches."
+    yield Paragraph(says)
+    both = expected["unbiased"], expected["biased"]
+    text = score_format(mean for each in both for mean in each["means"])
+    columns = [map("{} ± {}".format, map(text, each["means"]), map(text, each["spreads"])) for each in both]
+    rows = list(zip(map(str, both[0]["budgets"]), *columns, strict=True))
+    yield Table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)

@@ -7,14 +7,18 @@ learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(243)), Bo
 Schneider et al. 2025 (2506.19540), put together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.missing import EXACT, reason_missing
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 @dataclass(frozen=True)
@@ -120,3 +124,13 @@ class FieldStatus(TypedDict):
     title: str
     keys: list[str]
     missing: dict[str, str]
+
+
+def read_gaps(report: "ReportJson") -> Iterator[Block]:
+    """Yield every value that is missing, by field."""
+    lines = [
+        f"**{field['number']} {field['title']}**: `{key}`: {reason}"
+        for field in report["fields"]
+        for key, reason in field["missing"].items()
+    ]
+    yield Items(lines) if lines else Paragraph("Nothing: all 25 fields are filled.")

@@ -1,11 +1,18 @@
 """The best trials, trained again on fresh seeds: field 22."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
+from hpo.engine.trials.digits import score_format
+from hpo.report.blocks import Block, Table
+from hpo.report.missing import is_missing
 from hpo.study.winner.finalists import Finalist
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 class FinalistPart(TypedDict):
@@ -35,3 +42,20 @@ def describe_finalists(finalists: Sequence[Finalist], metric: str) -> list[Final
             }
         )
     return described
+
+
+def read_finalists(report: "ReportJson") -> Iterator[Block]:
+    """Set the finalists' scores in the search beside those on fresh seeds."""
+    finalists = report["finalists"]
+    if is_missing(finalists):
+        return
+    text = score_format(score for each in finalists for score in (each["search_score"], each["fresh_score"]))
+    yield Table(("trained again", "in the search", "on fresh seeds"), [_cells(each, text) for each in finalists])
+
+
+def _cells(finalist: FinalistPart, text: Callable[[float], str]) -> tuple[str, str, str]:
+    assert finalist["search_score"] is not None, "only complete trials are finalists"
+    fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
+    score = f"failed: {finalist['error']}" if fresh is None else text(fresh)
+    score += "" if spread is None else f" ± {text(spread)} (n = {len(finalist['fresh_values'])})"
+    return str(finalist["number"]), text(finalist["search_score"]), score

@@ -3,18 +3,20 @@
 Scores are in the metric's own unit, times in seconds. A value that could not be filled is `{"missing": "the reason"}`.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, with_config
 
 from hpo.engine.record.record import Record
+from hpo.report.blocks import Block, Paragraph
 from hpo.report.missing import EXACT, Missing, missing
 from hpo.report.part import part
 from hpo.report.sections.baselines import Baselines, describe_baselines
-from hpo.report.sections.cautions import AtEnd, at_the_end, cautions
+from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
 from hpo.report.sections.comparison import describe_comparison
-from hpo.report.sections.cost import Cost, describe_study_cost
-from hpo.report.sections.course import BestSoFar, Curves, best_so_far, describe_curves
+from hpo.report.sections.cost import Cost, describe_study_cost, read_cost
+from hpo.report.sections.course import BestSoFar, Curves, best_so_far, describe_curves, read_best_so_far
 from hpo.report.sections.data import (
     DataPart,
     MethodPart,
@@ -23,16 +25,18 @@ from hpo.report.sections.data import (
     describe_method,
     describe_metric,
     no_method,
+    read_data,
 )
-from hpo.report.sections.environment import EnvironmentPart, describe_environment
-from hpo.report.sections.expected_performance import ExpectedPart, describe_expected
-from hpo.report.sections.fields import FIELDS, FieldStatus, missing_values
-from hpo.report.sections.finalists import FinalistPart, describe_finalists
+from hpo.report.sections.environment import EnvironmentPart, describe_environment, read_environment
+from hpo.report.sections.expected_performance import ExpectedPart, describe_expected, read_expected
+from hpo.report.sections.fields import FIELDS, FieldStatus, missing_values, read_gaps
+from hpo.report.sections.finalists import FinalistPart, describe_finalists, read_finalists
 from hpo.report.sections.importance import Importance, describe_importance
-from hpo.report.sections.search import SearchPart, describe_search, no_search
-from hpo.report.sections.study import StudyPart, describe_study
-from hpo.report.sections.tested import Overtuning, TestPart, describe_overtuning, describe_test
-from hpo.report.sections.winner import NO_WINNER, Short, Winner, describe_short, describe_winner
+from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
+from hpo.report.sections.space import read_space
+from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
+from hpo.report.sections.tested import Overtuning, TestPart, describe_overtuning, describe_test, read_test
+from hpo.report.sections.winner import NO_WINNER, Short, Winner, describe_short, describe_winner, read_winner
 from hpo.report.subject import Subject
 from hpo.study.notes import Notes
 from hpo.study.study import Study
@@ -148,3 +152,30 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         for f in FIELDS
     ]
     return summary
+
+
+SECTIONS: tuple[tuple[str, Callable[[ReportJson], Iterable[Block]]], ...] = (
+    ("", read_study),
+    ("Winner", read_winner),
+    ("", read_test),
+    ("Cautions", read_cautions),
+    ("Data", read_data),
+    ("Space", read_space),
+    ("Strategy", read_strategy),
+    ("Trials", read_trials),
+    ("", read_finalists),
+    ("", read_extension),
+    ("Expected validation performance", read_expected),
+    ("Cost", read_cost),
+    ("", read_best_so_far),
+    ("Environment", read_environment),
+    ("What the checklist asks for and is missing", read_gaps),
+)
+"""What a report says, in its order; what has no title belongs to the one before it."""
+
+
+def read_section(read: Callable[[ReportJson], Iterable[Block]], report: ReportJson) -> list[Block]:
+    """Return the blocks of a section; if it fails, those before that and the reason."""
+    blocks: list[Block] = []
+    part(lambda: blocks.extend(read(report)), lambda why: blocks.append(Paragraph(f"This part {why}.")))
+    return blocks

@@ -2,8 +2,8 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -13,9 +13,15 @@ from hpo.engine.course.course import EndedBy
 from hpo.engine.course.rules import Counts as Counted
 from hpo.engine.record.record import Given
 from hpo.engine.trials.trial import Trial
-from hpo.report.missing import EXACT, Count, Missing, Point, Positive, missing
+from hpo.report.blocks import Block, Items, Paragraph, Table
+from hpo.report.missing import EXACT, Count, Missing, Point, Positive, missing, require
+from hpo.report.sections.baselines import score_text
 from hpo.report.sections.space import SpacePart, describe_space
-from hpo.study.study import Study
+from hpo.report.words import point_text, value_text
+from hpo.study.study import Study, how_far
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -172,3 +178,34 @@ def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
 def end_text(by: EndedBy | None) -> str:
     """Return what ended the search, to follow its number of trials; empty where that was it, and where unknown."""
     return "" if by is None else _ENDS.get(by, "")
+
+
+def read_strategy(report: "ReportJson") -> Iterator[Block]:
+    """Yield the strategy's settings."""
+    yield Table(("setting", "value"), [(f"`{key}`", value_text(value)) for key, value in report["strategy"].items()])
+
+
+def read_trials(report: "ReportJson") -> Iterator[Block]:
+    """Say how many trials there were, what became of them, and which were the best."""
+    counts = require(report["counts"])
+    end = end_text(counts.get("ended_by"))
+    budget = f"{counts['budget']} {counts['budget_counts']}" if "budget_counts" in counts else str(counts["budget"])
+    yield Paragraph(
+        f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
+        f"failed {counts['failed']}, running {counts['running']}. All of them: `trials.csv`."
+    )
+    notes = []
+    if further := counts.get("further_trained"):
+        notes.append(f"trained to the end after the search: trials {', '.join(map(str, further))}")
+    if counts["stopped"]:
+        saved = f"{counts['tasks_saved']} trainings not begun"
+        notes.append(f"{counts['stopped']} stopped early, behind the trials before them: {saved}")
+    if report["imported"]:
+        notes.append(f"{report['imported']} trials of another study were known from the start")
+    yield Items([*notes, *(f"{count} failed: {reason}" for reason, count in counts["failures"].items())])
+    strategy, text = require(report["strategy"]), score_text(report)
+    rows = [
+        (str(t["number"]), f"{text(t['score'])}{how_far(t.get('amount'), strategy)}", point_text(t["point"]))
+        for t in report["top"]
+    ]
+    yield Table(("best trials", report["metric"]["name"], "point"), rows)

@@ -1,18 +1,22 @@
 """What was searched: field 9."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.config.keys import at, flatten
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
-from hpo.report.missing import Missing, Point
-from hpo.report.words import value_text
+from hpo.report.blocks import Block, Items, Paragraph, Table
+from hpo.report.missing import Missing, Point, require
+from hpo.report.words import point_text, value_text
 from hpo.study.study import Study
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 class SpacePart(TypedDict):
@@ -75,3 +79,20 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
     given = dimension.get("default") is not None or ("default" in dimension and None in dimension.get("values", ()))
     default = f"; default {value_text(dimension['default'])}" if given else ""
     return dimension["key"], dimension["kind"], text + when + default
+
+
+def read_space(report: "ReportJson") -> Iterator[Block]:
+    """Yield the range of every dimension, the rules, the points that were given, and what was held fixed."""
+    ranges = map(describe_range, require(report["space"]))
+    yield Table(("hyperparameter", "kind", "range"), [(f"`{key}`", kind, text) for key, kind, text in ranges])
+    yield Paragraph(f"Points: {report['space_size']:,}." if report["space_size"] else "Points: infinitely many.")
+    given = require(report.get("given", []))
+    yield Items(
+        [
+            *(f"rule: `{rule}`" for rule in require(report["space_rules"])),
+            *(f"tried first: {point_text(point)}" for point in require(report["first"])),
+            *(f"given by a hand, after {each['after']} trials: {point_text(each['point'])}" for each in given),
+        ]
+    )
+    if fixed := ", ".join(f"`{key}={value_text(value)}`" for key, value in require(report["fixed"]).items()):
+        yield Paragraph(f"Fixed: {fixed}.")

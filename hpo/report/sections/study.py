@@ -1,7 +1,7 @@
 """What the study is: fields 1, 2 and 25."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError, with_config
@@ -10,8 +10,10 @@ from typing_extensions import TypedDict
 from hpo.config.documents import read_json
 from hpo.config.keys import flatten
 from hpo.config.sections import StudySection
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import StudyError
+from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.missing import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.words import count_text
 from hpo.study.folder import short_path
@@ -216,3 +218,36 @@ def reproduction_text(summary: "ReportJson") -> str:
     if found["changes"]:
         says += f"; changed since: {'; '.join(found['changes'])}"
     return f"tried on {found['time'][:10]}: {says}"
+
+
+def read_study(report: "ReportJson") -> Iterator[Block]:
+    """Say what was asked, how the study is run again, and whether that was tried."""
+    study, metric = report["study"], report["metric"]
+    yield Paragraph(
+        f"{report['strategy']['name']} search for the configuration with the best {metric['name']} "
+        f"({metric['direction']}, {metric['aggregation']}), objective `{study['objective']}`, seed {study['seed']}."
+    )
+    yield Paragraph(f"Run it again: `{study['rerun']}`")
+    yield Paragraph(f"Reproduction: {reproduction_text(report)}.")
+
+
+def read_extension(report: "ReportJson") -> Iterator[Block]:
+    """Set each trial beside the one of another study that it goes on from."""
+    extension = report["study"].get("extends")
+    if extension is None:
+        return
+    changes = ", ".join(f"`{key}` from {before} to {now}" for key, (before, now) in extension["changes"].items())
+    yield Paragraph(
+        f"Trials of study {extension['study']}, {f'with {changes}' if changes else 'trained to their end'}:"
+    )
+    trials = extension["trials"]
+    text = score_format(score for trial in trials for score in (trial["score_before"], trial["score"]))
+    head = ("trial", "before", "score before", "score", "gain (above 0 is better)", "trained")
+    yield Table(head, [_extended_cells(trial, text) for trial in trials])
+
+
+def _extended_cells(trial: ExtendedPart, text: Callable[[float], str]) -> tuple[str, ...]:
+    score = "failed" if trial["score"] is None else text(trial["score"])
+    gain = "" if trial["gain"] is None else f"{'+' if trial['gain'] >= 0 else ''}{text(trial['gain'])}"
+    how = "further" if trial["continued"] else "anew"
+    return str(trial["number"]), str(trial["before"]), text(trial["score_before"]), score, gain, how

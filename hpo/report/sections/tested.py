@@ -1,15 +1,17 @@
 """The test part, and whether the winner is overtuned: fields 16 and 22."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.trials.trial import Direction, loss_of
+from hpo.report.blocks import Block, Paragraph
 from hpo.report.missing import EXACT, OPEN, Missing, is_missing, missing, require
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.winner import NO_WINNER, Winner
+from hpo.report.words import sentence, times_text
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
@@ -88,3 +90,19 @@ def default_on_test(summary: "ReportJson") -> str:
     if both is None or is_missing(both):
         return ""
     return f"The default configuration, in the same opening: {score_text(summary)(both['default'])}."
+
+
+def read_test(report: "ReportJson") -> Iterator[Block]:
+    """Say what the winner has on the test part, and how often that was opened."""
+    test = report["test"]
+    if is_missing(test):
+        # Nothing to be tested needs no reason why it was not.
+        yield from () if is_missing(report["winner"]) else (Paragraph(sentence(test["missing"])),)
+        return
+    metric, often = report["metric"]["name"], test["openings_of_these_data"]
+    score, opened = score_text(report)(test["metrics"][metric]), times_text(often)
+    yield Paragraph(
+        f"Test {metric}: **{score}** on {test['size']:,} examples, trial {test['trial']}, opened {test['time']}. This "
+        f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}. "
+        f"{default_on_test(report)}".rstrip()
+    )

@@ -1,18 +1,25 @@
 """The winner, its scores, and the best trials beside it: fields 14 and 15."""
 
 import statistics
-from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.engine.trials.trial import Trial
-from hpo.report.missing import EXACT, Count, Missing, Point, Positive, missing
+from hpo.report.analysis.interval import interval
+from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.missing import EXACT, Count, Missing, Point, Positive, is_missing, require
+from hpo.report.sections.baselines import against_default, score_text
 from hpo.report.subject import score_of
+from hpo.report.words import sentence, value_text
 from hpo.study.folder import short_path
 from hpo.study.notes import FinalModel
-from hpo.study.study import Study
+from hpo.study.study import Study, how_far, training_command
+
+if TYPE_CHECKING:
+    from hpo.report.sections.report import ReportJson
 
 
 @with_config(EXACT)
@@ -44,10 +51,6 @@ class Short(TypedDict):
     amount: NotRequired[Annotated[int, Field(description="how far it was trained, where amounts differ")]]
 
 
-# Confidence level of the interval of a mean.
-_LEVEL = 0.95
-
-
 NO_WINNER = "no trial is complete, so there is no winner"
 
 
@@ -73,25 +76,31 @@ def describe_winner(study: Study, winner: Trial, model: FinalModel | None) -> Wi
     }
 
 
-def interval(values: Sequence[float]) -> list[float] | Missing:
-    """Return the 95 % interval of the mean by Student's t over folds and seeds, lower end first.
-
-    Folds share training examples, so the interval is too narrow (Bengio & Grandvalet 2004, JMLR 5, "No unbiased
-    estimator of the variance of k-fold cross-validation"); the report says over what it was computed.
-    """
-    if len(values) < 2:
-        return missing("one value has no spread: give split.folds or study.repeats of 2 or more")
-    from scipy import stats  # here: it takes a while to load
-
-    if min(values) == max(values):
-        return [values[0], values[0]]
-    interval = stats.ttest_1samp(values, 0.0).confidence_interval(_LEVEL)
-    return [float(interval.low), float(interval.high)]
-
-
 def describe_short(trial: Trial) -> Short:
     """Return one of the best trials in short."""
     short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
     if trial.amount is not None:
         short["amount"] = trial.amount
     return short
+
+
+def read_winner(report: "ReportJson") -> Iterator[Block]:
+    """Say which trial won, how good it is, and how it is trained."""
+    winner, metric = report["winner"], report["metric"]["name"]
+    if is_missing(winner):
+        yield Paragraph(sentence(winner["missing"]))
+        return
+    text, spread = score_text(report), ""
+    if winner["standard_deviation"] is not None:
+        low, high = require(winner["interval"])
+        spread = f" ± {text(winner['standard_deviation'])} (standard deviation, n = {winner['n']}; 95 % interval "
+        spread += f"{text(low)} to {text(high)})"
+    score = f"{metric} **{text(winner['score'])}**{spread}{how_far(winner['amount'], require(report['strategy']))}"
+    yield Paragraph(f"Trial {winner['number']}: {score}, chosen by {report['chosen_by']}.\n{against_default(report)}")
+    yield Table(
+        ("hyperparameter", "value"), [(f"`{key}`", value_text(value)) for key, value in winner["point"].items()]
+    )
+    yield Paragraph(
+        f"Folds: {', '.join(map(text, winner['values'].values()))}.\n"
+        f"Train it: `{training_command(report['study']['objective'], winner['config'])}`."
+    )

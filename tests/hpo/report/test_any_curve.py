@@ -11,7 +11,6 @@ from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Outcome, finished
 from hpo.report import figures
 from hpo.report.figures import Drawn
-from hpo.report.pages.html import templates
 from tests.hpo.report.made_up import subject, trial
 from tests.studies import report_again, run_toy, toy_config
 
@@ -77,11 +76,10 @@ def test_a_part_that_fails_says_so_in_its_place_and_the_others_stand(tmp_path, m
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(figures, "_FIGURES", (("timeline", "Timeline", "Workers", fails), *figures._FIGURES[:-1]))
-    parts = ("sections.report.describe_study_cost", "sections.report.describe_search", "pages.report_markdown._data")
+    # The last two are called where a section is read.
+    parts = ("report.describe_study_cost", "report.describe_search", "data.require", "winner.score_text")
     for place in parts:
-        monkeypatch.setattr(f"hpo.report.{place}", fails)
-    # The verdict alone calls it in a template.
-    monkeypatch.setitem(templates().globals, "score_text", fails)
+        monkeypatch.setattr(f"hpo.report.sections.{place}", fails)
     report_again(tmp_path / "study", tree)
     summary = json.loads((tmp_path / "study" / "report.json").read_text())
     reason = "could not be made: ZeroDivisionError: by nothing"
