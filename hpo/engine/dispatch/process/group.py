@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.training.worker import LAST_MESSAGES, Message
@@ -133,6 +133,16 @@ class Group:
         with self._change:
             self._change.wait_for(have_ended, _SECONDS_ALONE)
         return before
+
+
+def describe_death(death: Mapping[str, Any]) -> str:
+    """Return how a process died, as `Child.run` and `Group.run` tell it, in words."""
+    who = f"rank {death['rank']}" if "rank" in death else "worker"
+    if death["out_of_step"]:
+        return f"{who} ended: its message did not belong to its task"
+    if death["signal"] is not None:
+        return f"{who} died (signal {death['signal']})"
+    return f"{who} died (exit code {death['exit_code']})"
 
 
 def _is_success(message: Message) -> bool:

@@ -5,8 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hpo.engine.dispatch.process.child import Child
-from hpo.engine.dispatch.process.death import how
-from hpo.engine.dispatch.process.group import Group
+from hpo.engine.dispatch.process.group import Group, describe_death
 from hpo.engine.dispatch.process.variables import Seat, alone, variables_of
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
@@ -45,7 +44,7 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         group = Group(first, [_Process(child, payload) for child in others])
         variables = variables_of([Seat()] * payload.processes)
         for message in group.run(_CALL, variables, lambda given: first.run(payload, _CALL, variables=given)):
-            yield {"outcome": Outcome(error=how(message["died"]))} if "died" in message else message
+            yield {"outcome": Outcome(error=describe_death(message["died"]))} if "died" in message else message
 
 
 def last(messages: Iterator[Message]) -> Message:

@@ -20,7 +20,7 @@ import psutil
 from hpo.engine.dispatch.ray import private as ray_private
 from hpo.engine.dispatch.ray import watchdog as ray_watchdog
 from hpo.engine.dispatch.ray.address import is_connected_here, refuse_dead_address, refuse_open_cluster
-from hpo.engine.dispatch.ray.shares import Node
+from hpo.engine.dispatch.ray.shares import Resources
 from hpo.errors import DispatchError, first_line
 
 # Training arrays stay inside the workers; the object store only carries messages.
@@ -82,7 +82,7 @@ class RayCluster:
 
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types there.
         offered = [node["Resources"] for node in alive]
-        self.nodes = [Node(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
+        self.nodes = [Resources(float(of.get("CPU", 0)), float(of.get("GPU", 0))) for of in offered]
         kinds = {name.partition(":")[2] for of in offered for name in of if name.startswith("accelerator_type:")}
         self.gpu_kinds = tuple(sorted(kinds))
         self.driver = ray.get_runtime_context().get_node_id()

@@ -25,7 +25,7 @@ class Crew:
         kind: the class of a worker.
         equipment: what each is told.
         settings: the section `dispatch`.
-        shares: what each gets.
+        shares: what each gets, and their number.
         environment: Ray's runtime environment of each; None = that of the connection.
 
     Attributes:
@@ -56,7 +56,8 @@ class Crew:
         # The names of the nodes of each worker that has processes on others than the driver's.
         self._nodes: dict[Any, set[str]] = {}
         self._here: Mapping[str, str] = {}
-        self._num_slots, self._num_failed_starts, self._last_look = shares.workers, 0, 0.0
+        self.shares = shares
+        self._num_failed_starts, self._last_look = 0, 0.0
         self.starting: dict[Any, Any] = {}
         self.idle: deque[Any] = deque()
 
@@ -102,7 +103,7 @@ class Crew:
             found = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self._num_failed_starts += 1
-            if self._num_failed_starts > 2 * self._num_slots:
+            if self._num_failed_starts > 2 * self.shares.workers:
                 raise DispatchError(f"dispatch: the workers cannot start: {reason(error)}; {start_hint()}") from error
             self._remove(worker)
             self.start()

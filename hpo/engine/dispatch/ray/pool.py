@@ -1,26 +1,20 @@
 """Runs tasks on a pool of long-lived Ray actors, and replaces those that die."""
 
 import itertools
-import sys
 import time
-import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
-from hpo.engine.dispatch.away.code import Code, staged
+from hpo.engine.dispatch.away.code import Code
 from hpo.engine.dispatch.away.freight import Freight, Shipment
 from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of, with_last_lines
-from hpo.engine.dispatch.process.death import how
-from hpo.engine.dispatch.ray import worker as ray_worker
-from hpo.engine.dispatch.ray.cluster import RayCluster
-from hpo.engine.dispatch.ray.crew import Crew
+from hpo.engine.dispatch.process.group import describe_death
+from hpo.engine.dispatch.ray.hiring import hire
 from hpo.engine.dispatch.ray.reasons import is_at_fault, reason
-from hpo.engine.dispatch.ray.shares import refuse_too_many, shares_on
 from hpo.engine.store.objects import ObjectStore
-from hpo.engine.training.objective.modules import is_root
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
 from hpo.engine.trials.trial import Outcome
@@ -60,12 +54,6 @@ class RayDispatcher:
     lost, alone or with its node, is replaced, and its task runs on another; where a node will be taken away, trainings
     save their states first. With `timeout_seconds`, a worker that reports nothing for that long is killed and replaced.
     Workers on other nodes than the driver's get their files from it, and give it theirs.
-
-    Args:
-        settings: the section `dispatch`.
-        import_from: the folder to import the objective from besides the installed packages.
-        code: of the objective, to be sent to a cluster that is joined.
-        artifacts: the URL where workers keep states and models; None = in the study's folder.
     """
 
     runs_here = False
@@ -78,56 +66,19 @@ class RayDispatcher:
         artifacts: str | None = None,
     ) -> None:
         self._settings = settings
-        if settings.address is None and settings.gpus is not None:
-            # Refuse before Ray is started what can be refused then.
-            refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
-        code = code or Code()
-        with staged(code) as folder:
-            # Workers of a joined cluster do not inherit this environment, so they are sent the number of threads.
-            own = settings.environment
-            environment = {**own, "env_vars": {"OMP_NUM_THREADS": str(settings.threads), **own.get("env_vars", {})}}
-            if folder is not None:
-                environment["working_dir"] = str(folder)
-            self._cluster = RayCluster(
-                settings.address, settings.gpus, settings.threads, settings.allow_open_cluster, environment
-            )
+        self._cluster, self._crew = hire(settings, import_from, code or Code(), artifacts)
         import ray
 
         self._ray = ray
-        ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
-        try:
-            shares = shares_on(self._cluster.nodes, settings)
-            came_with_code = settings.address is not None and bool(code.files)
-            equipment = ray_worker.Equipment(
-                import_from=None if came_with_code else import_from,
-                is_toolkits=not came_with_code and is_root(import_from or "."),
-                package=code.package,
-                driver=self._cluster.driver,
-                sees_gpus=shares.gpus > 0,
-                memory_share=shares.memory,
-                fresh_process=settings.fresh_process,
-                search=uuid.uuid4().hex,
-                most_bytes=settings.largest_message * 2**20,
-                artifacts=artifacts,
-                arguments=tuple(sys.argv),
-            )
-            for_each = environment if self._cluster.is_adopted else None
-            self._crew = Crew(ray_worker.RayWorker, equipment, settings, shares, for_each)
-            for found in self._cluster.on_others(ray_worker.look, equipment):
-                self._crew.refuse_unlike(found)
-        except DispatchError:
-            self._cluster.close()
-            raise
+        shares = self._crew.shares
         self.slots = shares.workers
         self.gpus = Gpus(sum(node.gpus for node in self._cluster.nodes), shares.gpus, self._cluster.gpu_kinds)
-        self._freight = Freight(ObjectStore(ray.put, ray.get, equipment.most_bytes))
+        self._freight = Freight(ObjectStore(ray.put, ray.get, settings.largest_message * 2**20))
         self._waiting: deque[_Run] = deque()
         self._runs: dict[Any, _Run] = {}
         self._is_ending = False
         self._calls = itertools.count()
         self._last_worker = time.monotonic()
-        for _ in range(self.slots):
-            self._crew.start()
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
@@ -239,7 +190,7 @@ class RayDispatcher:
         del self._runs[run.stream]
         self._crew.idle.append(run.actor)
         if "died" in message:
-            return self._died(run, how(message["died"]), message["died"]["memory"], message["printed"])
+            return self._died(run, describe_death(message["died"]), message["died"]["memory"], message["printed"])
         report = report_of(run.task, message)
         return [replace(report, outcome=report.outcome and replace(report.outcome, attempt=run.attempt))]
 

@@ -13,7 +13,7 @@ _TINY = 1e-9
 
 
 @dataclass(frozen=True)
-class Node:
+class Resources:
     """What a machine of the cluster offers."""
 
     cpus: float
@@ -35,7 +35,7 @@ class Shares:
     memory: float | None = None
 
 
-def shares_on(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
+def shares_on(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:
     """Return the shares: as configured; left open, as many workers as fit, one for each GPU where there are any.
 
     With more workers than GPUs each has the same fraction of one. Where tasks are of several processes, each of these
@@ -65,7 +65,7 @@ def shares_on(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
     return Shares(workers, gpus, settings.memory_per_worker or (gpus if 0 < gpus < 1 else None))
 
 
-def _shares_of_teams(nodes: Sequence[Node], settings: DispatchSection) -> Shares:
+def _shares_of_teams(nodes: Sequence[Resources], settings: DispatchSection) -> Shares:
     size, apart = settings.processes_per_task, settings.process_placement == "strict_spread"
     gpus = settings.gpus_per_process
     if gpus is None:
@@ -98,7 +98,7 @@ def refuse_too_many(kind: str, workers: int, each: float, there: float) -> None:
         )
 
 
-def _fit(node: Node, cpus: float, gpus: float) -> int:
+def _fit(node: Resources, cpus: float, gpus: float) -> int:
     """Return how many workers fit on a node; a fraction of a GPU is of one GPU."""
     by_cpus = math.floor(node.cpus / cpus + _TINY)
     if gpus == 0:

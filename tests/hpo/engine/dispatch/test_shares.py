@@ -3,12 +3,12 @@
 import pytest
 
 from hpo.engine.dispatch.dispatcher import Gpus
-from hpo.engine.dispatch.ray.shares import Node, Shares, shares_on
+from hpo.engine.dispatch.ray.shares import Resources, Shares, shares_on
 from hpo.errors import DispatchError
 from hpo.session.display import gpus_in_words, peak_in_words
 from tests.studies import dispatch_section
 
-EIGHT = [Node(64, 8)]
+EIGHT = [Resources(64, 8)]
 
 
 def shares(nodes, **settings):
@@ -18,7 +18,7 @@ def shares(nodes, **settings):
 @pytest.mark.parametrize(
     ("nodes", "settings", "expected"),
     [
-        ([Node(4, 0)], {}, Shares(4, 0)),
+        ([Resources(4, 0)], {}, Shares(4, 0)),
         (EIGHT, {}, Shares(8, 1)),
         (EIGHT, {"workers": 3}, Shares(3, 1)),
         (EIGHT, {"workers": 16}, Shares(16, 0.5)),
@@ -26,17 +26,21 @@ def shares(nodes, **settings):
         (EIGHT, {"gpus_per_worker": 0}, Shares(64, 0)),
         (EIGHT, {"gpus_per_worker": 0.25}, Shares(32, 0.25)),
         (EIGHT, {"gpus_per_worker": 2, "workers": 4}, Shares(4, 2)),
-        ([Node(2, 8)], {}, Shares(2, 1)),
-        ([Node(8, 4), Node(8, 0), Node(8, 2)], {}, Shares(6, 1)),
+        ([Resources(2, 8)], {}, Shares(2, 1)),
+        ([Resources(8, 4), Resources(8, 0), Resources(8, 2)], {}, Shares(6, 1)),
         # 0.6 of a GPU: two do not share one.
-        ([Node(8, 2)], {"gpus_per_worker": 0.6}, Shares(2, 0.6)),
+        ([Resources(8, 2)], {"gpus_per_worker": 0.6}, Shares(2, 0.6)),
         # Teams of several processes: across nodes, or each process on a node of its own.
         (EIGHT, {"processes_per_task": 4}, Shares(2, 1)),
-        ([Node(8, 4)] * 2, {"processes_per_task": 3}, Shares(2, 1)),
-        ([Node(3, 0)] * 3, {"processes_per_task": 2, "process_placement": "strict_spread"}, Shares(4, 0)),
-        ([Node(9, 0), Node(1, 0)], {"processes_per_task": 2, "process_placement": "strict_spread"}, Shares(1, 0)),
+        ([Resources(8, 4)] * 2, {"processes_per_task": 3}, Shares(2, 1)),
+        ([Resources(3, 0)] * 3, {"processes_per_task": 2, "process_placement": "strict_spread"}, Shares(4, 0)),
+        (
+            [Resources(9, 0), Resources(1, 0)],
+            {"processes_per_task": 2, "process_placement": "strict_spread"},
+            Shares(1, 0),
+        ),
         # Half a CPU is left on each node.
-        ([Node(2.5, 0), Node(2.5, 0)], {}, Shares(4, 0)),
+        ([Resources(2.5, 0), Resources(2.5, 0)], {}, Shares(4, 0)),
     ],
 )
 def test_what_is_left_open_is_what_fits(nodes, settings, expected):
@@ -48,24 +52,24 @@ def test_what_is_left_open_is_what_fits(nodes, settings, expected):
     ("nodes", "settings", "says"),
     [
         (
-            [Node(64, 8)] * 2,
+            [Resources(64, 8)] * 2,
             {"gpus_per_worker": 9, "workers": 1},
             "1 worker.* of 1 CPU and 9 GPU each do not fit, 0",
         ),
-        ([Node(64, 8)] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17, there are 16"),
+        ([Resources(64, 8)] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17, there are 16"),
         (
-            [Node(8, 8)] * 2,
+            [Resources(8, 8)] * 2,
             {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1},
             "1 worker.* of 2 processes of 1 CPU and 9 GPU each do not fit, 0 do: a process is on one node",
         ),
         (
-            [Node(8, 8)] * 2,
+            [Resources(8, 8)] * 2,
             {"processes_per_task": 3, "process_placement": "strict_spread", "workers": 1},
             "0 do: each process is on a node of its own",
         ),
-        ([Node(4, 0)], {"gpus_per_worker": 1}, "need 1, there are 0"),
-        ([Node(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* do not fit, 2 do"),
-        ([Node(2, 0)], {"workers": 3}, "need 3, there are 2"),
+        ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1, there are 0"),
+        ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* do not fit, 2 do"),
+        ([Resources(2, 0)], {"workers": 3}, "need 3, there are 2"),
     ],
 )
 def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, says):
@@ -91,9 +95,9 @@ def test_it_is_told_in_one_line(monkeypatch, gpus, given, says):
 
 
 def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
-    assert shares([Node(4, 1)], gpus_per_worker=0.25).memory == 0.25
-    assert shares([Node(4, 1)], gpus_per_worker=0.25, memory_per_worker=0.5).memory == 0.5
-    assert shares([Node(4, 1)], gpus_per_worker=1).memory is None
+    assert shares([Resources(4, 1)], gpus_per_worker=0.25).memory == 0.25
+    assert shares([Resources(4, 1)], gpus_per_worker=0.25, memory_per_worker=0.5).memory == 0.5
+    assert shares([Resources(4, 1)], gpus_per_worker=1).memory is None
 
 
 def test_the_first_peak_says_how_many_would_fit():
