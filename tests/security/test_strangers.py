@@ -2,18 +2,13 @@
 
 import json
 import shutil
-import sqlite3
-import time
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
-import optuna
 import pytest
 import yaml
 
 from hpo.config.sections import StudySection
-from hpo.engine.record.address import BoundConnection
 from hpo.engine.training.objective.path import origin_of
 from hpo.interface.replay import OWN, TAKEN
 from hpo.study.made_here import is_made_here
@@ -197,32 +192,3 @@ def test_a_memory_that_cannot_be_read_or_written_costs_a_question_and_no_study(m
     study = prepared(tmp_path / "study", toy_config(trials=1))
     open_study(study).close()
     assert not is_made_here(study.config)
-
-
-def test_a_database_whose_columns_are_computed_is_refused(capsys):
-    optuna.create_study(storage="sqlite:///evil.db", study_name="s")
-    with sqlite3.connect("evil.db") as database:
-        database.execute("ALTER TABLE studies ADD COLUMN vast AS (printf('%.900000000c', 'x'))")
-    assert "computes the column 'studies.vast'" in refused(capsys, "import", "old", "--optuna", "sqlite:///evil.db")
-
-
-def test_a_value_that_a_database_makes_of_nothing_fills_no_memory():
-    with closing(BoundConnection(":memory:")) as database, pytest.raises(sqlite3.DataError, match="too big"):
-        database.execute("SELECT hex(zeroblob(200000000))").fetchone()
-
-
-@pytest.mark.parametrize("what", ["VIEW", "TRIGGER"])
-def test_a_database_that_computes_without_end_is_refused_at_once(capsys, what):
-    optuna.create_study(storage="sqlite:///evil.db", study_name="s")
-    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT"
-    columns = "x AS trial_id, x AS number, 1 AS study_id, 'COMPLETE' AS state, NULL AS datetime_start"
-    with sqlite3.connect("evil.db") as database:
-        if what == "VIEW":
-            database.execute("ALTER TABLE trials RENAME TO others")
-            database.execute(f"CREATE VIEW trials AS {endless} {columns}, NULL AS datetime_complete FROM n")
-        else:
-            database.execute(f"CREATE TRIGGER t AFTER INSERT ON trials BEGIN {endless} count(*) FROM n; END")
-    began = time.monotonic()
-    assert f"evil.db: holds a {what.lower()}" in refused(capsys, "import", "old", "--optuna", "sqlite:///evil.db")
-    assert time.monotonic() - began < 20
-    assert not Path("runs").exists()

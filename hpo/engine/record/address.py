@@ -1,7 +1,8 @@
-"""Opens an Optuna storage by its address; a SQLite file of unknown origin cannot run anything without end."""
+"""Opens an Optuna storage by its address."""
 
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from hpo.config.sealing import hide_secrets
-from hpo.engine.record.guard import is_frozen
+from hpo.engine.record.guard import connect, is_frozen
 from hpo.errors import StudyError, first_line
 
-# Of one value: a database can expand a few bytes, which is refused before it fills the memory. The largest of ours is
-# the space of a table, in a note.
-_MOST_BYTES = 256 * 2**20
 # The one placeholder that Optuna fills into an address.
 _MARK = "{SCHEMA_VERSION}"
 
@@ -57,21 +55,6 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
         raise StudyError(f"study.storage: there is no folder {folder} for '{told}'; make it, or give another file")
 
 
-class BoundConnection(sqlite3.Connection):
-    """A connection whose values have a limited size."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
-
-
-class ReadOnlyConnection(BoundConnection):
-    """A connection to a file that cannot be written, or in a folder where no log can be created."""
-
-    def __init__(self, path: str, **options: Any) -> None:
-        super().__init__(f"{Path(path).absolute().as_uri()}?immutable=1", **options, uri=True)
-
-
 def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
     """Open an Optuna storage; a file of SQLite that does not exist is created.
 
@@ -81,47 +64,34 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
         hint: what to do, at the end of the error's line.
 
     Raises:
-        StudyError: it cannot be opened, or has content that computes when it is read.
+        StudyError: it cannot be opened.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = sqlite_path(url)
+    # Optuna takes braces for placeholders, also in a folder's name.
+    address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_MARK}}}", _MARK)
+    options = {"connect_args": {"factory": _FrozenConnection}} if path is not None and is_frozen(path) else None
     try:
-        if path is not None and path.is_file():
-            _refuse_programs(path)
-        # Optuna takes braces for placeholders, also in a folder's name.
-        address = url.replace("{", "{{").replace("}", "}}").replace(f"{{{_MARK}}}", _MARK)
-        if path is None:
-            return RDBStorage(address)
-        connection = ReadOnlyConnection if is_frozen(path) else BoundConnection
-        return RDBStorage(address, {"connect_args": {"factory": connection}})
-    except StudyError:
-        raise
+        return RDBStorage(address, options, skip_compatibility_check=path is not None and _is_of_this_optuna(path))
     except Exception as error:
         # SQLAlchemy, its drivers and Optuna each raise their own kinds; all mean that it cannot be opened.
         raise StudyError(hide_secrets(f"{where}: cannot open {url}: {first_line(error)}{hint}", {})) from error
 
 
-def _refuse_programs(path: Path) -> None:
-    """Raise StudyError for a database with more than plain tables, which Optuna's storages do not have.
+class _FrozenConnection(sqlite3.Connection):
+    """A connection to a file that cannot be written, or in a folder where no log can be created."""
 
-    Views and computed columns run when read, triggers when something is written, and each may never end.
+    def __init__(self, path: str, **options: Any) -> None:
+        super().__init__(f"{Path(path).absolute().as_uri()}?immutable=1", **options, uri=True)
+
+
+def _is_of_this_optuna(path: Path) -> bool:
+    """Return whether this version of Optuna made a file of SQLite, or upgraded it: then its tables are the right ones.
+
+    To find that out otherwise, Optuna reads its thirty migrations: a tenth of a second each time.
     """
-    mode = "immutable=1" if is_frozen(path) else "mode=ro"
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)
-    try:
-        rows = connection.execute("SELECT type, name, rootpage FROM sqlite_master WHERE type != 'index'").fetchall()
-        computed = connection.execute(
-            "SELECT t.name, c.name FROM sqlite_master t, pragma_table_xinfo(t.name) c WHERE t.type='table' AND c.hidden"
-        ).fetchone()
-    except sqlite3.DatabaseError:
-        return  # The reader reports what is wrong with it.
-    finally:
-        connection.close()
-    for kind, name, page in rows:
-        if kind != "table" or not page:
-            what = kind if kind != "table" else "virtual table"
-            raise StudyError(f"{path}: holds a {what} '{name}', which Optuna's storages do not have; give another file")
-    if computed is not None:
-        raise StudyError(
-            f"{path}: computes the column '{'.'.join(computed)}', which Optuna's storages never do; give another file"
-        )
+    if not path.is_file():
+        return False
+    with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:
+        return connection.execute("SELECT library_version FROM version_info").fetchall() == [(optuna.__version__,)]
+    return False

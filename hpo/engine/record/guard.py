@@ -121,7 +121,7 @@ def refuse_damaged_file(path: Path) -> None:
     if not path.exists():
         raise DamagedRecordError(f"{path} is missing")
     try:
-        with closing(_connect(path)) as connection:
+        with closing(connect(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             orphan = connection.execute("PRAGMA foreign_key_check").fetchone()
@@ -165,7 +165,7 @@ def _copy(path: Path, target: Path) -> None:
     aside = target.with_name(f".{target.name}")
     aside.unlink(missing_ok=True)
     try:
-        with closing(_connect(path)) as source, closing(sqlite3.connect(aside)) as copy:
+        with closing(connect(path)) as source, closing(sqlite3.connect(aside)) as copy:
             source.backup(copy)
             (verdict,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
@@ -177,10 +177,10 @@ def _copy(path: Path, target: Path) -> None:
         aside.unlink(missing_ok=True)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, timeout_seconds: float = 60.0) -> sqlite3.Connection:
     """Connect to an existing database; SQLite would create a missing one."""
     mode = "immutable=1" if is_frozen(path) else "mode=rw"
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=60.0)
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?{mode}", uri=True, timeout=timeout_seconds)
 
 
 def may_be_written(path: Path) -> bool:
