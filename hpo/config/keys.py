@@ -27,15 +27,15 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         node = copy
         for name in path:
             node = node.setdefault(name, {})
-        node[last] = copied(value)
+        node[last] = copy_plain(value)
     return copy
 
 
-def copied(value: Any) -> Any:
+def copy_plain(value: Any) -> Any:
     """Return a list or mapping as a plain one, which whoever gets the tree may change."""
     if isinstance(value, Mapping):
-        return {name: copied(inner) for name, inner in value.items()}
-    return [copied(inner) for inner in value] if isinstance(value, list) else value
+        return {name: copy_plain(inner) for name, inner in value.items()}
+    return [copy_plain(inner) for inner in value] if isinstance(value, list) else value
 
 
 def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:

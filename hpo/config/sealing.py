@@ -120,15 +120,9 @@ def sealed_names(tree: Any) -> list[str]:
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
-    """Return the values of everything sealed in the tree, by name.
+    """Return the values of everything sealed in a tree or a text, by name: this process's secrets, else the variables.
 
-    Args:
-        tree: a configuration, a part of one, or a text.
-        secrets: those that this process knows; the environment has the others.
-        prefix: the tree's own key, for messages.
-
-    Raises:
-        ConfigError: a variable is not set; the message names it and the key.
+    ConfigError names a variable that is not set, and the key; `prefix` is the tree's own.
     """
     values: dict[str, str] = {}
     for key, text in texts_of(tree, prefix):
@@ -171,7 +165,8 @@ def hide_secrets(text: str, values: Secrets) -> str:
 
     A value is found as it is, and so is each long line of one: not where it was escaped, encoded or split.
     """
-    named = {**{name: value for name, value in os.environ.items() if _is_secret_variable(name)}, **values}
+    of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
+    named = {**of_environment, **values}
     forms = {form: name for name, value in named.items() for form in _forms(value)}
     # The longest first: a value may contain another.
     for form in sorted(forms, key=len, reverse=True):
@@ -186,13 +181,9 @@ def _forms(value: str) -> list[str]:
 
 
 def excerpt(text: str, values: Secrets, most: int | None = None, has_lines: bool = False) -> str:
-    """Return a text of a user's code for display and storage: secrets are hidden first, then it is cut.
+    """Return a text of a user's code for display and storage: the secrets that it knows are hidden, then it is cut.
 
-    Args:
-        text: the text.
-        values: the secrets that the code knows, by name.
-        most: characters that are kept; None = all. Of several lines the last, of one the first.
-        has_lines: whether line breaks stay; else the lines are joined.
+    Of several lines (`has_lines`, else they are joined) the last characters are kept, of one the first.
     """
     return make_writable(hide_secrets(text, values), most, has_lines)
 
@@ -247,14 +238,6 @@ def looks_secret(key: str) -> bool:
         return True
     *before, end = [word.lower() for word in _words(last)] or [""]
     return end in _HARMLESS and not (before and _HARMLESS[end].fullmatch(before[-1]))
-
-
-def _is_secret_variable(name: str) -> bool:
-    """Return whether an environment variable is named like a secret."""
-    if name in ("PWD", "OLDPWD"):
-        return False
-    words = name.lower().split("_")
-    return words[-1] in _HARMLESS or not _SECRET_ANYWHERE.isdisjoint(words)
 
 
 def _words(name: str) -> list[str]:

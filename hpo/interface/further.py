@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.config.composing.references import changed
+from hpo.config.composing.references import with_changes
 from hpo.config.keys import flatten, refuse_unknown
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
@@ -50,7 +50,7 @@ def prepare_to_extend(
     if isinstance(changes, Mapping):
         tree = at_places(folder.config(), data or {}).to_dict()
         refuse_unknown(changes, tree, "changes")
-        config = config_from_dict(changed(tree, changes))
+        config = config_from_dict(with_changes(tree, changes))
     else:
         config = changed_config(folder, changes)
     moved = moved_sources(folder.config().to_dict(), config.to_dict())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from hpo.config.composing.references import changed, plain_config
+from hpo.config.composing.references import plain_config, with_changes
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.engine.space.branches import leaves, parted
@@ -109,7 +109,7 @@ def search(
     tree["study"] |= {"references": references} if references else {}
     called = given.text.partition(":")[2].partition("(")[0] or "study"
     tree = with_settings(tree, {"study.name": called, "study.metric": metric or "score", **settings})
-    made = config_from_dict(changed(tree, {}))
+    made = config_from_dict(with_changes(tree, {}))
     earlier = GivenObjective.of(objective, searched) if given.kept and objects.are_tuples else given
     if "study.name" in settings:
         made, given = _as_before(made, (given, earlier))

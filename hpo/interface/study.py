@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpo.config.keys import copied
+from hpo.config.keys import copy_plain
 from hpo.engine.space.space import short_text
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import trials_table
@@ -80,7 +80,7 @@ class Study:
         with self._read() as (study, _, verdict):
             winner = _winner(study, verdict)
             assert winner.score is not None
-            point, config = copied(winner.point), study.config.trial_config(winner.point)
+            point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
             if kept := study.objective.kept:
                 function = kept.load()
                 point, config = as_given(function, point), as_given(function, config)

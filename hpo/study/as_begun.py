@@ -4,7 +4,7 @@ import functools
 import logging
 from collections.abc import Mapping
 
-from hpo.config.composing.references import leading
+from hpo.config.composing.references import references_to
 from hpo.config.keys import flatten, without
 from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
@@ -51,7 +51,7 @@ def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
     if section.references is None or frozen.study.references is not None:
         return config
     searched = space_from_dict(frozen.space, flatten(frozen.objective_config)).keys
-    if is_said and (keys := leading(section.references, searched)):
+    if is_said and (keys := references_to(section.references, searched)):
         text = "study '%s' was begun when references to what is searched were not followed: %s stays as it was there"
         _log.warning(text, section.name, ", ".join(keys))
     return config.model_copy(update={"study": section.model_copy(update={"references": None})})

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpo.config.composing.references import leading
+from hpo.config.composing.references import references_to
 from hpo.config.keys import at, flatten, refuse_inside_of_list
 from hpo.config.own_keys import GROUPS, typed_key
 from hpo.config.study_config import StudyConfig, keys_at_fault
@@ -41,7 +41,7 @@ def refuse_bad_space(space: Space, config: StudyConfig, objective: Objective, ow
 def is_unread(key: str, config: StudyConfig) -> bool:
     """Return whether the toolkit's own trainer has no such key, and none of its keys refers to it."""
     is_known = not config.objective.startswith("model.") or key.partition(".")[0] in GROUPS
-    return not is_known and not leading(config.study.references or {}, [key])
+    return not is_known and not references_to(config.study.references or {}, [key])
 
 
 def refuse_wrong_call(path: str, objective: Objective) -> None:

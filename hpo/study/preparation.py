@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hpo.config.composing.references import leading, refuse_secrets
+from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
 from hpo.engine.space.branches import leaves, parted
@@ -106,7 +106,7 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
     references = config.study.references or {}
     searched = [".".join(path) for path, _ in leaves(parted(config.space)[0])]
     # What others refer to, the objective need not read itself.
-    keys = [key for key in searched if not leading(references, [key])]
+    keys = [key for key in searched if not references_to(references, [key])]
     defaults = objective.describe_defaults(config.objective_config, keys)
     own = replaced(config.objective_config, {key: as_number(value) for key, value in defaults.items()})
     return config.model_copy(update={"objective_config": own})
@@ -120,7 +120,7 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     section = config.study
     if section.references is None:
         return config
-    references = leading(section.references, space.keys)
+    references = references_to(section.references, space.keys)
     refuse_secrets(references)
     config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():

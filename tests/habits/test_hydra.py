@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 import hpo
 from hpo.config.composing.compose import compose_config
-from hpo.config.composing.references import configured, leading, references_of
+from hpo.config.composing.references import references_of, references_to, with_point
 from hpo.config.study_config import config_from_dict
 from hpo.study.preparation import prepare_study
 from tests.hpo.cli.commands import hpo as in_this_process
@@ -215,7 +215,7 @@ def test_without_references_to_what_is_searched_nothing_is_kept():
     tree = compose_config("search", ["+model.note=${model.d_model}"])
     config = config_from_dict(tree)
     assert config.study.references == {"model.note": "${model.d_model}"}
-    assert leading(config.study.references, ["training.lr"]) == {}
+    assert references_to(config.study.references, ["training.lr"]) == {}
 
 
 @pytest.mark.nightly
@@ -435,8 +435,8 @@ TREE = {
 def test_a_point_gives_what_composing_anew_with_it_would(point):
     composed = OmegaConf.create(TREE)
     default = OmegaConf.to_container(composed, resolve=True)
-    references = leading(references_of(TREE), ["base", "size.width", "which", "model.lr"])
+    references = references_to(references_of(TREE), ["base", "size.width", "which", "model.lr"])
     assert "none" not in references
     for key, value in point.items():
         OmegaConf.update(composed, key, value)
-    assert configured(default, point, references) == OmegaConf.to_container(composed, resolve=True)
+    assert with_point(default, point, references) == OmegaConf.to_container(composed, resolve=True)

@@ -17,15 +17,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from hpo.config.composing.config_folder import searchpath
-from hpo.config.composing.interpolation import resolved
-from hpo.config.composing.references import changed, references_of
+from hpo.config.composing.interpolation import resolve
+from hpo.config.composing.references import references_of, with_changes
 from hpo.config.documents import read_yaml
-from hpo.config.interpreter import refuse_optimized_python
 from hpo.config.keys import flatten, within, without
 from hpo.config.own_keys import own_references, typed_key
 from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
+from hpo.config.study_config import refuse_optimized_python
 from hpo.errors import ConfigError, nearest
 
 _SHOWN = 200
@@ -55,7 +55,7 @@ _USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where")
 def compose_config(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Return the resolved configuration as a plain tree.
+    """Return the resolved configuration as a plain tree; ConfigError names a faulty override and the nearest name.
 
     Args:
         name: the primary configuration, `search` or `train`, in the folder conf.
@@ -63,9 +63,6 @@ def compose_config(
         config_dir: a folder with the user's groups, besides those of `conf`.
         config_file: a whole configuration to start from instead, such as a frozen one; only the groups of `search`
             that do not affect trials are composed, if the overrides choose them.
-
-    Raises:
-        ConfigError: names the faulty override and the nearest valid name.
     """
     refuse_optimized_python()
     parsed = [_parse(_written_out(text)) for text in overrides]
@@ -79,7 +76,7 @@ def compose_config(
         config = _compose(name, [*_function_alone(name, others), *others], config_dir)
     for override in of_user:
         OmegaConf.update(config, override.key_or_group, _plain(override.value()), merge=False, force_add=True)
-    tree = resolved(config)
+    tree = resolve(config)
     if name == "train" and tree.get("space") == {}:
         # The group is there for the choices of data that override it.
         del tree["space"]
@@ -238,10 +235,7 @@ def _refuse_unknown(overrides: Sequence[Override], tree: Mapping[str, Any]) -> N
 def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the configuration in the file with the overrides applied; only its `references` are interpolated.
 
-    Args:
-        path: the file.
-        overrides: those of the command line.
-        anew: the groups that may be chosen, each with its keys that keep the file's value.
+    `anew` has the groups that may be chosen, each with its keys that keep the file's value.
     """
     tree = read_yaml(Path(path), "config")
     section = tree.get("study")
@@ -256,8 +250,8 @@ def _load(path: str, overrides: Sequence[Override], anew: Mapping[str, Sequence[
         if override.is_delete():
             tree = without(tree, override.key_or_group)
         elif override not in choices:
-            tree = changed(tree, {override.key_or_group: _plain(override.value())})
-    return changed(tree, {}, [override.key_or_group for override in overrides])
+            tree = with_changes(tree, {override.key_or_group: _plain(override.value())})
+    return with_changes(tree, {}, [override.key_or_group for override in overrides])
 
 
 def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:

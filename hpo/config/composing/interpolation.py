@@ -1,10 +1,9 @@
 """Resolves `${...}` in a composed configuration; references to the environment stay names."""
 
-import functools
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -13,8 +12,6 @@ from omegaconf.resolvers import oc
 
 from hpo.errors import ConfigError
 
-# Limit on the text that all references expand to; the longest line of a real configuration has 100 characters.
-_MAX_WRITTEN = 1_000_000
 # `oc.select` with its key in quotes, other resolvers that are given a key, and a key that is made of another.
 _UNFOLLOWED = re.compile(r"\$\{\s*(?:oc\.(?:select|deprecated|dict\.\w+)\s*:|[^:{}]*\})")
 _ENVIRONMENT = re.compile(r"(\$\{oc\.decode:\s*)?\$\{oc\.env:([A-Za-z_]\w*)\}(?(1)\s*\})")
@@ -24,14 +21,13 @@ _NAME, _DECODED = "\x02{}\x03", "\x02decode \x02{}\x03\x03"
 _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 
 
-def resolved(config: DictConfig) -> dict[str, Any]:
+def resolve(config: DictConfig) -> dict[str, Any]:
     """Return the whole configuration as a plain tree.
 
     Raises:
-        ConfigError: with the key: references form a cycle, refer to nothing, or expand without bound; an environment
-            variable is not set; a value is missing.
+        ConfigError: with the key: references form a cycle or refer to nothing; an environment variable is not set; a
+            value is missing.
     """
-    _refuse_explosion(OmegaConf.to_container(config, resolve=False))
     with _environment_by_name():
         try:
             tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
@@ -45,12 +41,12 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     return {str(key): _named(branch) for key, branch in tree.items()}
 
 
-def resolved_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plain tree with its references resolved; raises as `resolved` does."""
-    return resolved(OmegaConf.create(dict(tree), flags={"allow_objects": True}))
+def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plain tree with its references resolved; raises as `resolve` does."""
+    return resolve(OmegaConf.create(dict(tree), flags={"allow_objects": True}))
 
 
-def kept_names(text: str) -> str:
+def keep_names(text: str) -> str:
     """Return a reference's text in which the environment's names stay, also of variables that are not set here."""
 
     def kept(match: re.Match[str]) -> str:
@@ -69,20 +65,13 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [*found, *([()] if _UNFOLLOWED.search(_REFERENCE.sub("", text)) else [])]
 
 
-def moved(
+def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Return the text of a reference as it is written where a part of a tree stands at a place of another.
+    """Return a reference's text as it is written where a part of the tree `root` stands at a place of another tree.
 
-    Args:
-        text: what stands there.
-        path: where it stands in the part.
-        prefix: where the part stands in its own tree.
-        place: where it stands in the other.
-        root: its own tree, from which what is outside of the part gets its value.
-
-    Returns:
-        None where it refers to nothing inside of the part, or where that cannot be told.
+    It stands at `path` in the part, and that at `prefix` in its own tree, from which what is outside of the part gets
+    its value. None where it refers to nothing inside of the part, or where that cannot be told.
     """
     found = targets(text, (*prefix, *path))
     is_inside = [target[: len(prefix)] == prefix for target in found]
@@ -90,7 +79,7 @@ def moved(
     if not any(is_inside) or () in found or ("oc.select" in text and not all(is_inside)):
         return None
 
-    def written(match: re.Match[str]) -> str:
+    def write(match: re.Match[str]) -> str:
         target = _target(match[1], (*prefix, *path))
         if target[: len(prefix)] != prefix:
             return str(OmegaConf.select(root, ".".join(target)))
@@ -98,7 +87,7 @@ def moved(
         start, end = (each - match.start() for each in match.span(1))
         return f"{match[0][:start]}{key}{match[0][end:]}"
 
-    return _REFERENCE.sub(written, text)
+    return _REFERENCE.sub(write, text)
 
 
 @contextmanager
@@ -140,25 +129,6 @@ def _named(value: Any) -> Any:
 
 def _written(marked: re.Match[str]) -> str:
     return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"
-
-
-def _refuse_explosion(tree: Any) -> None:
-    """Refuse references that expand beyond the limit, which OmegaConf would write out for hours."""
-
-    @functools.cache
-    def size(path: tuple[str, ...]) -> int:
-        value = at(tree, path)
-        if isinstance(value, Mapping | list):
-            names = value if isinstance(value, Mapping) else range(len(value))
-            return sum(size((*path, str(name))) for name in names)
-        if not isinstance(value, str):
-            return 1
-        return len(value) + sum(size(_target(reference, path)) for reference in _REFERENCE.findall(value))
-
-    # A cycle is left to OmegaConf, which names it.
-    with suppress(RecursionError):
-        if size(()) > _MAX_WRITTEN:
-            raise ConfigError(f"config: its references write out more than {_MAX_WRITTEN:,} characters; write less")
 
 
 def _target(reference: str, path: tuple[str, ...]) -> tuple[str, ...]:

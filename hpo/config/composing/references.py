@@ -70,12 +70,12 @@ def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
     """Return what refers to keys of OmegaConf's DictConfig, which stands at a place, as the configuration writes it."""
     from omegaconf import OmegaConf
 
-    from hpo.config.composing.interpolation import at, moved
+    from hpo.config.composing.interpolation import at, move_reference
 
     tree, references = OmegaConf.to_container(config), {}
     for key, text in references_of(tree).items():
         names = tuple(key.split("."))
-        written = moved(text, names, _prefix(config), place, config._get_root())
+        written = move_reference(text, names, _prefix(config), place, config._get_root())
         if written is not None and at(tree, names) == text:
             references[".".join((*place, key))] = written
     return references
@@ -86,7 +86,7 @@ def references_of(tree: Any) -> dict[str, str]:
     return {key: text for key, text in texts_of(tree) if "${" in text}
 
 
-def leading(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:
+def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:
     """Return those of the references that lead to a searched key, also over others, and through mappings.
 
     One that names its key by another (`${model.${name}.lr}`) may lead anywhere.
@@ -103,44 +103,39 @@ def leading(references: Mapping[str, str], searched: Collection[str]) -> dict[st
     return {key: text for key, text in references.items() if key not in left}
 
 
-def configured(
+def with_point(
     config: Mapping[str, Any], point: Mapping[str, Any], references: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Return the configuration with a point's values written into it, and with what refers to them resolved.
+    """Return a resolved configuration with a point's values written into it, and with what refers to them resolved.
 
-    Args:
-        config: the objective's tree, and the sections of the search where it may refer to those; resolved.
-        point: values by dotted key. A key that refers to something, and is set itself, is what it is set to.
-        references: the texts of those keys that refer to others.
-
-    Raises:
-        ConfigError: a reference cannot be resolved; it names its key.
+    A key that refers to something, and is set itself, is what it is set to. ConfigError names the key of a reference
+    that cannot be resolved.
     """
     tree = replaced(config, point)
     texts = {key: text for key, text in (references or {}).items() if not any(within(key, one) for one in point)}
     if not texts:
         return tree
-    from hpo.config.composing.interpolation import at, kept_names, resolved_tree
+    from hpo.config.composing.interpolation import at, keep_names, resolve_tree
 
-    found = resolved_tree(placed(_translated(tree, _HIDDEN), {key: kept_names(text) for key, text in texts.items()}))
-    values = {key: _translated(at(found, tuple(key.split("."))), _SHOWN) for key in texts}
+    found = resolve_tree(with_values(_translate(tree, _HIDDEN), {key: keep_names(text) for key, text in texts.items()}))
+    values = {key: _translate(at(found, tuple(key.split("."))), _SHOWN) for key in texts}
     # A point may set a key inside of a mapping that is a reference.
-    return replaced(placed(tree, values), point)
+    return replaced(with_values(tree, values), point)
 
 
-def placed(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
+def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
     """Return the tree, which is at this key, with other values at these dotted keys, also inside of lists."""
     if key in values:
         return values[key]
     prefix = f"{key}." if key else ""
     if isinstance(tree, Mapping):
-        return {name: placed(inner, values, f"{prefix}{name}") for name, inner in tree.items()}
+        return {name: with_values(inner, values, f"{prefix}{name}") for name, inner in tree.items()}
     if isinstance(tree, list):
-        return [placed(inner, values, f"{prefix}{place}") for place, inner in enumerate(tree)]
+        return [with_values(inner, values, f"{prefix}{place}") for place, inner in enumerate(tree)]
     return tree
 
 
-def changed(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collection[str] = ()) -> dict[str, Any]:
+def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collection[str] = ()) -> dict[str, Any]:
     """Return a whole configuration with these values, and with what refers to them resolved anew.
 
     A key that is set, or removed, is no reference any more.
@@ -151,7 +146,7 @@ def changed(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: Collec
     if not isinstance(references, Mapping):
         return tree
     left = {key: text for key, text in references.items() if not any(within(key, one) for one in (*changes, *removed))}
-    return configured({**tree, "study": {**tree["study"], "references": left}}, changes, left)
+    return with_point({**tree, "study": {**tree["study"], "references": left}}, changes, left)
 
 
 def refuse_secrets(references: Mapping[str, str]) -> None:
@@ -170,10 +165,10 @@ def _meet(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return path[:shorter] == other[:shorter]
 
 
-def _translated(tree: Any, signs: Mapping[int, int]) -> Any:
+def _translate(tree: Any, signs: Mapping[int, int]) -> Any:
     """Return the tree with other signs in its texts."""
     if isinstance(tree, Mapping):
-        return {name: _translated(inner, signs) for name, inner in tree.items()}
+        return {name: _translate(inner, signs) for name, inner in tree.items()}
     if isinstance(tree, list):
-        return [_translated(inner, signs) for inner in tree]
+        return [_translate(inner, signs) for inner in tree]
     return tree.translate(signs) if isinstance(tree, str) else tree

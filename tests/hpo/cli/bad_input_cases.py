@@ -114,15 +114,6 @@ INTERPOLATION = {
         ("study.storage", "NOT_SET_HERE is not set"),
     ),
     "a value that is left open": (["study.name=???"], ("study.name", "has to be given")),
-    "references without end": (
-        OWN,
-        ("references write out more than",),
-        {
-            "my/study/own.yaml": HEAD
-            + "b0: xxxxxxxxxx\n"
-            + "".join(f"b{n + 1}: '{f'${{b{n}}}' * 10}'\n" for n in range(8))
-        },
-    ),
 }
 VALUES = {
     "wrong type": (["study.trials=many"], ("study.trials", "integer", "'many'")),
