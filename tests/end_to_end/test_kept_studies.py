@@ -51,6 +51,7 @@ def test_one_in_rounds_is_reported_its_winner_reproduced_and_its_search_not_cont
     assert rows(folder / "trials.csv") == before
 
 
+@pytest.mark.slow
 def test_one_by_the_clock_goes_on(kept, capsys):
     folder = kept("clock")
     reports_and_reproduces(capsys, folder)

@@ -59,7 +59,7 @@ def run(study, rows, left=None):
 STEPS = {name: 7 if name in ("tpe", "gp", "cma_es", "qmc") else 2 for name in STRATEGIES}
 
 
-@pytest.mark.quick("evolutionary-mixed", "asha-conditional")
+@pytest.mark.quick("asha-conditional")
 @pytest.mark.slow
 @pytest.mark.parametrize("space", ["mixed", "conditional"])
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -143,6 +143,7 @@ def test_a_budget_below_what_is_there_is_refused_before_anything_is_noted(begun,
     assert gone_on(trials=ALL) == run_toy(Path("whole"), toy_config(trials=ALL))
 
 
+@pytest.mark.slow
 def test_a_study_of_an_earlier_version_is_held_against_the_configuration_in_its_folder(begun, capsys):
     with sqlite3.connect("runs/toy/study.db") as database:
         database.execute("DELETE FROM study_user_attributes WHERE key IN ('config', 'code', 'data')")
@@ -163,6 +164,7 @@ def test_what_would_make_it_another_study_is_refused_even_so(begun, capsys):
         assert "another study" in line
 
 
+@pytest.mark.slow
 def test_budget_and_workers_are_no_changes(begun, capsys):
     tree = StudyFolder(Path("runs/toy")).config().to_dict()
     tree["study"]["trials"] = ALL

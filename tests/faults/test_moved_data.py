@@ -56,6 +56,7 @@ def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, c
     assert hpo(capsys, "compare", "toy", "second")[0] == 0
 
 
+@pytest.mark.slow
 def test_who_tests_says_once_where_the_data_lie(moved, capsys):
     err = refused(capsys, "test", "toy")
     assert "lines.csv" in err
@@ -142,7 +143,6 @@ def test_a_copied_study_brings_its_openings(moved, capsys):
     assert "opened before (2 time(s)" in refused(capsys, "test", "toy")
 
 
-@pytest.mark.quick("table")
 @pytest.mark.slow
 @pytest.mark.parametrize("made", ["extend", "imports", "table", "replay", "publication"])
 def test_a_study_that_is_made_from_a_copy_brings_the_openings(moved, capsys, tmp_path, monkeypatch, made):

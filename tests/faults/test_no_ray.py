@@ -36,6 +36,7 @@ def test_nothing_at_the_address_is_refused_at_once(monkeypatch):
         refuse_dead_address(f"127.0.0.1:{free_port()}")
 
 
+@pytest.mark.slow
 def test_a_port_that_something_else_took_is_refused(listener, monkeypatch):
     monkeypatch.setattr(ray_address, "_ANSWER_SECONDS", 1.5)
     with pytest.raises(DispatchError, match=r"does not answer as a Ray cluster within 1\.5 s"):

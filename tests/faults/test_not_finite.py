@@ -11,8 +11,9 @@ from tests.studies import STRATEGIES, run_toy, toy_config
 WHOLE = [name for name, settings in STRATEGIES.items() if settings["name"] not in BY_AMOUNT]
 
 
-@pytest.mark.quick("random", "evolutionary_plain")
-@pytest.mark.slow
+@pytest.mark.quick("evolutionary_plain")
+@pytest.mark.slow("random", "tpe", "gp")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", WHOLE)
 def test_it_is_a_failure_that_strategies_live_with(tmp_path, name):
     rows = run_toy(tmp_path / "study", toy_config(name, trials=15, objective="tests.faults.objectives:not_finite"))

@@ -29,6 +29,7 @@ def wanders(task):
     return 1.0
 
 
+@pytest.mark.slow
 def test_an_objective_that_changes_the_working_directory_changes_no_other_study(capsys):
     Path("elsewhere").mkdir()
     shutil.copytree(make("elsewhere/runs/toy"), "before")
@@ -55,6 +56,7 @@ def test_a_link_that_leads_out_of_a_new_study_is_refused_and_its_target_left_alo
     assert Path("precious/inner/file").exists()
 
 
+@pytest.mark.slow
 def test_texts_of_any_kind_come_back_from_trials_csv(tmp_path):
     space = {"toy": {"nonlinearity": {"choices": ["relu", "tanh"]}, "name": {"choices": TEXTS}}}
     tree = toy_config("grid", trials=14, space=space, objective="tests.toy:constant")

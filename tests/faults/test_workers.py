@@ -92,6 +92,7 @@ def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool
     assert outcomes[0].error is outcomes[1].error is None
 
 
+@pytest.mark.slow
 def test_want_of_memory_costs_one_task(pool):
     outcomes, _ = run(pool, [task(0, "greedy"), *others()])
     assert outcomes[0].error.startswith("MemoryError")

@@ -146,6 +146,7 @@ def test_another_way_to_write_the_same_data_is_no_other_data(capsys):
     assert compared(capsys, "here", "anew") == ["anew was scored on other data than here: not compared"]
 
 
+@pytest.mark.nightly
 def test_a_comparison_of_strategies_speaks_of_no_loss_of_an_accuracy(capsys):
     shutil.copy(TABLE, "table.csv")
     code, out, _ = command(

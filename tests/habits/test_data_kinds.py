@@ -34,6 +34,8 @@ def prepared(*overrides):
     return study.config.objective_config.get("model", {}).get("shape"), section.metric, section.direction
 
 
+@pytest.mark.quick("data=digits-*", "data=generated-*", "data=table*")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -51,6 +53,8 @@ def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(wor
     assert prepared(*words.split()) == expected
 
 
+@pytest.mark.quick("study.metric=chrf-*", "study.metric=loss-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -89,6 +89,8 @@ CHECKPOINTS = {
 }
 
 
+@pytest.mark.quick("one that monitors-*", "one that does not-state")
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [None, "state"])
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_checkpoints_of_the_users_work_beside_ours(trained, tmp_path, name, state):
@@ -100,6 +102,8 @@ def test_checkpoints_of_the_users_work_beside_ours(trained, tmp_path, name, stat
     assert not (tmp_path / "checkpoints").exists()  # every trial writes to a place of its own
 
 
+@pytest.mark.quick("one that monitors", "one with save_last")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_training_in_parts_has_the_checkpoints_of_the_training_in_one(trained, tmp_path, name):
     made, epoch = CHECKPOINTS[name]

@@ -80,6 +80,7 @@ def test_print_shows_the_result():
     assert lines[2:] == ["  x=0.25", "report: runs/one_less/report.html"]
 
 
+@pytest.mark.nightly
 def test_pictures_of_a_notebook_are_there_without_scripts_and_network():
     study = searched({"x": (0.0, 1.0), "y": (0.0, 1.0)}, "random", trials=12)
     for figure in ("best_so_far", "contours"):
@@ -94,6 +95,7 @@ def test_pictures_of_a_notebook_are_there_without_scripts_and_network():
         assert len(json.dumps(shown)) < 1.5e6
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
     path = Path("script.py")
     path.write_text(SCRIPT % QUIET)

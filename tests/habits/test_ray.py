@@ -50,6 +50,7 @@ def test_a_higher_score_is_the_best_where_it_is_maximized():
     assert study.best.score == 3.0 + study.best.config["lr"]
 
 
+@pytest.mark.nightly
 def test_a_coroutine_is_run():
     async def train(config):
         await asyncio.sleep(0)
@@ -100,6 +101,7 @@ def test_an_asynchronous_generator_is_refused():
         found(train)
 
 
+@pytest.mark.nightly
 def test_nothing_returned_and_nothing_reported_says_what_to_do():
     def train(config, trial):
         pass

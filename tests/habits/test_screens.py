@@ -13,7 +13,6 @@ def small(config):
     return config["lr"]
 
 
-@pytest.mark.quick("1e-09-*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("scale", "lowest"), [(1e-9, r"1\.0+e-9"), (1e9, r"1\.0+e9"), (1.0, r"1\.0000"), (0.1, r"0\.1000")]

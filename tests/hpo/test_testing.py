@@ -85,9 +85,16 @@ def not_imported_yet():
 
 def test_a_strategy_of_ones_own_keeps_the_promises():
     write()
+    ordered = {"ordered": SPACES["ordered"]}
+    check_strategy(settings(at_once=2), ordered)
+    check_strategy("mine:Nearest", ordered)
+    check_strategy(sys.modules["mine"].Nearest, ordered)
+
+
+@pytest.mark.slow
+def test_a_strategy_of_ones_own_keeps_the_promises_on_every_space():
+    write()
     check_strategy(settings(at_once=2))
-    check_strategy("mine:Nearest")
-    check_strategy(sys.modules["mine"].Nearest)
 
 
 @pytest.mark.slow
@@ -124,6 +131,7 @@ def test_a_broken_promise_is_told_in_one_line(says):
         check_strategy(settings(), {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
 
 
+@pytest.mark.slow
 def test_it_is_searched_with_reported_and_continued():
     write()
     given = {"direction": "maximize", "settings": {"dispatch": "local", "track": "none"}, "progress": False}

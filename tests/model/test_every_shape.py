@@ -116,6 +116,8 @@ def parts():
         }  # fmt: skip
 
 
+@pytest.mark.quick("text_classification")
+@pytest.mark.slow
 @TRANSFORMERS
 def test_every_position_norm_and_nonlinearity_builds_and_steps(data):
     _, task, encoded = learn(data)
@@ -131,6 +133,8 @@ def test_every_position_norm_and_nonlinearity_builds_and_steps(data):
         assert len(moved) > 0.9 * len(before), chosen
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_the_first_loss_is_about_the_logarithm_of_the_number_of_answers(data, family, settings):
     config, task, encoded, network = build(data, family, **settings, model__d_model=64)
@@ -174,6 +178,8 @@ def test_a_frozen_configuration_without_a_scale_keeps_its_network():
     assert (network.embedding.scale, network.embedding.is_normed, network.head.scale) == (8.0, False, 1.0)
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_muon_takes_a_step_with_every_network(data, family, settings):
     config, task, encoded, network = build(data, family, **settings, training__optimizer="muon")
@@ -185,6 +191,8 @@ def test_muon_takes_a_step_with_every_network(data, family, settings):
     assert all(not torch.equal(new, old) for new, old in zip(moved, before, strict=True))
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_z_loss_and_a_running_mean_of_the_weights_go_with_every_network(data, family, settings):
     values = settings | {"training__z_loss": 1e-4, "training__ema": 0.75, "training__schedule": "wsd"}
@@ -221,6 +229,8 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_a_step_never_waits_for_the_device(data, family, settings):
     if family == "recurrent" and data != "language_modelling":
@@ -233,6 +243,8 @@ def test_a_step_never_waits_for_the_device(data, family, settings):
         update([torch.arange(1), torch.arange(1, len(encoded))], 0.001)
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_a_step_in_half_precision_has_nearly_the_same_loss(data, family, settings):
     losses = []
@@ -262,6 +274,8 @@ def test_a_masked_label_gets_no_gradient_and_every_other_does(data, family, sett
     assert not has_gradient.all()
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_a_padded_batch_has_the_gradient_of_its_examples_one_by_one(data, family, settings):
     """Padding changes nothing, in whichever part of the network: neither a prediction nor what is learned."""
@@ -342,6 +356,8 @@ def test_the_z_loss_is_the_square_of_the_logarithm_of_the_denominator():
     torch.testing.assert_close(summed_cross_entropy(logits, targets, 0.1, 0.5), expected)
 
 
+@pytest.mark.quick("translation-*")
+@pytest.mark.nightly
 @EVERY
 def test_accumulation_equals_the_big_batch_whatever_the_lengths(data, family, settings):
     weights = []

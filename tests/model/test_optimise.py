@@ -88,6 +88,8 @@ class Deep(nn.Module):
         return self.head(self.stack.layers[0](x))
 
 
+@pytest.mark.quick("adamw", "sgd", "muon")
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "rmsprop", "muon"])
 def test_every_optimizer_finds_the_least_squares_solution(optimizer):
     torch.manual_seed(0)

@@ -53,6 +53,8 @@ WIRINGS = [
 EVERY_WIRING = pytest.mark.parametrize("wiring", WIRINGS, ids=lambda w: "-".join(str(value) for value in w.values()))
 
 
+@pytest.mark.quick("*-copy")
+@pytest.mark.slow
 @EVERY_WIRING
 def test_token_by_token_gives_what_the_whole_target_gives(wiring):
     for cell, layers in (("lstm", 2), ("gru", 1)):
@@ -63,6 +65,8 @@ def test_token_by_token_gives_what_the_whole_target_gives(wiring):
         torch.testing.assert_close(torch.cat(steps, dim=1), network(source, real, target))
 
 
+@pytest.mark.quick("*-mlp")
+@pytest.mark.slow
 @EVERY_WIRING
 def test_what_else_is_in_the_batch_changes_nothing(wiring):
     network = pair(**wiring, bidirectional=False, reverse_source=True)

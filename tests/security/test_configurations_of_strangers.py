@@ -86,6 +86,7 @@ def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, monkeypatch):
     assert Path("ran").exists()
 
 
+@pytest.mark.slow
 def test_a_strangers_mirror_says_where_else_it_would_send_what_it_finds(capsys, monkeypatch):
     shutil.copy(TABLE, "table.csv")
     url = mirrored(capsys, monkeypatch, *TABLE_DATA)

@@ -12,8 +12,9 @@ from tests.studies import toy_config
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202e\nreproduced: all 9 trainings"
 
 
-@pytest.mark.quick("keys4", "keys10")
-@pytest.mark.slow
+@pytest.mark.quick("keys4")
+@pytest.mark.slow("keys0", "keys1", "keys3", "keys7", "keys8")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "keys",
     [

@@ -55,6 +55,7 @@ def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
     assert modes(Path("runs")) == []
 
 
+@pytest.mark.slow
 def test_a_folder_that_others_may_enter_is_closed(capsys, study):
     study.chmod(0o755)
     assert hpo(capsys, "resume", "made")[0] == 0

@@ -426,3 +426,6 @@ CASES = {
     **{name: (["track=mlflow", *case[0]], *case[1:]) for name, case in MLFLOW.items()},
     **STORAGE,
 }
+# Of each kind some: those that are read before Hydra composes take hundredths of a second.
+FEW = (INTERPOLATION, VALUES, CROSS_FIELD, STRATEGIES, OBJECTIVES, DATA, MLFLOW, STORAGE)
+QUICK = (*YAML, *COMMAND_LINE, *SPACES, *TABLES, *(name for kind in FEW for name in list(kind)[:3]))

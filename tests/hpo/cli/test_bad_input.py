@@ -17,7 +17,7 @@ from hpo.config import study_config
 from hpo.errors import ConfigError
 from hpo.interface.search import search
 from tests.faults.driver import LOCAL
-from tests.hpo.cli.bad_input_cases import CASES, DATA, TABLES
+from tests.hpo.cli.bad_input_cases import CASES, DATA, QUICK, TABLES
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import environment
 
@@ -46,6 +46,8 @@ def refused_with(capsys, words, *arguments):
         assert word in err
 
 
+@pytest.mark.quick(*QUICK)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_one_line_exit_code_2_and_nothing_created(capsys, monkeypatch, case):
     arguments, words, *files = CASES[case]
@@ -55,9 +57,17 @@ def test_one_line_exit_code_2_and_nothing_created(capsys, monkeypatch, case):
     harmless = [f"{group}={name}" for group, name in (("dispatch", "local"), ("track", "none")) if group not in given]
     refused_with(capsys, words, "search", *harmless, *arguments)
     assert snapshot() == before
-    if case not in (*DATA, *TABLES, *NEED_MORE):
-        refused_with(capsys, words, "search", *harmless, *arguments, "--cfg", "job")
-        assert snapshot() == before
+
+
+@pytest.mark.quick("unknown key", "a negative seed", "no such folder", "nothing in it")
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", [case for case in CASES if case not in (*DATA, *TABLES, *NEED_MORE)])
+def test_a_configuration_that_is_refused_is_not_printed_either(capsys, monkeypatch, case):
+    arguments, words, *files = CASES[case]
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    before = create(files[0] if files else {})
+    refused_with(capsys, words, "search", *arguments, "--cfg", "job")
+    assert snapshot() == before
 
 
 def other_model(study):

@@ -20,6 +20,7 @@ def report():
     return json.loads(Path("runs/toy/report.json").read_text())
 
 
+@pytest.mark.slow
 def test_the_first_budget_that_is_reached_is_named(capsys):
     searched(capsys, tree(stop_without_gain=3, trials=200, minutes=60.0))
     found = report()

@@ -61,6 +61,7 @@ def searches():
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_the_files_of_a_comparison(capsys):
     code, out, err = hpo(capsys, *COMPARE, "--at", "5")
     assert (code, err) == (0, "")

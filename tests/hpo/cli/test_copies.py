@@ -47,6 +47,7 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_is_made(capsys):
     assert sorted(Path("runs").iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_copy_by_hand_is_told_that_it_shares_its_name(capsys):
     searched(capsys, toy_config("evolutionary", trials=1))
     shutil.copytree("runs/toy", "runs/copy")

@@ -31,13 +31,18 @@ def simulated(workers, **changes):
     ],
 )
 def test_lanes_and_workers_are_told(capsys, workers, lanes, words):
-    searched(capsys, simulated(workers, lanes=lanes))
-    shown = Path("runs/toy/report.json").read_text()
-    assert f'"lanes": {lanes}' in shown
+    tree = simulated(workers, lanes=lanes, trials=13)
+    Path("toy.yaml").write_text(yaml.safe_dump(tree))
+    code, out, _ = hpo(capsys, "search", "--config", "toy.yaml")
+    assert (code, words in out) == (0, True)
+    assert f'"lanes": {lanes}' in Path("runs/toy/report.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_search_on_simulated_workers_is_replayed_in_one_process(capsys):
+    searched(capsys, simulated(2, lanes=4))
     code, out, err = hpo(capsys, "search", "--replay", "toy", "dispatch=local", "track=none")
     assert code == 0, out + err
-    code, out, _ = hpo(capsys, "resume", "toy", "study.trials=13")
-    assert (code, words in out) == (0, True)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "null", "many"])
@@ -117,6 +122,7 @@ def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, reason):
     assert (code, reason in out) == (1, True), out
 
 
+@pytest.mark.slow
 def test_a_point_that_the_objective_refuses_is_a_failed_trial_and_not_the_end(capsys):
     """Its cost cannot be described either."""
     space = ["space=none", "+space.model.d_model=[16,24]", "+space.model.num_heads=[4,3]", "model.num_heads=4"]

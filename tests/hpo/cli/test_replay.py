@@ -16,6 +16,7 @@ def replayed(capsys, study="toy"):
     return hpo(capsys, "search", "--replay", study, "dispatch=local", "track=none")
 
 
+@pytest.mark.slow
 def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys):
     path = searched(capsys, TREE) / "trials.csv"
     lines = path.read_text().splitlines()

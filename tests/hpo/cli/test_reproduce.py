@@ -52,6 +52,7 @@ def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
     assert (code, out.count("trial 2  fold_1_repeat_")) == (0, 2)
 
 
+@pytest.mark.slow
 def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     shutil.copy(study / "report.json", "mailed.json")
     winner = json.loads(Path("mailed.json").read_text())["winner"]["number"]

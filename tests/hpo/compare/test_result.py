@@ -155,6 +155,7 @@ def test_regret_is_drawn_on_a_log_axis_with_0_at_its_end_and_without_rounding(di
     assert min(heights) >= axis_.tickvals[0] > 0
 
 
+@pytest.mark.slow
 def test_one_sentence_says_which_is_better():
     def told(*shifts):
         searches = {name: made_up(name, 12, shift=-shift) for name, shift in zip("abc", shifts, strict=False)}

@@ -60,6 +60,7 @@ def test_a_race_ends_the_same_in_any_order_of_finishing_and_under_a_budget_raise
     assert run_toy(tmp_path / "raised", tree, Replaying(0)) == reference
 
 
+@pytest.mark.slow
 def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds(tmp_path):
     study = prepared(tmp_path / "s", with_study(toy_config(trials=12), finalists=4, finalist_repeats=2))
     record = open_study(study)

@@ -20,7 +20,7 @@ CHECKED = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @parametrize_with_checks(CHECKED)
 def test_it_is_an_estimator(estimator, check):
     check(estimator)

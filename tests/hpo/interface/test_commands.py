@@ -74,6 +74,7 @@ def test_what_the_commands_refuse_is_refused_from_python(table):
     assert not Path("runs/old").exists()
 
 
+@pytest.mark.slow
 def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):
     study = hpo.search(table, settings=QUIET, progress=False)
     assert len(study.replay("dispatch=local", "track=none", progress=False)) == 0

@@ -192,6 +192,8 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
     assert history[-1].score == best + 3
 
 
+@pytest.mark.quick("random")
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "grid", "shifting_window", "evolutionary"])
 def test_any_number_of_workers_gives_the_same_trials_in_less_time(tmp_path, strategy):
     tree = config(write_table(tmp_path), strategy=STRATEGIES[strategy], absent="exclude")

@@ -73,6 +73,7 @@ def trials(folder):
     return pd.read_csv(folder / "trials.csv")
 
 
+@pytest.mark.slow
 def test_the_report_keeps_its_schema(report):
     TypeAdapter(ReportJson).validate_python(report)
     assert [field["number"] for field in report["fields"]] == list(range(1, 26))

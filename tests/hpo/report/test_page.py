@@ -153,7 +153,7 @@ def test_the_verdict_and_the_cautions_come_first(written):
         assert escape(caution) in head
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_process_with_other_hashes_writes_the_same_page(tmp_path):
     config = toy_config("random", SPACE, 24)
     text, _ = report(tmp_path / "toy", config)

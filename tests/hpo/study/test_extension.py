@@ -50,6 +50,7 @@ def extended(folder, config, best=2, numbers=(), **changes):
         record.close()
 
 
+@pytest.mark.slow
 def test_the_best_are_trained_anew_with_the_same_points_and_seeds_and_set_beside_what_they_were(tmp_path):
     config = tree(stop_without_gain=1000)
     run_toy(tmp_path / "old", config)

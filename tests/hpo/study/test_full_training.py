@@ -118,6 +118,7 @@ def test_a_comparison_counts_what_follows_the_search_after_it(tmp_path):
     assert min(study.search.losses[-further:]) == min(-trial.score for trial in result.verdict.further_trained)
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_the_states_of_the_search_and_leaves_them_to_it(tmp_path):
     run(tmp_path / "cut", tree(5))
     trained = [line.split() for line in (tmp_path / "cut" / "trained.txt").read_text().splitlines()]
@@ -176,8 +177,8 @@ def test_in_the_place_of_one_that_fails_comes_the_next_and_its_result_in_the_sea
     assert verdict.winner.amount == 8
 
 
-@pytest.mark.quick("asha")
-@pytest.mark.slow
+@pytest.mark.slow("asha")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["asha", "successive_halving", "hyperband"])
 def test_what_comes_in_the_place_of_one_that_failed_goes_on_from_its_state(tmp_path, name):
     expected, _, _ = run(tmp_path / "sound", tree(14, name))

@@ -167,6 +167,7 @@ def two(tmp_path):
     return here, there, url
 
 
+@pytest.mark.slow
 def test_what_another_machine_has_gone_on_with_is_not_written_over(two, tmp_path):
     here, there, url = two
     its_own = mirror_of(here, url)

@@ -86,7 +86,7 @@ def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, fo
     assert [number for number, point in enumerate(tried) if point == ABSENT] == [found]
 
 
-@pytest.mark.quick("queued0-*")
+@pytest.mark.slow("queued0-*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(("queued", "line"), [
     ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; it is left alone"),
@@ -115,6 +115,7 @@ def test_what_a_strangers_report_tells_of_given_points_is_read_or_refused_in_one
         read_given(told, space)
 
 
+@pytest.mark.slow
 def test_after_the_end_of_a_strategy_it_is_tried_alone(tmp_path):
     """One that has nothing more to propose, though the budget is not spent."""
     folder = tmp_path / "study"

@@ -78,6 +78,7 @@ def ended(objective, processes=3):
     return messages
 
 
+@pytest.mark.slow
 def test_the_first_reports():
     *points, last = ended("all_return")
     assert [message["point"] for message in points] == [{"epoch": 1, "score": 1}]

@@ -78,7 +78,6 @@ def test_a_change_of_places_within_noise_opens_nothing():
     assert proposed(strategy, clear)[1] == 27
 
 
-@pytest.mark.quick("progressive")
 @pytest.mark.slow
 @pytest.mark.parametrize("rungs", ["fixed", "progressive"])
 @given(seed=st.integers(0, 99), slots=st.integers(1, 6), order=st.integers(0, 99))
@@ -128,7 +127,6 @@ def open_rung(rungs):
     return min(reached + differs, len(rungs) - 1)
 
 
-@pytest.mark.quick("fixed")
 @pytest.mark.slow
 @pytest.mark.parametrize("rungs", ["fixed", "progressive"])
 @given(seed=st.integers(0, 9999), noise=st.sampled_from([0.0, 0.1, 1.0]), eta=st.integers(2, 3))

@@ -53,6 +53,8 @@ def regret(name, seed, num_trials):
     return min(trial.loss for trial in trials_of(make(name, seed=seed), num_trials))
 
 
+@pytest.mark.quick("mixed-*")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tpe", "cma_es", "qmc"])
 @pytest.mark.parametrize("space", ["mixed", "long conditional"])
 def test_a_strategy_that_has_seen_the_study_grow_answers_like_a_new_one(name, space):

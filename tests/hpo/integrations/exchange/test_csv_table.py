@@ -20,6 +20,7 @@ def read(text, metric="score", keys=None):
     return read_csv(Path("table.csv"), metric, keys, None)
 
 
+@pytest.mark.slow
 def test_our_own_table_comes_back(capsys):
     run_toy(Path("runs/toy"), toy_config("random", SPACES["mixed"], trials=24))
     code, out, _ = hpo(capsys, "import", "back", "--csv", "runs/toy/trials.csv")

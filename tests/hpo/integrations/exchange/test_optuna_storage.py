@@ -31,6 +31,7 @@ def original():
     return optuna.load_study(study_name="toy", storage=sqlite_url(StudyFolder(Path("runs/toy")).database_path))
 
 
+@pytest.mark.slow
 def test_an_exported_study_reads_there_as_it_does_here(capsys, toy):
     assert {row["state"] for row in toy} == {"complete", "failed"}
     record = read_study(prepared(Path("runs/toy"), toy_config("random", SPACES["mixed"], trials=48)))
