@@ -1,20 +1,16 @@
 """What every test runs under: a working directory of its own, and no way out of this machine."""
 
 import contextlib
-import copy
 import fnmatch
-import functools
 import io
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import alembic.util
 import pytest
 from hypothesis import settings
 
-from hpo.config.composing import compose
 from tests.guard import sitecustomize
 
 # Each process of the tests has its own; those that it starts write into it, too.
@@ -32,27 +28,12 @@ os.environ["XDG_STATE_HOME"] = str(NETWORK_LOG.parent)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 
 # Machines that run tests are busy, and how long an example takes says nothing about what it shows.
-settings.register_profile("quick", deadline=None)
+# The same examples each time, so that a failure is that of a change.
+settings.register_profile("quick", deadline=None, derandomize=True)
 settings.load_profile("quick")
 
 # When a test runs: by default, with `-m slow`, or with `-m nightly`.
 TIERS = ("quick", "slow", "nightly")
-
-# Hydra takes a tenth of a second each time; three times a command, mostly for what it was asked before.
-_put_together = compose.compose
-_composed = functools.lru_cache(100)(lambda name, overrides: _put_together(name, overrides=list(overrides)))
-
-
-def _compose(name, overrides):
-    if any("searchpath" in text for text in overrides):
-        return _put_together(name, overrides=overrides)
-    return copy.deepcopy(_composed(name, tuple(overrides)))
-
-
-compose.compose = _compose
-
-# Optuna reads the thirty migrations of its tables whenever a storage is opened: a tenth of a second.
-alembic.util.load_python_file = functools.cache(alembic.util.load_python_file)
 
 
 @pytest.hookimpl(tryfirst=True)
