@@ -7,8 +7,7 @@ from pathlib import Path
 
 from hpo.config.files import write_atomically
 from hpo.report.comparison import ComparisonJson
-from hpo.report.pages.comparison_markdown import render_comparison_markdown
-from hpo.report.pages.comparison_page import render_comparison_page
+from hpo.report.pages.comparison import render_comparison_markdown, render_comparison_page
 
 _PAIR_COLUMNS = (
     *("budget", "unit", "a", "b", "pairs", "mean_difference", "mean_difference_low", "mean_difference_high"),

@@ -22,8 +22,9 @@ from hpo.compare.terminal.progress import ComparingProgress
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.errors import ConfigError, StudyError, printable
+from hpo.report import blocks
 from hpo.report.comparison import ComparisonJson
-from hpo.report.pages.comparison_cells import READING, Cells, answers, headline, standings, verdicts, winners
+from hpo.report.pages.comparison import READING, answers, headline, standings, verdicts, winners
 from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.stopping import Stopping
 from hpo.study.folder import RUNS, StudyFolder
@@ -116,21 +117,22 @@ def show(result: ComparisonJson, paths: Sequence[Path]) -> None:
         console.print(READING, highlight=False, markup=False)
     if result.get("folds"):
         console.print()
-        console.print(_table(*winners(result)))
+        folds = winners(result)
+        console.print(_table(folds.head, folds.rows))
     for note in result["notes"]:
         console.print(f"note: {_printable(note)}", highlight=False, markup=False, soft_wrap=True)
     print(f"files: {', '.join(str(path) for path in paths)}")
 
 
-def _fitted(console: Console, cells: Cells) -> Cells:
+def _fitted(console: Console, cells: blocks.Table) -> blocks.Table:
     """Return the table of pairs; on a narrow terminal with both labels in one cell, so that the verdict fits."""
-    head, rows = cells
     if console.width >= _NARROW:
         return cells
-    return Cells([head[0], "A\nB", *head[3:]], [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
+    head, rows = [cells.head[0], "A\nB", *cells.head[3:]], cells.rows
+    return blocks.Table(head, [[row[0], f"{row[1]}\n{row[2]}", *row[3:]] for row in rows])
 
 
-def _print_by_budget(console: Console, cells: Cells) -> None:
+def _print_by_budget(console: Console, cells: blocks.Table) -> None:
     """Print one table per budget, which is the first column of the rows."""
     for budget, of_budget in itertools.groupby(cells.rows, key=lambda row: row[0]):
         console.print(f"\nafter {budget}", highlight=False, markup=False)

@@ -10,8 +10,7 @@ import pytest
 from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
 from hpo.report.figures.mean_curves import draw_mean_curves
-from hpo.report.pages.comparison_cells import answers
-from hpo.report.pages.comparison_page import render_comparison_page
+from hpo.report.pages.comparison import answers, render_comparison_page
 
 FULL = Budget(20, "trials")
 

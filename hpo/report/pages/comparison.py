@@ -1,25 +1,70 @@
-"""The cells of a comparison's tables, shared by the text and the page."""
+"""A comparison as Markdown, and as one self-contained page: standings, verdicts, and interactive curves."""
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import loss_of
+from hpo.report.blocks import Block, Items, Paragraph, Table, markdown_lines
 from hpo.report.comparison import ComparisonJson, Pair
+from hpo.report.figures.mean_curves import draw_mean_curves
+from hpo.report.pages.html import render
 from hpo.report.words import join_names
 
+_TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = "B better by less than 0 means that A is better; [95 % intervals]."
 _PAIR_HEAD = ("budget", "A", "B", "B better by", "P(A beats B)", "p (Holm)", "verdict")
 _FOLD_HEAD = ("A", "B", "by how much B's winner is better, on each fold")
 
 
-class Cells(NamedTuple):
-    """A table of texts."""
+def render_comparison_markdown(result: ComparisonJson) -> str:
+    """Return the page of the content of comparison.json: standings first, then every verdict."""
+    return "\n".join([f"# {result['name']}", "", *markdown_lines(_blocks(result))])
 
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+
+def _blocks(result: ComparisonJson) -> Iterator[Block]:
+    yield from (Paragraph(f"**{answer}**") for answer in answers(result))
+    yield from (Paragraph(headline(result)), Items(result["notes"]))
+    tables = {
+        "Standings": standings(result),
+        "Verdicts": verdicts(result, result["pairs"]),
+        "Winners, fold by fold": winners(result),
+    }
+    for title, table in tables.items():
+        if table.rows:
+            yield from (Paragraph(f"## {title}"), table)
+    if result["pairs"]:
+        yield Paragraph(READING)
+
+
+def render_comparison_page(result: ComparisonJson) -> str:
+    """Return the page of the content of comparison.json."""
+    pairs, folds = result["pairs"], result.get("folds", ())
+    first = first_pairs(result)
+    others = pairs[len(first) :]
+    figures = [draw_mean_curves(result, unit) for unit in ("trials", "seconds")]
+    figures = [figure for figure in figures if figure is not None]
+    return render(
+        "comparison.html",
+        result=result,
+        answers=answers(result),
+        headline=headline(result),
+        verdicts=(verdicts(result, first), _marks(first)),
+        winners=(winners(result), _marks(folds)),
+        reading=READING if first else "",
+        figures=figures,
+        has_figures=bool(figures),
+        other_verdicts=(verdicts(result, others), _marks(others)),
+        standings=(standings(result), _marks(result["standings"])),
+        titles=_TITLES,
+    )
+
+
+def _marks(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the class of each row."""
+    return ["decided" if item.get("better") else "" for item in items]
 
 
 def headline(result: ComparisonJson) -> str:
@@ -64,7 +109,7 @@ def first_pairs(result: ComparisonJson) -> list[Pair]:
     return [pair for pair in pairs if (pair["budget"], pair["unit"]) == (pairs[0]["budget"], pairs[0]["unit"])]
 
 
-def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Cells:
+def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
     """Return the table of pairs; below 0 means that A is better."""
     written = score_format(standing["mean_score"] for standing in result["standings"])
     rows = [
@@ -79,10 +124,10 @@ def verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Cells:
         ]
         for pair in pairs
     ]
-    return Cells(_PAIR_HEAD, rows)
+    return Table(_PAIR_HEAD, rows)
 
 
-def winners(result: ComparisonJson) -> Cells:
+def winners(result: ComparisonJson) -> Table:
     """Return the table of winners, fold by fold; below 0 means that A is better."""
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     written = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
@@ -96,10 +141,10 @@ def winners(result: ComparisonJson) -> Cells:
         for pair in result.get("folds", ())
     ]
     has_interval = any(pair["interval"] for pair in result.get("folds", ()))
-    return Cells([*_FOLD_HEAD, "mean [95 %]" if has_interval else "mean"], rows)
+    return Table([*_FOLD_HEAD, "mean [95 %]" if has_interval else "mean"], rows)
 
 
-def standings(result: ComparisonJson) -> Cells:
+def standings(result: ComparisonJson) -> Table:
     """Return the table of standings, the best of each budget first."""
     has_regret = result["optimum"] is not None
     written = score_format(standing["mean_score"] for standing in result["standings"])
@@ -123,7 +168,7 @@ def standings(result: ComparisonJson) -> Cells:
         ]
         for s in ordered
     ]
-    return Cells(head, rows)
+    return Table(head, rows)
 
 
 def _number(value: float | None, interval: Sequence[float] | None, written: Callable[[float], str]) -> str:
