@@ -62,7 +62,9 @@ def compare_strategies(
     if isinstance(strategies, str):
         raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
     named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
-    settings = {label: _settings(given) for label, given in named.items()}
+    settings = {
+        label: strategy_settings({"name": given} if isinstance(given, str) else given) for label, given in named.items()
+    }
     comparison = prepare_comparison(replaced(config, {"track.name": "none"}), settings, repeats, name)
     run_comparison(comparison, at, at_seconds, optimum)
     return _comparison(comparison.path, publish)
@@ -82,10 +84,6 @@ def compare_studies(
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
     return _comparison(run_studies(names, at, optimum, name), publish)
-
-
-def _settings(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    return strategy_settings({"name": given} if isinstance(given, str) else given)
 
 
 def _comparison(folder: Path, publish: bool) -> Comparison:

@@ -127,7 +127,7 @@ class Stopping:
     def _hear_again(self, *_: object) -> None:
         """Let signals that an objective ignores, which the system would drop, arrive and do nothing."""
         for number in self._ignored():
-            signal.signal(number, _pass_over)
+            signal.signal(number, lambda *_: None)
 
     def _ignored(self) -> list[int]:
         return [number for number in self._before if signal.getsignal(number) is signal.SIG_IGN]
@@ -154,10 +154,6 @@ class Stopping:
             if first is not None and (numbers or time.monotonic() - since > self._patience):
                 _say(self.last_words())
                 os._exit(128 + first)
-
-
-def _pass_over(*_: object) -> None:
-    """Take a signal and do nothing."""
 
 
 def _say(text: str) -> None:
