@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hpo.study.reproduce.replay import Replay
+    from hpo.study.study import Study
 
 # What decides trials, or which of them wins, and is taken from the study that is replayed: besides these keys its
 # sections `space`, `strategy`, `split` and `objective`, and the objective's own.
@@ -39,14 +40,11 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     """
     import pandas as pd
 
-    from hpo.config.study_config import config_from_dict
     from hpo.study.folder import short_path
-    from hpo.study.preparation import prepare_study
     from hpo.study.reproduce.replay import compared
 
     asked = replay_of(str(study), overrides, trust)
-    config = config_from_dict(asked.tree)
-    prepared = asked.study_of(prepare_study(config, asked.folder.kept_function(config)))
+    prepared = prepare_replay(asked)
     run_shown(prepared, progress)
     _, differing = compared(asked, short_path(prepared.folder.trials_path))
     rows = [{"trial": place, "differs in": ", ".join(keys)} for place, keys in differing.items()]
@@ -104,6 +102,15 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     tree["study"] = taken | {name: value for name, value in mine["study"].items() if name in OWN}
     script = script_of(files.config, rows[:trials])
     return Replay(folder, tree, trials, files.changes, files.is_same_machine, script, files.report.get("given", ()))
+
+
+def prepare_replay(asked: "Replay") -> "Study":
+    """Return the study that runs the search of another again."""
+    from hpo.config.study_config import config_from_dict
+    from hpo.study.preparation import prepare_study
+
+    config = config_from_dict(asked.tree)
+    return asked.study_of(prepare_study(config, asked.folder.kept_function(config)))
 
 
 def _is_own(override: str) -> bool:

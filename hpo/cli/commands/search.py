@@ -55,19 +55,21 @@ def run(arguments: Sequence[str]) -> int:
     from hpo.study.as_begun import as_begun
     from hpo.study.preparation import prepare_study, refuse_bad_search
 
-    kept = replay.folder.kept_function(config) if replay else None
     if given.cfg:
         from hpo.session.surroundings import refuse_bad_surroundings
 
+        kept = replay.folder.kept_function(config) if replay else None
         references = refuse_bad_search(config, kept).study.references
         refuse_bad_surroundings(config)
         tree = without(tree, "study.references")
         show_config(replaced(tree, {"study.references": references}) if references else tree)
         return 0
-    study = prepare_study(config if replay else as_begun(config), kept)
     if replay:
-        study = replay.study_of(study)
+        from hpo.interface.replay import prepare_replay
 
+        study = prepare_replay(replay)
+    else:
+        study = prepare_study(as_begun(config))
     if given.dry_run:
         return _show_dry_run(study)
 
