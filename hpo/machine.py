@@ -31,9 +31,7 @@ _IN_SQLITE = (
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
     """Return one line with the path and its free bytes where the machine is at fault; None for other errors.
 
-    Args:
-        error: is examined with its causes.
-        folder: the study's own; a permission error on a file in it is also the machine's fault.
+    The causes of the error are examined, too. A permission error on a file in `folder`, the study's, is such a fault.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):

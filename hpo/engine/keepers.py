@@ -14,8 +14,7 @@ from hpo.engine.trials.trial import Trial
 class StateKeeper(Observer):
     """Keeps a training's state until its outcome is recorded, and longer where a rung follows.
 
-    Args:
-        artifacts: where states are kept; None = in the study's folder.
+    Without `artifacts`, here as below, it lies in the study's folder.
     """
 
     def __init__(self, artifacts: UrlStore | None = None) -> None:
@@ -31,14 +30,7 @@ class StateKeeper(Observer):
 
 
 class CheckpointKeeper(Observer):
-    """Keeps the models of the best trials and deletes the others.
-
-    Args:
-        checkpoints_dir: the models' folders, by their trials.
-        keep: how many.
-        finished: the trials so far.
-        artifacts: where models are kept; None = in that folder.
-    """
+    """Keeps the models of the best trials, those that are `finished` included, and deletes the others."""
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
         self._artifacts = artifacts

@@ -25,11 +25,6 @@ class Proposer:
     recorded trials again, each when the same is known, and asks the strategy only after the last: for the rest of that
     one's proposal, which must hold the recorded points.
 
-    Args:
-        rules: of the search.
-        record: holds the trials so far; new ones are written to it.
-        budget: number of trials to open, of those that `Rules.uses_budget`.
-
     Attributes:
         known: what the next proposal is made from.
         num_opened: number of trials opened so far.

@@ -20,13 +20,8 @@ def make_dispatcher(
 ) -> Dispatcher:
     """Return the dispatcher that `settings.name` names, its workers started.
 
-    A user's objective is imported from the working directory besides the installed packages.
-
-    Args:
-        settings: the section `dispatch`.
-        secrets: values for the address, besides the environment.
-        code: what is sent to a cluster at an address; None = every node has it.
-        artifacts: the URL where workers keep states and models; None = in the study's folder.
+    A user's objective is imported from the working directory besides the installed packages. `secrets` are values for
+    the address, besides the environment; for the others see `Setup`.
 
     Raises:
         DispatchError: the workers cannot be started as configured.

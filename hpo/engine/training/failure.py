@@ -18,12 +18,7 @@ _OF_OTHERS = ("<", *(f"{folder}/" for folder in (_OURS, _OURS.with_name("model")
 
 
 def one_line(error: BaseException, values: Mapping[str, str]) -> str:
-    """Return an error in one line: `ZeroDivisionError at bad.py:4: division by zero`, secrets hidden.
-
-    Args:
-        error: as it was caught.
-        values: the secrets that the code knows, by name.
-    """
+    """Return an error in one line: `ZeroDivisionError at bad.py:4: division by zero`, secrets hidden."""
     text = _said_by_argparse(error) or text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
         # Usually its own text is empty; an objective may have given a better one.

@@ -99,13 +99,8 @@ def unreadable(place: Place) -> NotOursError:
 def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
     """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it.
 
-    Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
-
-    Args:
-        found: what lies at the place.
-        study_id: the study's; None = it is new.
-        folder: the study's.
-        place: where.
+    Where the folder knows of no copy, or the copy has no id, an earlier version may have written it. A new
+    study has no id yet.
     """
     if found is None:
         return

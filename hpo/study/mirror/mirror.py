@@ -30,13 +30,7 @@ _LEFT_FILES = (
 
 
 class Mirror:
-    """Copies one study to one place, again and again.
-
-    Args:
-        url: of the place.
-        folder: the study's.
-        name, study_id: the study's.
-    """
+    """Copies one study to one place, again and again."""
 
     def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
         self._store = UrlStore(url, "study.mirror")

@@ -15,11 +15,7 @@ _DIGITS = 12
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return the versions here: of Python, libraries, the toolkit and its code, and of an objective's own package.
-
-    Args:
-        package: the installed package that has the objective; None where that is the toolkit's, or travels.
-    """
+    """Return the versions here: of Python, libraries, the toolkit and its code, and of an installed package."""
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for library in _LIBRARIES:
         # Builds for CPU and for GPUs, 2.13.0+cpu and 2.13.0+cu130, belong together.

@@ -20,15 +20,7 @@ from hpo.tree import links_out
 
 
 class Node:
-    """Runs tasks of a driver whose disk it does not see, or does not use for states and models.
-
-    Args:
-        child: trains.
-        disk: what was sent before.
-        objects: what is sent.
-        name: of the machine, in messages.
-        artifacts: where states and models are kept instead of being sent; None = they are sent.
-    """
+    """Runs tasks of a driver whose disk it does not see, or does not use for states and models: see `artifacts`."""
 
     def __init__(
         self, child: Child, disk: DiskStore, objects: ObjectStore, name: str, artifacts: UrlStore | None = None

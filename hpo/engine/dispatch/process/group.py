@@ -36,12 +36,7 @@ class Rank(Protocol):
 
 
 class Group:
-    """Runs one task. When its last message has come, none of the processes trains any more.
-
-    Args:
-        first: has the process of rank 0.
-        others: those of ranks 1, 2, ...
-    """
+    """Runs one task, in `first` with rank 0 and `others` with 1, 2, ...; after its last message none of them trains."""
 
     def __init__(self, first: Child, others: Sequence[Rank]) -> None:
         self._first = first
@@ -57,13 +52,7 @@ class Group:
         variables: Sequence[Mapping[str, str]],
         begin: Callable[[Mapping[str, str]], Iterator[Message]],
     ) -> Iterator[Message]:
-        """Yield the messages of the first process, and one that tells how all have ended.
-
-        Args:
-            call: the unique name of this call.
-            variables: of each process, by rank.
-            begin: starts the first with its variables, and gives its messages.
-        """
+        """Yield the messages of the first process, and one that tells how all have ended; `variables` are by rank."""
         for rank in range(1, len(variables)):
             threading.Thread(target=self._follow, args=(rank, call, variables[rank]), daemon=True).start()
         for message in begin(variables[0]):

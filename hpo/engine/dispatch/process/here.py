@@ -28,12 +28,7 @@ class _Process:
 
 
 def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
-    """Yield what `run_task` yields; with several processes a death of one is a failure.
-
-    Args:
-        payload: the task. Its test part is scored by one process.
-        import_from: a folder to import the objective from besides installed packages; None = the working directory.
-    """
+    """Yield what `run_task` yields; with several processes, which never score the test part, a death is a failure."""
     if payload.processes == 1 or payload.test is not None:
         with alone():
             yield from run_task(payload, import_from)

@@ -22,10 +22,7 @@ class MemoryGuard:
     """Watches one training process in a separate thread.
 
     Every worker has a guard and all apply the same rule, so that only the largest process on the machine is killed.
-
-    Args:
-        pid: the training process.
-        memory: returns the free and the total bytes.
+    `memory` returns the free and the total bytes.
     """
 
     def __init__(self, pid: int, memory: Callable[[], tuple[int, int]] = free_and_total) -> None:

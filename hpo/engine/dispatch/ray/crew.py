@@ -21,13 +21,6 @@ _LOOK_SECONDS = 2.0
 class Crew:
     """Starts workers, holds those that are idle, and ends them.
 
-    Args:
-        kind: the class of a worker.
-        equipment: what each is told.
-        settings: the section `dispatch`.
-        shares: what each gets, and their number.
-        environment: Ray's runtime environment of each; None = that of the connection.
-
     Attributes:
         starting: the workers that have not answered yet, by their answers: if nodes were lost, some never do.
         idle: those without a task.

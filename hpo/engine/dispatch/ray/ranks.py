@@ -11,12 +11,7 @@ from hpo.engine.training.worker import Message
 
 
 class Follower:
-    """One of the other workers, for one task.
-
-    Args:
-        actor: the worker.
-        task: what its `follow` is given besides the call and the variables.
-    """
+    """One of the other workers, for one task."""
 
     def __init__(self, actor: Any, task: Sequence[Any]) -> None:
         self._actor = actor
@@ -42,12 +37,7 @@ class Follower:
 
 
 class Team:
-    """The other workers of a leader.
-
-    Args:
-        actors: of ranks 1, 2, ...; they have started.
-        child: the leader's.
-    """
+    """The other workers of a leader."""
 
     def __init__(self, actors: Sequence[Any], child: Child) -> None:
         import ray

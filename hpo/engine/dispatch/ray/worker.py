@@ -103,13 +103,7 @@ class RayWorker:
         return ([found] if is_away and found is not None else []) + found_elsewhere
 
     def run(self, payload: Mapping[str, Any], call: str, shipment: Any = None) -> Iterator[dict[str, Any]]:
-        """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved.
-
-        Args:
-            payload: what `Payload.to_dict` returned.
-            call: the unique name of this call.
-            shipment: what was sent with it.
-        """
+        """Yield the messages of `Child.run`, or those of `Node.run` where files have to be moved."""
         # The test part is scored by one process.
         if self._team is None or payload["test"] is not None:
             yield from self._trained(payload, call, shipment)
