@@ -9,6 +9,7 @@ import pytest
 
 from hpo.engine.dispatch.ray.crew import Crew
 from hpo.engine.dispatch.ray.pool import RayDispatcher
+from hpo.engine.dispatch.ray.shares import Shares
 from hpo.errors import DispatchError
 from tests.contracts.test_dispatchers import run, task
 from tests.studies import REPOSITORY, dispatch_section
@@ -63,7 +64,7 @@ def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, free, wo
 
     crew = Crew.__new__(Crew)
     crew._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=NotStartedError))
-    crew.starting, crew._num_failed_starts, crew._num_slots = {"answer": None}, 4, 2
+    crew.starting, crew._num_failed_starts, crew.shares = {"answer": None}, 4, Shares(workers=2, gpus=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     with pytest.raises(DispatchError, match=words):
         crew.take_on("answer")
