@@ -3,22 +3,18 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from hpo.engine.course.clock import Key
-from hpo.engine.course.course import Course, EndedBy
+from hpo.engine.course.course import Course
 from hpo.engine.course.rules import Rules
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.first_failures import FirstFailures
 from hpo.engine.observer import Observer
-from hpo.engine.record.record import Record
+from hpo.engine.record.record import Ended, Record
 from hpo.engine.space.space import Point
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import seconds_trained
 
-# The record's note of the budget that ended the search (`by`, see `Course.ended_by`; None while it runs), after how
-# many `seconds`, and `limit`, the one without gain.
-ENDED = "ended"
 # Seconds between two notes of the time while a search runs, and between two looks for points that a hand gave.
 _SECONDS_BETWEEN_NOTES = 10.0
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -59,16 +55,16 @@ def search(
     course = Course(rules, record, num_trials, dispatcher.slots, [*observers, first])
     began, before = dispatcher.now, seconds_spent(record)
     noted, looked = before, 0.0
-    if record.noted(ENDED):
+    if record.ended:
         # Not ended any more, if there is more to do.
-        record.note(ENDED, _note(None, before, rules))
+        record.ended = Ended(None, before, rules.stop_without_gain)
     waiting: deque[Key] = deque()
     in_flight: set[Key] = set()
     while True:
         seconds = before + dispatcher.now - began
         course.is_out_of_time = minutes is not None and seconds >= 60 * minutes
         if seconds >= noted + _SECONDS_BETWEEN_NOTES:
-            record.note(ENDED, _note(None, seconds, rules))
+            record.ended = Ended(None, seconds, rules.stop_without_gain)
             noted = seconds
         if seconds >= looked:
             course.give(given())
@@ -89,7 +85,7 @@ def search(
             if late:
                 course.give(late)
                 continue
-            record.note(ENDED, _note(course.ended_by, seconds, rules))
+            record.ended = Ended(course.ended_by, seconds, rules.stop_without_gain)
             return record.history()
         for report in dispatcher.wait():
             key = Key(report.task.trial, report.task.index)
@@ -111,18 +107,13 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 def seconds_spent(record: Record) -> float:
     """Return how long the search has taken so far, interruptions left out."""
-    ended = record.noted(ENDED)
     # Without a note it was interrupted in its first seconds, or made when only a search limited by time noted it.
-    return float(ended["seconds"]) if ended else seconds_trained(record.trials())
-
-
-def _note(by: EndedBy | None, seconds: float, rules: Rules) -> dict[str, Any]:
-    return {"by": by, "seconds": seconds, "limit": rules.stop_without_gain}
+    return float(record.ended.seconds) if record.ended else seconds_trained(record.trials())
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
     """Return whether a search of free order has ended without gain: what was known then is not known again."""
-    ended, limit = record.noted(ENDED), rules.stop_without_gain
-    if rules.order != "free" or limit is None or not ended or ended["by"] != "stop_without_gain":
+    ended, limit = record.ended, rules.stop_without_gain
+    if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":
         return False
-    return limit <= ended.get("limit", 0) and all(trial.state != "running" for trial in record.trials())
+    return limit <= (ended.limit or 0) and all(trial.state != "running" for trial in record.trials())

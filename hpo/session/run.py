@@ -67,7 +67,9 @@ def _run(study: Study, display: Display, stopping: Stopping) -> Result:
         stack.callback(record.close)
         # What trainings have written since is none of the code that it began with.
         study = replace(study, code=Notes(record).basis(config).code)
-        Notes(record).write_gpu_share(dispatcher.gpus.share)
+        notes = Notes(record)
+        if dispatcher.gpus.share != notes.gpu_share:
+            notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()
         finished = _Count(study, record)
         stopping.begin(lambda: _last_words(study, finished.number), dispatcher.runs_here)

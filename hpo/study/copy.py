@@ -8,10 +8,11 @@ from pathlib import Path
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, study_name
 from hpo.engine.record.address import sqlite_url
-from hpo.engine.record.storage import LAST_NOTE, copy_record, open_rows
+from hpo.engine.record.storage import copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
 from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.notes import Notes
 from hpo.study.preparation import load_study
 from hpo.study.study import Study
 from hpo.tree import copy_tree
@@ -75,7 +76,8 @@ def _copy_record(path: Path, target: Path, config: StudyConfig, copied: StudyCon
     copy_record(path, target, name, other)
     space = space_from_dict(config.space, flatten(config.objective_config))
     rows = open_rows(sqlite_url(target), other, space)
-    rows.note(LAST_NOTE, uuid.uuid4().hex)
-    if rows.noted("config") is not None:
-        rows.note("config", {**rows.noted("config"), "study": copied.to_dict()["study"]})
+    notes = Notes(rows)
+    notes.study_id = uuid.uuid4().hex
+    if notes.config is not None:
+        notes.config = {**notes.config, "study": copied.to_dict()["study"]}
     rows.dispose()

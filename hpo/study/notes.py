@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.course.course import EndedBy
-from hpo.engine.loop import ENDED
-from hpo.engine.record.record import Record
+from hpo.engine.record.notes import FIRST, LAST, Note, Noted
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.basis.changes import AllowedChange, Basis
-from hpo.study.basis.source_code import CodeHashes
 from hpo.study.imports import from_notes, to_notes
 
 
@@ -46,75 +43,58 @@ class FullOutcome:
 
 
 class Notes:
-    """The notes of one study; reading returns the current content of the record."""
+    """The notes of one study, besides those of its search: see `Record`.
 
-    def __init__(self, record: Record) -> None:
+    Attributes:
+        study_id: the unique id of the study; a copy has another.
+        imports: the trials that were imported when the study was created.
+        allowed_changes: the changes with which the study was continued, the earliest first.
+        final_model: the recorded final model.
+        gpu_share: the GPUs that each worker had when the search last went on; None for a study of before version 0.2.0.
+        data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
+        config, data, code: of the basis, see `basis`.
+    """
+
+    study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
+    imports = Note[Sequence[Trial]](FIRST, from_notes, to_notes)
+    allowed_changes = Note[list[AllowedChange]](
+        "allowed_changes",
+        lambda noted: [AllowedChange.from_dict(change) for change in noted or ()],
+        lambda changes: [*map(vars, changes)],
+    )
+    final_model = Note[FinalModel | None]("final", lambda noted: FinalModel(**noted) if noted else None, vars)
+    gpu_share = Note[float | None]("gpu_share")
+    data_hashes = Note[Mapping[str, str] | None]("prepared")
+    config = Note[Mapping[str, Any] | None]("config")
+    data = Note[Mapping[str, Any] | None]("data")
+    code = Note[CodeHashes | None](
+        "code",
+        lambda noted: None if noted is None else CodeHashes.from_note(noted),
+        lambda code: None if code is None else vars(code),
+    )
+    _full = Note[list[dict[str, Any]]]("full", lambda noted: noted or [])
+
+    def __init__(self, record: Noted) -> None:
         self._record = record
 
-    @property
-    def study_id(self) -> str | None:
-        """The unique id of the study; a copy has another."""
-        return self._text("id")
+    def noted(self, key: str) -> Any:
+        """Return a JSON-able value of the study; None where it is not there."""
+        return self._record.noted(key)
 
-    @property
-    def imports(self) -> list[Trial]:
-        """The trials that were imported when the study was created."""
-        return from_notes(self._record.noted("imports"))
-
-    def write_imports(self, trials: Sequence[Trial]) -> None:
-        """Write the imported trials."""
-        self._record.note("imports", to_notes(trials))
+    def note(self, key: str, value: Any) -> None:
+        """Write one."""
+        self._record.note(key, value)
 
     def basis(self, frozen: StudyConfig) -> Basis:
         """Return the basis on which the study was started, or last allowed to continue.
 
         A study of an early version has only `frozen`, the configuration in its folder.
         """
-        code = self._record.noted("code")
-        config = self._record.noted("config") or frozen.to_dict()
-        return Basis(config, self._record.noted("data"), None if code is None else CodeHashes.from_note(code))
+        return Basis(self.config or frozen.to_dict(), self.data, self.code)
 
     def write_basis(self, basis: Basis) -> None:
         """Write the basis."""
-        self._record.note("config", basis.config)
-        self._record.note("data", basis.data)
-        self._record.note("code", None if basis.code is None else vars(basis.code))
-
-    @property
-    def allowed_changes(self) -> list[AllowedChange]:
-        """The changes with which the study was continued, the earliest first."""
-        return [AllowedChange.from_dict(change) for change in self._record.noted("allowed_changes") or []]
-
-    def write_allowed(self, change: AllowedChange) -> None:
-        """Add an allowed change."""
-        self._record.note("allowed_changes", [vars(known) for known in (*self.allowed_changes, change)])
-
-    @property
-    def final_model(self) -> FinalModel | None:
-        """The recorded final model."""
-        noted = self._record.noted("final")
-        return FinalModel(**noted) if noted else None
-
-    def write_final_model(self, model: FinalModel) -> None:
-        """Write the final model."""
-        self._record.note("final", vars(model))
-
-    @property
-    def gpu_share(self) -> float | None:
-        """The GPUs that each worker had when the search last went on; None for a study of before version 0.2.0."""
-        share: float | None = self._record.noted("gpu_share")
-        return share
-
-    def write_gpu_share(self, share: float) -> None:
-        """Write the GPUs of each worker, where they are others than on record."""
-        if share != self.gpu_share:
-            self._record.note("gpu_share", share)
-
-    @property
-    def ended_by(self) -> EndedBy | None:
-        """The budget that ended the search; None before its end, and for studies of before version 0.2.0."""
-        ended = self._record.noted(ENDED)
-        return ended["by"] if ended else None
+        self.config, self.data, self.code = basis.config, basis.data, basis.code
 
     def finalist_outcome(self, task: Task) -> Outcome | None:
         """Return the outcome of a finalist's further training; None while it is missing."""
@@ -128,30 +108,15 @@ class Notes:
     @property
     def full_outcomes(self) -> dict[tuple[int, int], FullOutcome]:
         """What the trainings after the search have come to, by the number of the trial and the task's index."""
-        noted = self._record.noted("full") or []
         return {
             (each["trial"], each["index"]): FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
-            for each in noted
+            for each in self._full
         }
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
         """Add the outcome of a task that takes a trial to its end."""
         place = {"trial": task.trial, "index": task.index, "trained": task.payload.trained}
-        self._record.note("full", [*(self._record.noted("full") or []), place | {"outcome": outcome.to_dict()}])
-
-    @property
-    def data_hashes(self) -> Mapping[str, str] | None:
-        """The hash of each file in the workers' copy of the data; None before it is written."""
-        hashes: Mapping[str, str] | None = self._record.noted("prepared")
-        return hashes
-
-    def write_data_hashes(self, hashes: Mapping[str, str]) -> None:
-        """Write the hashes of the workers' copy."""
-        self._record.note("prepared", dict(hashes))
-
-    def _text(self, key: str) -> str | None:
-        value: Any = self._record.noted(key)
-        return value if isinstance(value, str) else None
+        self._full = [*self._full, place | {"outcome": outcome.to_dict()}]
 
 
 def _finalist(task: Task) -> str:

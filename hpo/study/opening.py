@@ -49,7 +49,7 @@ def open_study(study: Study) -> Record:
         notes = Notes(record)
         written = prepare_data(study.objective, study.config.objective_config, indices, data_dir, notes.data_hashes)
         if written is not None:
-            notes.write_data_hashes(written)
+            notes.data_hashes = written
     freeze(study)
     return record
 
@@ -130,15 +130,16 @@ def _create(study: Study) -> Record:
     copy_states(study)
     begin_ledger(study.folder, opened_before)
     # Imported here: Optuna's tables take a third of a second, which no refusal should wait for.
-    from hpo.engine.record.storage import LAST_NOTE, create_record
+    from hpo.engine.record.storage import create_record
 
     record = create_record(_stored(study))
-    Notes(record).write_imports(study.imports)
+    notes = Notes(record)
+    notes.imports = study.imports
     if study.given:
         record.write_given(study.given)
-    Notes(record).write_basis(basis)
+    notes.write_basis(basis)
     study.folder.write_json(study.folder.environment_path, environment)
-    record.note(LAST_NOTE, uuid.uuid4().hex)
+    notes.study_id = uuid.uuid4().hex
     return record
 
 
@@ -162,7 +163,8 @@ def _continue(study: Study, frozen: StudyConfig) -> Record:
         # Before the note: if killed in between, the study looks as if edited, and is refused.
         freeze(study)
     if changes or versions:
-        Notes(record).write_allowed(allowed_change(before, now, record.trials()))
+        notes = Notes(record)
+        notes.allowed_changes = [*notes.allowed_changes, allowed_change(before, now, record.trials())]
     # Else an earlier version did not note all of it.
     if changes or versions or before.code != now.code:
         Notes(record).write_basis(now)

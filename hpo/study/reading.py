@@ -12,6 +12,7 @@ from hpo.errors import HpoError
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described, SplitFigures
 from hpo.study.folder import StudyFolder, find_study, short_path
+from hpo.study.notes import Notes
 from hpo.study.opening import storage_url
 from hpo.study.preparation import function_of, load_study, missing_sources, refuse_past_search, strategy_of
 from hpo.study.study import Study
@@ -51,7 +52,7 @@ def described_before(folder: StudyFolder, config: StudyConfig) -> Described:
     rows = open_rows(storage_url(config, folder), config.study.name, space)
     with damage_named(rows):
         names = {name for _, _, _, attributes in rows.read() for name in attributes}
-    noted = rows.noted("data") or {}
+    noted = Notes(rows).data or {}
     rows.dispose()
     split = cast("SplitFigures", {key: noted[key] for key in _SPLIT}) if noted.keys() >= _SPLIT else None
     folds = 1 + max((int(match[1]) for match in map(_FOLD.match, names) if match), default=0)

@@ -3,7 +3,6 @@
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from hpo.engine.course.arrival import Arrival
 from hpo.engine.course.clock import Clock, Event, Key
@@ -13,13 +12,11 @@ from hpo.engine.course.rules import Rules
 from hpo.engine.course.stop_rule import Medians
 from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.observer import Observer
-from hpo.engine.record.record import Record
+from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
-
-EndedBy = Literal["trials", "minutes", "stop_without_gain", "space"]
 
 
 class Course:

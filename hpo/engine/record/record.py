@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from hpo.engine.record.notes import Note
 from hpo.engine.space.space import Point
 from hpo.engine.space.structured import as_values
 from hpo.engine.trials.history import History
@@ -12,12 +13,12 @@ from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished
 
 _COST, _LEARNED = "cost", "learned"
+EndedBy = Literal["trials", "minutes", "stop_without_gain", "space"]
+
 # Every trial of ours has it, and no other program's.
 ROUND = "round"
 # How far a trial was trained, and from which; see `Proposal`.
 _AMOUNTS = ("amount", "continues", "trained")
-# The notes of the times in which the search ran, and of the points that a hand gave it.
-_STRETCHES, _GIVEN = "stretches", "given"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,21 @@ class Given:
 
     point: Point
     after: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How far a search has come.
+
+    Attributes:
+        by: the budget that ended it, see `Course.ended_by`; None while it runs.
+        seconds: how long it took so far, interruptions left out.
+        limit: `stop_without_gain` of then.
+    """
+
+    by: EndedBy | None
+    seconds: float
+    limit: int | None = 0
 
 
 class Rows:
@@ -87,7 +103,22 @@ class Record:
     Trials are opened in the order of proposal, which is that of their numbers. Each outcome is written the moment
     it arrives, under its task's name (`fold_0`); the last outcome closes the trial. A running trial in a study that no
     driver runs was interrupted: its missing tasks are run again.
+
+    Attributes:
+        stretches: those in which the search ran, in order; those of before version 0.2.0 were not noted.
+        given: the points that hands gave to the search, in the order in which they did.
+        ended: how far the search has come; None where that was not noted.
     """
+
+    stretches = Note[list[Stretch]](
+        "stretches", lambda noted: [Stretch(**each) for each in noted or ()], lambda stretches: [*map(vars, stretches)]
+    )
+    given = Note[list[Given]](
+        "given",
+        lambda noted: [Given(as_values(each["point"]), each["after"]) for each in noted or ()],
+        lambda given: [{"point": dict(each.point), "after": each.after} for each in given],
+    )
+    ended = Note[Ended | None]("ended", lambda noted: Ended(**noted) if noted else None, vars)
 
     def __init__(self, rows: Rows, metric: str, direction: Direction, layout: TaskLayout) -> None:
         self._rows = rows
@@ -166,14 +197,9 @@ class Record:
         """Return what was stored under the key; None when nothing was."""
         return self._rows.noted(key)
 
-    @property
-    def given(self) -> list[Given]:
-        """The points that hands gave to the search, in the order in which they did."""
-        return [Given(as_values(each["point"]), each["after"]) for each in self.noted(_GIVEN) or []]
-
     def write_given(self, given: Iterable[Given]) -> None:
         """Add points that a hand gave, before they have an effect."""
-        self.note(_GIVEN, [{"point": dict(each.point), "after": each.after} for each in (*self.given, *given)])
+        self.given = [*self.given, *given]
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
         """Return what another program asked for since the last call: its trials' numbers and parameters."""
@@ -181,20 +207,14 @@ class Record:
 
     def begin_stretch(self, workers: int) -> None:
         """Write that so many workers begin to train; once for this process, which is not interrupted."""
-        if self._has_begun:
-            return
+        if not self._has_begun:
+            self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True
-        self.note(_STRETCHES, [vars(each) for each in (*self.stretches, Stretch(time.time(), workers))])
-
-    @property
-    def stretches(self) -> list[Stretch]:
-        """The stretches in which the search ran, in order; those of before version 0.2.0 were not noted."""
-        return [Stretch(**each) for each in self.noted(_STRETCHES) or []]
 
     def copy(self) -> "Record":
         """Return a copy in the memory of this process alone: for a look ahead."""
         copied = memory_record(self._metric, self._direction, self._layout, self.trials())
-        copied.note(_GIVEN, self.noted(_GIVEN))
+        copied.given = self.given
         return copied
 
     @property

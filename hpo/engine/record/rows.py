@@ -8,6 +8,7 @@ So a trial has a number of its own, beside the one in Optuna. This file uses Opt
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
 from hpo.engine.record.guard import DamagedRecordError, Guard, Mark
+from hpo.engine.record.notes import LAST
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.record import ROUND, Rows
 from hpo.engine.space.dimensions import restored, stored
@@ -139,17 +141,18 @@ class OptunaRows(Rows):
 
     def note(self, key: str, value: Any) -> None:
         """Write a user attribute of the study."""
-        with self._writing(key not in self._notes(), value if key == "id" else None):
+        with self._writing(key not in self._notes, value if key == LAST else None):
             self._storage.set_study_user_attr(self._study_id, key, value)
+        self._notes[key] = value
 
     def noted(self, key: str) -> Any:
-        """Return a user attribute of the study; None where it is not there."""
-        return self._notes().get(key)
+        """Return a user attribute of the study, as it was read first or written here; None where it is not there."""
+        return self._notes.get(key)
 
     def mark(self) -> Mark:
-        """Return the study's progress: its trials, and the attributes of both."""
-        notes = self._notes()
-        return Mark(notes.get("id", ""), self._calls.count() + len(notes))
+        """Return the study's progress as the storage has it now: its trials, and the attributes of both."""
+        notes = self._read_notes()
+        return Mark(notes.get(LAST, ""), self._calls.count() + len(notes))
 
     def dispose(self) -> None:
         """Close the connection."""
@@ -162,10 +165,14 @@ class OptunaRows(Rows):
     def _point(self, trial: FrozenTrial) -> Point:
         return {d.key: restored(d, trial.params[d.key]) for d in self._dimensions if d.key in trial.params}
 
+    @cached_property
     def _notes(self) -> dict[str, Any]:
+        """The notes, read once: nobody but the one driver of a study writes them."""
+        return self._read_notes()
+
+    def _read_notes(self) -> dict[str, Any]:
         with self._changes_named():
-            notes: dict[str, Any] = self._storage.get_study_user_attrs(self._study_id)
-        return notes
+            return dict(self._storage.get_study_user_attrs(self._study_id))
 
     def _id(self, number: int) -> int:
         if number not in self._ids:

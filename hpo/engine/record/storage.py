@@ -23,6 +23,7 @@ from hpo.engine.record.guard import (
     may_be_written,
     refuse_damaged_file,
 )
+from hpo.engine.record.notes import FIRST, LAST
 from hpo.engine.record.optuna_tables import rename_study
 from hpo.engine.record.record import Record
 from hpo.engine.record.rows import OptunaRows
@@ -30,9 +31,6 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.trial import Direction, TaskLayout
 from hpo.errors import StudyError, first_line
 from hpo.machine import machine_faults
-
-# What a new study notes first, and last: see `_is_half_made`.
-FIRST_NOTE, LAST_NOTE = "imports", "id"
 
 
 @dataclass(frozen=True)
@@ -166,7 +164,7 @@ def _is_half_made(storage: RDBStorage, name: str) -> bool:
     """Return whether our driver died or failed while it created this study."""
     study_id = storage.get_study_id_from_name(name)
     notes = storage.get_study_user_attrs(study_id)
-    return FIRST_NOTE in notes and LAST_NOTE not in notes and storage.get_n_trials(study_id) == 0
+    return FIRST in notes and LAST not in notes and storage.get_n_trials(study_id) == 0
 
 
 def _open_with_write_ahead(url: str) -> RDBStorage:

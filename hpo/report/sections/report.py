@@ -98,7 +98,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         subject: what its figures are drawn from.
         files: SHA-256 of the study's other files, by name.
     """
-    config, notes = study.config, Notes(record)
+    config, notes, ended = study.config, Notes(record), record.ended
     trials, winner = verdict.trials, verdict.winner
     method = part(lambda: describe_method(study), no_method)
     comparison = part(lambda: describe_comparison(study), missing)
@@ -115,7 +115,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "config": config.to_dict(),
         **part(
             lambda: describe_search(
-                study, trials, len(notes.imports), notes.ended_by, verdict.further_trained, record.given
+                study, trials, len(notes.imports), ended.by if ended else None, verdict.further_trained, record.given
             ),
             no_search,
         ),

@@ -9,9 +9,8 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.config.keys import within
-from hpo.engine.course.course import EndedBy
 from hpo.engine.course.rules import Counts as Counted
-from hpo.engine.record.record import Given
+from hpo.engine.record.record import EndedBy, Given
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
 from hpo.report.missing import EXACT, Count, Missing, Point, Positive, missing, require

@@ -28,7 +28,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdi
         return verdict.model
     study = study.as_of(Notes(record).allowed_changes, winner)
     model = _kept_model(study, dispatcher, winner) if study.num_folds == 1 else _trained(study, dispatcher, winner)
-    Notes(record).write_final_model(model)
+    Notes(record).final_model = model
     return model
 
 

@@ -7,8 +7,9 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.notes import FIRST, LAST
 from hpo.engine.record.recovery import continue_record
-from hpo.engine.record.storage import FIRST_NOTE, LAST_NOTE, Stored, copy_record, create_record, open_record
+from hpo.engine.record.storage import Stored, copy_record, create_record, open_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
 from hpo.errors import StudyError
@@ -128,12 +129,12 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
     """In a storage of several studies, where a folder cannot tell."""
     url = sqlite_url(tmp_path / "team.db")
     record = create_record(stored(url))
-    record.note(FIRST_NOTE, [])
+    record.note(FIRST, [])
     record.close()
     record = create_record(stored(url))
-    assert record.noted(FIRST_NOTE) is None
-    record.note(FIRST_NOTE, [])
-    record.note(LAST_NOTE, "its own")
+    assert record.noted(FIRST) is None
+    record.note(FIRST, [])
+    record.note(LAST, "its own")
     record.close()
     optuna.create_study(storage=url, study_name="somebody's")
     for name in ("one", "somebody's"):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.course.rules import Rules
-from hpo.engine.loop import ENDED, is_over, search, seconds_spent
+from hpo.engine.loop import is_over, search, seconds_spent
 from hpo.engine.record.record import memory_record
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
@@ -46,7 +46,7 @@ def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers_and_after_
     assert told(cut) == whole[: len(cut.trials())]
     record = run(world, rules(name, limit), 60, slots, order, dies_after=dies_after)
     assert told(run(world, rules(name, limit), 60, slots, order + 1, record)) == told(cut)
-    assert cut.noted(ENDED)["by"] == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
+    assert cut.ended.by == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
     assert told(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
 
 
@@ -71,7 +71,7 @@ def test_a_budget_of_configurations_cuts_the_trials_where_the_next_would_begin_a
     assert not following or following[0][5] is None
     record = run(world, its, budget, slots, order, dies_after=dies_after)
     assert told(run(world, its, budget, slots, order + 1, record)) == told(cut)
-    assert cut.noted(ENDED)["by"] == "trials"
+    assert cut.ended.by == "trials"
     assert told(run(world, its, 20, slots, order, record)) == whole
 
 
@@ -109,7 +109,7 @@ def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots,
     assert is_over(asked, record, 40)
     assert told(run(world, its(4), 40, slots, order + 1, record)) == ended
     if len(ended) < 40:
-        assert record.noted(ENDED)["by"] == "stop_without_gain"
+        assert record.ended.by == "stop_without_gain"
         assert len(run(world, its(None), 40, slots, order + 1, record).trials()) == 40
 
 
@@ -184,7 +184,7 @@ def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
         assert [row[3:] for row in told(record)] == [row[3:] for row in whole[: len(record.trials())]]
         assert is_over(its, record, 30, minutes)
         assert not is_over(its, record, 31, 10_000)
-        lengths.append((len(record.trials()), record.noted(ENDED)["by"]))
+        lengths.append((len(record.trials()), record.ended.by))
     first, again, second, last = lengths
     assert first == again
     assert first[0] < second[0] < last[0] == 30
@@ -216,4 +216,4 @@ def test_the_space_may_end_a_search():
     record = run(
         World(0), lambda tasks_of, cost_of: Rules(strategy=small, tasks_of=tasks_of, cost_of=cost_of, lanes=2), 9
     )
-    assert (len(record.trials()), record.noted(ENDED)["by"]) == (3, "space")
+    assert (len(record.trials()), record.ended.by) == (3, "space")
