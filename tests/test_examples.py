@@ -32,7 +32,7 @@ def test_a_loop_of_two_processes():
     assert float(done.stdout.splitlines()[-1].split()[0]) > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_training_that_knows_nothing_of_the_search():
     said = ast.get_docstring(ast.parse((EXAMPLES / "command_line.py").read_text()))
     program, *words = shlex.split(said[said.index("hpo search") : said.index("Whatever")].replace("\\\n", ""))

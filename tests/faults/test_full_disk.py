@@ -87,7 +87,7 @@ def bound_by_permissions():
         ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_folder_that_may_not_be_written():
     Path("runs").mkdir(mode=0o500)
     code, _, err = hpo("search", "objective=tests.toy:score", *LOCAL, preexec_fn=bound_by_permissions)

@@ -64,7 +64,7 @@ def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child, copy):
     assert still_works(child)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_no_answer_to_the_task_is_not_read_and_its_process_is_replaced(child):
     """Whoever finds the pipe by its number can write into it."""
     before = messages(child, "process_id")[-1]["outcome"].metrics["score"]
@@ -160,7 +160,7 @@ def test_secrets_that_are_printed_are_hidden(child, monkeypatch):
     assert "abracadabra" not in last["printed"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_task_has_a_process_of_its_own_where_that_is_asked():
     for is_fresh in (False, True):
         child = Child(str(REPOSITORY), is_fresh)

@@ -102,7 +102,6 @@ def test_a_command_that_is_no_search_ends_by_the_same_codes_and_without_a_traceb
     assert (driver.returncode, err) == (CODES[signal.SIGTERM], "")
 
 
-@pytest.mark.slow("driver-15")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("to", "number"), [("driver", signal.SIGTERM), ("group", signal.SIGHUP), ("twice", signal.SIGINT)]

@@ -57,7 +57,7 @@ def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
     assert are_unaffected(outcomes)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_trial_whose_worker_dies_every_time_has_failed_and_the_study_goes_on(undisturbed, pool, directory, tmp_path):
     (directory / "worker_dies").write_text("4")
     tree = toy_config(shipped("evolutionary"), trials=15, objective="tests.faults.objectives:dies_with_its_worker")

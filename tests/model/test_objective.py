@@ -167,7 +167,7 @@ def test_preparing_again_replaces_what_a_process_has_read(fold, tmp_path):
     assert run(task) != first
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reading_data_loads_no_torch():
     code = (
         "import sys, json; from model import objective; config = json.load(sys.stdin); objective.check(config);"

@@ -47,7 +47,7 @@ def refused_with(capsys, words, *arguments):
 
 
 @pytest.mark.quick(*QUICK)
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)
 def test_one_line_exit_code_2_and_nothing_created(capsys, monkeypatch, case):
     arguments, words, *files = CASES[case]

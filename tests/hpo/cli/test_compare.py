@@ -82,7 +82,7 @@ def test_the_files_of_a_comparison(capsys):
         assert f"| {pair['budget']} trials | random | evolutionary |" in page
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys):
     """All but the large page."""
     published, elsewhere = Path("studies", FOLDER.name), Path("elsewhere")

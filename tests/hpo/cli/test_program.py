@@ -138,7 +138,6 @@ def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_i
             checked_for_seconds(stopping)
 
 
-@pytest.mark.slow("60-*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("seconds", "says"), [(60, "a thread of the objective ('left') did not end, so it was stopped\n"), (0, "")]

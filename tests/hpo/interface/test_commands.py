@@ -29,7 +29,7 @@ def table():
     return hpo.compose(*words, "dispatch=local")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_strategies_are_compared(table):
     strategies = {"random": "random", "small": {"name": "evolutionary", "population": 4}}
     compared = hpo.compare_strategies(table, strategies, repeats=3, at=[4], name="which")
@@ -74,7 +74,7 @@ def test_what_the_commands_refuse_is_refused_from_python(table):
     assert not Path("runs/old").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_search_is_replayed_and_a_report_alone_reproduced(table, tmp_path):
     study = hpo.search(table, settings=QUIET, progress=False)
     assert len(study.replay("dispatch=local", "track=none", progress=False)) == 0

@@ -122,7 +122,7 @@ def test_trials_stand_from_the_best_and_every_dot_finds_its_row(written):
         assert {str(number) for number in told} <= {number for number, _ in rows}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_study_of_a_hundred_trials_has_a_page_of_less_than_two_megabytes(tmp_path):
     text, _ = report(tmp_path / "toy", toy_config("random", SPACE, 100))
     assert len(text.encode()) < 2e6

@@ -189,7 +189,7 @@ def test_what_another_machine_has_gone_on_with_is_not_written_over(two, tmp_path
     mirror_of(here, f"file://{tmp_path}/its_own").copy()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_who_writes_while_this_machine_sends_has_the_mirror_whole(two, tmp_path, monkeypatch):
     here, there, url = two
     run_toy(here.path, toy_config(trials=4))

@@ -49,7 +49,8 @@ def run_again(folder, config, report):
 
 
 @pytest.mark.quick("random")
-@pytest.mark.slow
+@pytest.mark.slow("tpe")
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["evolutionary", "grid", "random", "tpe"])
 def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, caplog):
     folder, config = tmp_path / "study", toy_config(strategy)
@@ -86,7 +87,6 @@ def test_one_that_comes_while_the_search_runs_is_told_and_tried_once(seconds, fo
     assert [number for number, point in enumerate(tried) if point == ABSENT] == [found]
 
 
-@pytest.mark.slow("queued0-*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(("queued", "line"), [
     ({"toy.lr": 3.0}, "toy.lr=3.0 is not in its range (0.001, 0.01, 0.1); give one that is; it is left alone"),
