@@ -1,0 +1,164 @@
+"""What every store of a record promises. A new store is one line in STORES."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import optuna
+import pytest
+
+from hpo.engine.record.address import sqlite_url
+from hpo.engine.record.optuna_tables import Tables
+from hpo.engine.record.record import Ended, Given, Record, memory_record
+from hpo.engine.record.recovery import continue_record, read_record
+from hpo.engine.record.storage import Stored, create_record
+from hpo.engine.space.reader import space_from_dict
+from hpo.engine.trials.trial import Outcome, Proposal, TaskLayout
+from hpo.study.notes import FinalModel, Notes
+from tests.studies import REPOSITORY
+
+SPACE = {"layers": [1, 2, 3], "kind": {"choices": [0, False, "a", None]}, "lr": {"low": 1e-5, "high": 1.0, "log": True}}
+POINT = {"layers": 2, "kind": "a", "lr": 0.1 + 0.2}
+LAYOUT = TaskLayout(folds=2)
+READER = """
+import json, sys
+from tests.contracts.test_record_stores import described, stored
+from hpo.engine.record.recovery import read_record
+from pathlib import Path
+print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
+"""
+
+
+def stored(folder: Path) -> Stored:
+    """Return where the record of the test's study is."""
+    space = space_from_dict(SPACE)
+    return Stored(sqlite_url(folder / "study.db"), "s", space, "score", "maximize", LAYOUT, is_own=True)
+
+
+def reopened(record: Record, folder: Path) -> Record:
+    """Close a record and open it to continue it."""
+    record.close()
+    return continue_record(stored(folder))
+
+
+def restored(record: Record, folder: Path) -> Record:
+    """Close a record, lose its file, and open it to continue it: its backup takes the place."""
+    record.close()
+    (folder / "study.db").rename(folder / "aside.db")
+    return continue_record(stored(folder))
+
+
+@dataclass(frozen=True)
+class Store:
+    """How a record is made, and opened again; `is_shared` with other processes, by a file."""
+
+    make: Callable[[Path], Record]
+    again: Callable[[Record, Path], Record] = reopened
+    has_tables: bool = True
+    is_shared: bool = True
+
+
+def in_optuna(folder: Path) -> Record:
+    """Make a record in a file of SQLite."""
+    return create_record(stored(folder))
+
+
+STORES = {
+    "memory": Store(lambda _: memory_record("score", "maximize", LAYOUT), lambda record, _: record, is_shared=False),
+    "tables": Store(in_optuna),
+    "public calls": Store(in_optuna, has_tables=False),
+    "restored": Store(in_optuna, restored),
+}
+
+
+@pytest.fixture(params=STORES)
+def store(request, monkeypatch):
+    """Each store."""
+    if not STORES[request.param].has_tables:
+        monkeypatch.setattr(Tables, "reflected", lambda *_: None)
+    return STORES[request.param]
+
+
+def filled(record: Record) -> Record:
+    """Write trials of every state, and a note of every kind."""
+    Notes(record).imports = []
+    Notes(record).study_id = "its own"
+    for layers in (1, 2, 3):
+        record.open_trial(0, Proposal({**POINT, "layers": layers}), cost_of=lambda _: 0.5)
+    record.open_trial(1, Proposal({**POINT, "lr": 0.5}, amount=4, continues=0, trained=2), learned=[0, 1])
+    curve = [{"epoch": 1.0, "score": 0.05}]
+    for index in range(LAYOUT.size):
+        record.add_outcome(0, index, Outcome({"score": 0.1}, curve, 1.5, attempt=2, started=3.0, worker=4))
+        record.add_outcome(1, index, Outcome(error="diverged", curve=[]))
+    record.add_outcome(2, 0, Outcome({"score": 0.3}, [], stopped="at epoch 2"))
+    record.stop(2)
+    record.add_outcome(3, 1, Outcome({"score": 0.2}, []))
+    record.write_given([Given(POINT, 3)])
+    record.begin_stretch(2)
+    record.ended = Ended("trials", 12.5, None)
+    Notes(record).final_model = FinalModel(0, "checkpoints", 3, 1.5)
+    return record
+
+
+def described(record: Record) -> list[str]:
+    """Return all that a record holds, as texts that compare between processes."""
+    notes = Notes(record)
+    stretches = [stretch.workers for stretch in record.stretches]
+    return [
+        *map(repr, record.trials()),
+        repr([record.given, stretches, record.ended, notes.final_model, notes.study_id]),
+    ]
+
+
+def test_what_is_read_back_is_what_was_written(store, tmp_path):
+    record = filled(store.make(tmp_path))
+    before = described(record)
+    assert [trial.state for trial in record.trials()] == ["complete", "failed", "stopped", "running"]
+    assert record.ended == Ended("trials", 12.5, None)
+    assert described(store.again(record, tmp_path)) == before
+
+
+def test_a_fresh_process_reads_it_too(store, tmp_path):
+    if not store.is_shared:
+        return
+    record = filled(store.make(tmp_path))
+    before = described(record)
+    store.again(record, tmp_path).close()
+    command = [sys.executable, "-c", READER, str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, json.loads(done.stdout or "null")) == (0, before), done.stderr
+
+
+def test_an_interrupted_trial_goes_on_where_it_was(store, tmp_path):
+    record = store.again(filled(store.make(tmp_path)), tmp_path)
+    record.add_outcome(3, 1, Outcome({"score": 9.0}, []))
+    trial = record.add_outcome(3, 0, Outcome({"score": 0.4}, []))
+    assert (trial.state, trial.score) == ("complete", (0.2 + 0.4) / 2)
+    assert record.open_trial(2, Proposal(POINT)).number == 4
+    assert store.again(record, tmp_path).trials()[3] == trial
+
+
+def test_a_note_is_read_as_it_was_written_last(store, tmp_path):
+    record = filled(store.make(tmp_path))
+    for seconds in (1.0, 2.0):
+        record.ended = Ended(None, seconds)
+        assert record.ended.seconds == seconds
+    assert record.noted("never written") is None
+    again = store.again(record, tmp_path)
+    assert again.ended == Ended(None, 2.0)
+
+
+def test_what_others_queue_is_returned_once_and_their_trials_are_none_of_its_own(store, tmp_path):
+    record = filled(store.make(tmp_path))
+    before = record.trials()
+    if store.is_shared:
+        theirs = optuna.load_study(study_name="s", storage=stored(tmp_path).url)
+        theirs.enqueue_trial({"layers": 3})
+        record = store.again(record, tmp_path) if store.again is reopened else record
+        assert read_record(stored(tmp_path)).trials() == before
+    queued = [parameters for _, parameters in record.queued()]
+    assert (queued, record.queued()) == ([{"layers": 3}] if store.is_shared else [], [])
+    assert record.trials() == before
