@@ -11,15 +11,14 @@ import numpy as np
 from optuna import Study
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from hpo.engine.record.optuna_trials import direction_of
+from hpo.engine.record.optuna_trials import distribution as own_distribution
 from hpo.engine.space.dimensions import Dimension, Range, Value, stored
-from hpo.engine.space.distributions import distribution as own_distribution
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.engine.trials.trial import Direction
 from hpo.errors import SpaceError, nearest
 from hpo.integrations.optuna_known import Known
 from hpo.integrations.points import next_points
@@ -128,7 +127,7 @@ class StrategySampler(BaseSampler):
             known.write(study, number, made[1], is_substitute=False)
             return
         others = [t for t in study.get_trials(deepcopy=False) if t.number != number]
-        known.take([t for t in others if t.state.is_finished()], self._space, _direction(study))
+        known.take([t for t in others if t.state.is_finished()], self._space, direction_of(study))
         numbers = [t.number for t in others if not t.state.is_finished()]
         running = [trial for n in numbers if (trial := known.opened(n)) is not None]
         is_in_rounds = self._strategy.learns == "by_round"
@@ -159,7 +158,7 @@ class StrategySampler(BaseSampler):
             return False
         last = copy.copy(trial)
         last.state, last.value = state, values[0] if values else None
-        known.take([*others, last], self._space, _direction(study))
+        known.take([*others, last], self._space, direction_of(study))
         upcoming = next_points(self._strategy, known.history, ())
         known.upcoming = len(trials), upcoming
         return not upcoming
@@ -171,10 +170,6 @@ class StrategySampler(BaseSampler):
                     f"space.{dimension.key}: trial {trial.number} finished without suggesting it; suggest every "
                     f"hyperparameter of the space in the objective, or remove it from the space"
                 )
-
-
-def _direction(study: Study) -> Direction:
-    return "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
 
 
 def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.space.dimensions import restored
+from hpo.engine.record.optuna_trials import point_of
 from hpo.engine.space.space import Point, Space
 from hpo.engine.space.structured import as_values
 from hpo.engine.trials.history import History
@@ -109,7 +109,7 @@ class Known:
         """Return a trial with the point that the objective got, or would have got if it failed early."""
         opened = self.opened(frozen.number)
         handed = {} if opened is None else opened.point
-        given = {d.key: restored(d, frozen.params[d.key]) for d in space.dimensions if d.key in frozen.params}
+        given = point_of(frozen, space.dimensions)
         candidates = (given, {**handed, **given}, handed)
         point = next((point for point in candidates if point and space.contains(point)), None)
         return None if point is None else Trial(frozen.number, -1 if opened is None else opened.round, point)

@@ -21,9 +21,9 @@ from sqlalchemy.exc import IntegrityError, NoResultFound
 from hpo.engine.record.guard import DamagedRecordError, Guard, Mark
 from hpo.engine.record.notes import LAST
 from hpo.engine.record.optuna_tables import Tables
+from hpo.engine.record.optuna_trials import STATE_NAMES, STATES, distribution, point_of
 from hpo.engine.record.record import ROUND, Rows
-from hpo.engine.space.dimensions import restored, stored
-from hpo.engine.space.distributions import distribution
+from hpo.engine.space.dimensions import stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
 from hpo.errors import StudyError, first_line
@@ -33,13 +33,6 @@ _log = logging.getLogger(__name__)
 
 # The attribute with the number of a trial of ours; earlier versions had the one in Optuna.
 _NUMBER = "number"
-_STATES: Mapping[State, TrialState] = {
-    "running": TrialState.RUNNING,
-    "complete": TrialState.COMPLETE,
-    "failed": TrialState.FAIL,
-    "stopped": TrialState.PRUNED,
-}
-_NAMES: Mapping[TrialState, State] = {state: name for name, state in _STATES.items()}
 _SHOWN = 5
 
 
@@ -87,7 +80,7 @@ class OptunaRows(Rows):
     def close(self, number: int, state: State, score: float | None, attributes: Mapping[str, Any]) -> None:
         """Write the last user attributes of a trial, its score and final state."""
         with self._writing(len(attributes)):
-            is_told = self._calls.close(self._id(number), _STATES[state], score, attributes)
+            is_told = self._calls.close(self._id(number), STATES[state], score, attributes)
         if is_told:
             _log.warning("record: another program told a result of trial %d; its own has replaced it", number)
 
@@ -108,7 +101,10 @@ class OptunaRows(Rows):
             for trial in trials
             if trial is not own.get(trial.user_attrs.get(_NUMBER, trial.number)) and trial.state != TrialState.WAITING
         ]
-        return [(number, self._point(trial), _NAMES[trial.state], trial.user_attrs) for number, trial in own.items()]
+        return [
+            (number, point_of(trial, self._dimensions), STATE_NAMES[trial.state], trial.user_attrs)
+            for number, trial in own.items()
+        ]
 
     def tell_others(self) -> None:
         """Warn of the trials, when it was last read, that are not of this study; of each once."""
@@ -162,9 +158,6 @@ class OptunaRows(Rows):
         self._storage.remove_session()
         self._storage.engine.dispose()
 
-    def _point(self, trial: FrozenTrial) -> Point:
-        return {d.key: restored(d, trial.params[d.key]) for d in self._dimensions if d.key in trial.params}
-
     @cached_property
     def _notes(self) -> dict[str, Any]:
         """The notes, read once: nobody but the one driver of a study writes them."""
@@ -209,7 +202,7 @@ def trials_of_ours(trials: Iterable[FrozenTrial]) -> dict[int, FrozenTrial]:
     """
     own: dict[int, FrozenTrial] = {}
     for trial in trials:
-        if ROUND in trial.user_attrs and trial.state in _NAMES:
+        if ROUND in trial.user_attrs and trial.state in STATE_NAMES:
             own.setdefault(trial.user_attrs.get(_NUMBER, trial.number), trial)
     return own
 

@@ -62,11 +62,10 @@ class Stored:
 def create_record(study: Stored) -> Record:
     """Create an empty record for a new study; StudyError where the storage holds that name, or cannot be opened."""
     storage, name = _open_with_write_ahead(study.url), study.name
-    direction = StudyDirection.MAXIMIZE if study.direction == "maximize" else StudyDirection.MINIMIZE
     try:
         if name in optuna.get_all_study_names(storage) and _is_half_made(storage, name):
             optuna.delete_study(study_name=name, storage=storage)
-        study_id = storage.create_new_study([direction], name)
+        study_id = storage.create_new_study([StudyDirection[study.direction.upper()]], name)
     except optuna.exceptions.DuplicatedStudyError as error:
         raise StudyError(f"study.storage: holds a study '{name}' already; choose another study.name") from error
     rows = OptunaRows(storage, study_id, study.space)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import optuna
 from optuna.storages.journal import JournalFileBackend
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from hpo.config.sealing import hide_secrets
 from hpo.engine.record.address import open_storage, sqlite_path
+from hpo.engine.record.optuna_trials import direction_of
 from hpo.engine.record.rows import trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
@@ -104,7 +104,7 @@ def read_optuna(url: str, name: str | None) -> Imported:
     return Imported(
         [_attempt(trial) for trial in done],
         (study.metric_names or ["value"])[0],
-        "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize",
+        direction_of(study),
         f"study '{study.study_name}' in {hide_secrets(url, {})}",
         len(trials) - len(done),
     )

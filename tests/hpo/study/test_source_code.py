@@ -20,7 +20,6 @@ ROOMS = ("course", "space", "training", "trials")
 # Files of these rooms that decide no trial, each with the reason.
 DECIDE_NOTHING = {
     "course/times.py": "tells when trainings began and ended, for pictures",
-    "space/distributions.py": "writes dimensions as Optuna's tables have them",
     "space/peers.py": "reads other tools' dimensions, before a search",
     "space/written.py": "writes out what was given as text or from Python, and the configuration has the result",
     "space/shorthand.py": "writes out what was given from Python, and the configuration has the result",
