@@ -4,16 +4,26 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from sys import flags
 from typing import Any
 
 import yaml
 
-from hpo.errors import DocumentError
+from hpo.errors import ConfigError, DocumentError
 
 _MAX_DEPTH = 60  # the deepest shipped configuration has five levels
 _MAX_BYTES = 32 * 2**20
 # YAML's tags for plain values. Every other tag names a type of some program.
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map"))
+
+
+def refuse_optimized_python() -> None:
+    """Raise ConfigError where Python was started to leave out assertions, on which Hydra's parser relies, and we do."""
+    if flags.optimize:
+        raise ConfigError(
+            "Python: leaves out assertions, on which the reading of a configuration relies; run it without -O, and "
+            "with PYTHONOPTIMIZE unset"
+        )
 
 
 def read_yaml(path: Path, where: str = "") -> dict[str, Any]:

@@ -3,13 +3,13 @@
 import math
 import re
 from collections.abc import Mapping
-from sys import flags
 from typing import Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from hpo.config.composing.references import with_point, with_values
+from hpo.config.documents import refuse_optimized_python
 from hpo.config.keys import flatten, within, without
 from hpo.config.own_keys import OWN, own_part, plain_own
 from hpo.config.sealing import seal, sealed_keys
@@ -123,15 +123,6 @@ class StudyConfig(Section):
     def fixed(self) -> dict[str, Any]:
         """The values of the objective's tree by dotted key; of one that refers to what is searched, its text."""
         return flatten(with_values(self.objective_config, self.study.references or {}))
-
-
-def refuse_optimized_python() -> None:
-    """Raise ConfigError where Python was started to leave out assertions, on which Hydra's parser relies, and we do."""
-    if flags.optimize:
-        raise ConfigError(
-            "Python: leaves out assertions, on which the reading of a configuration relies; run it without -O, and "
-            "with PYTHONOPTIMIZE unset"
-        )
 
 
 def is_free(key: str) -> bool:

@@ -19,13 +19,12 @@ from omegaconf.errors import OmegaConfBaseException
 from hpo.config.composing.config_folder import searchpath
 from hpo.config.composing.interpolation import resolve
 from hpo.config.composing.references import references_of, with_changes
-from hpo.config.documents import read_yaml
+from hpo.config.documents import read_yaml, refuse_optimized_python
 from hpo.config.keys import flatten, within, without
 from hpo.config.own_keys import own_references, typed_key
 from hpo.config.sealing import hide_in_argument
 from hpo.config.sections import later_keys
 from hpo.config.shipped import shipped_dir, with_mlflows_own
-from hpo.config.study_config import refuse_optimized_python
 from hpo.errors import ConfigError, nearest
 
 _SHOWN = 200

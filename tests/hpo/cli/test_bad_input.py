@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from hpo.cli.main import main
-from hpo.config import study_config
+from hpo.config import documents
 from hpo.errors import ConfigError
 from hpo.interface.search import search
 from tests.faults.driver import LOCAL
@@ -173,7 +173,7 @@ def test_the_other_commands_refuse_as_plainly(capsys, study, case):
 
 @pytest.mark.parametrize("arguments", [("search",), ("train",), ("search", "--cfg", "job"), ("resume", "made")])
 def test_a_python_that_leaves_out_assertions_is_refused(capsys, monkeypatch, study, arguments):
-    monkeypatch.setattr(study_config, "flags", SimpleNamespace(optimize=1))
+    monkeypatch.setattr(documents, "flags", SimpleNamespace(optimize=1))
     before = snapshot()
     refused_with(capsys, ("Python: leaves out assertions", "PYTHONOPTIMIZE"), *arguments)
     with pytest.raises(ConfigError, match="assertions"):
