@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hpo.engine.space.shorthand import choices, log
+    from hpo.engine.space.written import choices, log
     from hpo.engine.training.examples import Examples
     from hpo.engine.training.objective.companions import objective
     from hpo.engine.training.objective.plain_function import RunningTrial, TrainingStopped
@@ -31,13 +31,13 @@ _PLACES = {
     "RunningTrial": "hpo.engine.training.objective.plain_function",
     "Study": "hpo.interface.study",
     "TrainingStopped": "hpo.engine.training.objective.plain_function",
-    "choices": "hpo.engine.space.shorthand",
+    "choices": "hpo.engine.space.written",
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
     "compose": "hpo.interface.search",
     "import_trials": "hpo.interface.exchange",
     "load": "hpo.interface.search",
-    "log": "hpo.engine.space.shorthand",
+    "log": "hpo.engine.space.written",
     "new": "hpo.interface.starter",
     "objective": "hpo.engine.training.objective.companions",
     "open_ui": "hpo.interface.server",

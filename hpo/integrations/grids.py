@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.space.shorthand import written_out
 from hpo.engine.space.space import Point
+from hpo.engine.space.written import write_out
 from hpo.errors import ConfigError
 
 # Of several grids, the dimension that says which; all others have the grid's number before their name.
@@ -62,8 +62,8 @@ def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
     given = given.tolist() if hasattr(given, "tolist") else given
     if isinstance(given, Mapping):
         fields = {name: _named(v, objects) if name in ("values", "choices") else v for name, v in given.items()}
-        return written_out(fields)
-    return written_out(_named(given, objects) if isinstance(given, list) else given)
+        return write_out(fields)
+    return write_out(_named(given, objects) if isinstance(given, list) else given)
 
 
 def _named(values: Any, objects: dict[Any, Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from hpo.engine.record.optuna_trials import direction_of
 from hpo.engine.record.optuna_trials import distribution as own_distribution
-from hpo.engine.space.dimensions import Dimension, Range, Value, stored
+from hpo.engine.space.dimensions import Dimension, Range, Value, to_stored
 from hpo.engine.space.space import Point, point_key
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
@@ -108,7 +108,7 @@ class StrategySampler(BaseSampler):
                 f"space.{param_name}: the objective suggests it where it does not exist; suggest it only when "
                 f"{dict(dimension.when)}"
             )
-        return stored(point[param_name])
+        return to_stored(point[param_name])
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """Refuse an objective that did not suggest everything, and stop `optimize` when the strategy is over."""
@@ -176,7 +176,7 @@ def _refuse_other_range(dimension: Dimension, distribution: BaseDistribution) ->
     if isinstance(dimension, Range):
         same = distribution == own_distribution(dimension)
     else:
-        same = _kinds(list(map(stored, dimension.values))) == _kinds(_listed(distribution))
+        same = _kinds(list(map(to_stored, dimension.values))) == _kinds(_listed(distribution))
     if not same:
         raise SpaceError(
             f"space.{dimension.key}: the objective suggests {distribution}, the space has {_text(dimension)}; make "
@@ -203,6 +203,6 @@ def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
 
 def _text(dimension: Dimension) -> str:
     if not isinstance(dimension, Range):
-        return f"the values {list(map(stored, dimension.values))}"
+        return f"the values {list(map(to_stored, dimension.values))}"
     kind = "whole numbers" if dimension.integer else "numbers"
     return f"{kind} from {dimension.low} to {dimension.high}{' on a log scale' if dimension.log else ''}"

@@ -7,8 +7,8 @@ from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from hpo.engine.record.optuna_trials import point_of
+from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point, Space
-from hpo.engine.space.structured import as_values
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Direction, Trial
 from hpo.integrations.points import closed

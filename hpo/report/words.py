@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpo.engine.space.structured import as_value
+from hpo.engine.space.dimensions import as_value
 
 
 def escape_markup(text: str) -> str:

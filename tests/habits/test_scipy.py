@@ -6,7 +6,7 @@ from scipy import stats
 
 import hpo
 from hpo.engine.space.peers import of_peer
-from hpo.engine.space.shorthand import written_out
+from hpo.engine.space.written import write_out
 from tests.hpo.interface.searched import found
 
 
@@ -34,9 +34,9 @@ def test_any_other_distribution_is_refused_with_what_to_write(given):
 
 
 def test_arrays_are_lists():
-    assert written_out(np.linspace(0, 1, 3)) == [0.0, 0.5, 1.0]
-    assert written_out(np.geomspace(1, 100, 3)) == pytest.approx([1.0, 10.0, 100.0])
-    assert written_out(np.arange(1, 4)) == [1, 2, 3]
+    assert write_out(np.linspace(0, 1, 3)) == [0.0, 0.5, 1.0]
+    assert write_out(np.geomspace(1, 100, 3)) == pytest.approx([1.0, 10.0, 100.0])
+    assert write_out(np.arange(1, 4)) == [1, 2, 3]
 
 
 def test_an_unknown_object_is_refused_with_its_place_and_type():

@@ -7,7 +7,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from hpo.engine.space.dimensions import Dimension, Range, restored, stored
+from hpo.engine.space.dimensions import Dimension, Range, from_stored, to_stored
 from hpo.engine.space.space import Point
 from hpo.engine.trials.trial import Direction, State
 
@@ -23,10 +23,10 @@ STATE_NAMES: Mapping[TrialState, State] = {state: name for name, state in STATES
 def distribution(dimension: Dimension) -> BaseDistribution:
     """Return Optuna's distribution of a dimension: categorical for finite ones, so that it stores the values.
 
-    Of lists and mappings it has the texts: see `stored`.
+    Of lists and mappings it has the texts: see `to_stored`.
     """
     if not isinstance(dimension, Range):
-        return CategoricalDistribution(list(map(stored, dimension.values)))
+        return CategoricalDistribution(list(map(to_stored, dimension.values)))
     if dimension.integer:
         return IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
     return FloatDistribution(dimension.low, dimension.high, log=dimension.log)
@@ -34,7 +34,7 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
     """Return the trial's values of these dimensions, without those that it does not have."""
-    return {d.key: restored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
+    return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
 
 
 def direction_of(study: Study) -> Direction:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hpo.engine.record.notes import Note
+from hpo.engine.space.dimensions import as_values
 from hpo.engine.space.space import Point
-from hpo.engine.space.structured import as_values
 from hpo.engine.trials.history import History
 from hpo.engine.trials.reported import cleaned
 from hpo.engine.trials.trial import Direction, Outcome, Proposal, State, TaskLayout, Trial, finished

@@ -23,7 +23,7 @@ from hpo.engine.record.notes import LAST
 from hpo.engine.record.optuna_tables import Tables
 from hpo.engine.record.optuna_trials import STATE_NAMES, STATES, distribution, point_of
 from hpo.engine.record.record import ROUND, Rows
-from hpo.engine.space.dimensions import stored
+from hpo.engine.space.dimensions import to_stored
 from hpo.engine.space.space import Point, Space
 from hpo.engine.trials.trial import State
 from hpo.errors import StudyError, first_line
@@ -70,7 +70,7 @@ class OptunaRows(Rows):
         """Write a RUNNING trial with its parameters and user attributes."""
         attributes = {_NUMBER: number, **attributes}
         with self._writing(1 + len(attributes)):
-            self._ids[number] = self._calls.open({key: stored(value) for key, value in point.items()}, attributes)
+            self._ids[number] = self._calls.open({key: to_stored(value) for key, value in point.items()}, attributes)
 
     def add(self, number: int, attributes: Mapping[str, Any]) -> None:
         """Write further user attributes of a trial."""

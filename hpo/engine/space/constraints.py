@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.engine.space.dimensions import Value
+from hpo.engine.space.dimensions import Point
 from hpo.errors import SpaceError, nearest
 
 _LANGUAGE = "allowed are numbers, texts, keys, + - * / // %, comparisons, in [..], and, or, not and brackets"
@@ -37,9 +37,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 _NAMES = {"true": True, "false": False, "null": None, "none": None, "True": True, "False": False, "None": None}
 
-
-Values = Mapping[str, Value]
-Rule = Callable[[Values], Any]
+Rule = Callable[[Point], Any]
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,9 @@ class Constraint:
     text: str
     keys: tuple[str, ...]
     rule: Rule
-    fixed: Values
+    fixed: Point
 
-    def holds(self, point: Values) -> bool:
+    def holds(self, point: Point) -> bool:
         """Return whether the point fulfils the rule; also true where a named dimension is not active (`when`).
 
         Raises:
@@ -73,13 +71,8 @@ class Constraint:
             raise SpaceError(f"space.require: '{self.text}' cannot be computed for {values}: {error}") from error
 
 
-def read_constraint(text: Any, searched: Sequence[str], fixed: Values) -> Constraint:
-    """Read a rule.
-
-    Args:
-        text: the expression.
-        searched: keys of the space's dimensions.
-        fixed: the other keys of the configuration, with their values.
+def read_constraint(text: Any, searched: Sequence[str], fixed: Point) -> Constraint:
+    """Return the rule of an expression over the searched keys and the `fixed` ones, with their values.
 
     Raises:
         SpaceError: it is not in the language, names an unknown key, or does not name a searched one.

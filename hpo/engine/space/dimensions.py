@@ -1,19 +1,67 @@
 """The three kinds of dimension: ordered values, unordered choices, and ranges.
 
 Each may have a condition (`when`: it is active only with these values of other dimensions) and a default, the value
-around which a search starts.
+around which a search starts. A list or a mapping may be one value, such as layers of `[64, 32]`.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpo.engine.space.structured import DictValue, ListValue, as_value
+if TYPE_CHECKING:
+    pass
+
+# Created once: `json.dumps` would create an encoder for every point.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def canonical_text(value: Any) -> str:
+    """Return canonical JSON (sorted names, no blanks), which is the identity of points and of structured values."""
+    return _CANONICAL.encode(value)
+
+
+class _OneValue:
+    """Compares by canonical JSON, so that it can be looked up as numbers and texts can; `str` gives that text."""
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | tuple | dict) and canonical_text(self) == canonical_text(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __str__(self) -> str:
+        return canonical_text(self)
+
+
+class ListValue(_OneValue, list[Any]):  # type: ignore[misc]  # Two ways to compare; the first is meant.
+    """A list that is one value; never changed in place."""
+
+
+class DictValue(_OneValue, dict[str, Any]):  # type: ignore[misc]  # As above.
+    """A mapping that is one value; never changed in place."""
+
+
+def as_value(value: Any) -> Any:
+    """Return a list or mapping as one value, and all else as it is."""
+    if isinstance(value, Mapping):
+        return DictValue(value)
+    return ListValue(value) if isinstance(value, list | tuple) else value
+
+
+def as_values(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point that was kept as JSON."""
+    return {key: as_value(value) for key, value in point.items()}
+
 
 Value = int | float | str | bool | ListValue | DictValue | None
+Point = Mapping[str, Value]
 Condition = Mapping[str, tuple[Value, ...]]
 
 
@@ -108,13 +156,13 @@ def canonical(dimension: Dimension, value: Any) -> Value:
     return next(v for v in dimension.values if v == value and isinstance(v, bool) == isinstance(value, bool))
 
 
-def stored(value: Value) -> int | float | str | bool | None:
+def to_stored(value: Value) -> int | float | str | bool | None:
     """Return a value as Optuna's storages keep it: lists and mappings as canonical JSON."""
     return str(value) if isinstance(value, ListValue | DictValue) else value
 
 
-def restored(dimension: Dimension, value: Any) -> Any:
-    """Return the dimension's list or mapping of which `stored` made this text; all else as it is.
+def from_stored(dimension: Dimension, value: Any) -> Any:
+    """Return the dimension's list or mapping of which `to_stored` made this text; all else as it is.
 
     No choice that is a text looks like another of the same dimension: the reader refuses it.
     """

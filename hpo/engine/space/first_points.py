@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpo.config.keys import at, flatten
-from hpo.engine.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical, restored
+from hpo.engine.space.dimensions import Dimension, NoDefault, Range, Value, allows, canonical, from_stored
 from hpo.engine.space.space import Point, Space, point_key
 from hpo.errors import SpaceError, nearest
 
@@ -13,13 +13,10 @@ _MISSING = object()
 
 
 def first_points(given: Any, space: Space, fixed: Mapping[str, Value]) -> tuple[Point, ...]:
-    """Return the points given by a list of mappings, or by the word `default`.
+    """Return the points given by a mapping of keys (nested or dotted) to values, by `default`, or by a list of these.
 
-    Args:
-        given: a mapping of keys (nested or dotted) to values, `default` for the default configuration (ignored where
-            it is not in the space), or a list of these.
-        space: must contain the points.
-        fixed: the configuration's own values by dotted key, for what a mapping leaves out and has no default.
+    The word `default` means the default configuration, and nothing where that is not in the space. What a mapping
+    leaves out and has no default has its value in `fixed`, the configuration's own by dotted key.
 
     Raises:
         SpaceError: for an unknown key, a value outside of its range, a broken rule, or a repeated point.
@@ -65,7 +62,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
         if not space.active(dimension, point):
             continue
         default = at(fixed, dimension.key) if dimension.default is NoDefault else dimension.default
-        value: Any = restored(dimension, values.get(dimension.key, default))
+        value: Any = from_stored(dimension, values.get(dimension.key, default))
         if value is None and dimension.key not in values:
             raise SpaceError(f"{where}: {dimension.key} is missing, and has no default; give it")
         if not allows(dimension, value):

@@ -16,14 +16,8 @@ _PLAIN = (str, Number, list, tuple, range, Mapping, type(None))
 def of_peer(value: Any, where: str) -> dict[str, Any] | None:
     """Return the dimension of another tool as conf/space has it; None for what is none.
 
-    No tool is imported: an object is known by the module and name of its class.
-
-    Args:
-        value: what stands in a space.
-        where: its place, for messages.
-
-    Raises:
-        SpaceError: it cannot be said in a space, or is an object that nobody knows.
+    No tool is imported: an object is known by the module and name of its class. SpaceError, which begins with `where`,
+    names what cannot be said in a space, or is an object that nobody knows.
     """
     if isinstance(value, Mapping):
         return _of_mapping(value, where)
@@ -90,7 +84,7 @@ def _of_mapping(given: Mapping[Any, Any], where: str) -> dict[str, Any] | None:
         return _of_nni(given["_type"], given.get("_value"), where)
     if set(given) == {"grid_search"} and isinstance(given["grid_search"], Sequence):
         raise SpaceError(f'{where}: Ray\'s grid_search tries every value: give the list, and strategy="grid"')
-    is_range = all(_is_number(given.get(end)) for end in ("min", "max"))
+    is_range = all(is_number(given.get(end)) for end in ("min", "max"))
     is_value = "value" in given and isinstance(given["value"], str | Number | None)
     if "probabilities" in given:
         _refuse(where, "W&B's probabilities")
@@ -111,7 +105,7 @@ def _of_sweep(kind: str, given: Mapping[Any, Any], where: str) -> dict[str, Any]
     low, high = (given.get(end) for end in ("min", "max"))
     if kind not in ("uniform", "int_uniform", "q_uniform", "log_uniform", "log_uniform_values", "q_log_uniform_values"):
         _refuse(where, f"W&B's {kind}")
-    if low is None or high is None or not (_is_number(low) and _is_number(high)):
+    if low is None or high is None or not (is_number(low) and is_number(high)):
         raise SpaceError(f"{where}: W&B's {kind} must have numbers as min and max, given {dict(given)!r}")
     if kind == "log_uniform":
         # Its ends are exponents of e.
@@ -127,7 +121,7 @@ def _of_nni(kind: str, given: Any, where: str) -> dict[str, Any]:
         _refuse(where, f"NNI's {kind}")
     is_stepped = kind.startswith("q")
     given = [*map(as_number, given)] if isinstance(given, list | tuple) else given
-    if not isinstance(given, Sequence) or len(given) != 2 + is_stepped or not all(map(_is_number, given)):
+    if not isinstance(given, Sequence) or len(given) != 2 + is_stepped or not all(map(is_number, given)):
         raise SpaceError(f"{where}: NNI's {kind} must have {2 + is_stepped} numbers as _value, given {given!r}")
     is_whole = kind == "randint"
     high = given[1] - 1 if is_whole else given[1]
@@ -174,5 +168,6 @@ def _refuse(where: str, what: str, instead: str = _FORMS) -> Never:
     raise SpaceError(f"{where}: cannot be {what}; give {instead}")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)

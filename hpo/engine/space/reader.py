@@ -11,10 +11,20 @@ import numpy as np
 from hpo.config.keys import flatten
 from hpo.engine.space.branches import FIELDS, is_leaf, leaves, parted
 from hpo.engine.space.constraints import read_constraint
-from hpo.engine.space.dimensions import Choices, Condition, Dimension, Range, Value, Values, allows, canonical
+from hpo.engine.space.dimensions import (
+    Choices,
+    Condition,
+    Dimension,
+    Range,
+    Value,
+    Values,
+    allows,
+    as_value,
+    canonical,
+    canonical_text,
+)
 from hpo.engine.space.first_points import first_points
 from hpo.engine.space.space import Point, Space
-from hpo.engine.space.structured import as_value, canonical_text
 from hpo.errors import SpaceError, nearest
 
 _MOST_POINTS = 100_000
@@ -111,24 +121,20 @@ def _dimension(key: str, fields: Mapping[str, Any]) -> Dimension:
     if len(kinds) != 1:
         given = " and ".join(kinds) or "none of them"
         raise SpaceError(f"{where}: must have exactly one of values, choices, low/high, given {given}")
-    dimension = _without_default(key, kinds[0], fields)
+    kind, when = kinds[0], _condition(where, fields.get("when") or {})
+    dimension: Dimension
+    if kind == "low":
+        dimension = _range(key, fields, when)
+    else:
+        for name in ("high", "log", "integer", "points", "step"):
+            if fields.get(name):
+                raise SpaceError(f"{where}: '{name}' has no effect with '{kind}'; remove it")
+        dimension = (Values if kind == "values" else Choices)(key, _finite(where, kind, fields[kind]), when)
     if "default" not in fields:
         return dimension
     if not allows(dimension, fields["default"]):
         raise SpaceError(f"{where}.default: {fields['default']!r} is not in the range; give one of its values")
     return replace(dimension, default=canonical(dimension, fields["default"]))
-
-
-def _without_default(key: str, kind: str, fields: Mapping[str, Any]) -> Dimension:
-    where = f"space.{key}"
-    when = _condition(where, fields.get("when") or {})
-    if kind == "low":
-        return _range(key, fields, when)
-    for name in ("high", "log", "integer", "points", "step"):
-        if fields.get(name):
-            raise SpaceError(f"{where}: '{name}' has no effect with '{kind}'; remove it")
-    values = _finite(where, kind, fields[kind])
-    return Values(key, values, when) if kind == "values" else Choices(key, values, when)
 
 
 def _finite(where: str, kind: str, given: Any) -> tuple[Value, ...]:
@@ -269,8 +275,10 @@ def _condition(where: str, given: Any) -> Condition:
 
 
 def _check_conditions(dimensions: Sequence[Dimension]) -> None:
+    """Refuse a condition on what is not searched, on what that never is, in a cycle, and on what comes after it."""
     by_key = {d.key: d for d in dimensions}
-    for dimension in dimensions:
+    keys = list(by_key)
+    for place, dimension in enumerate(dimensions):
         where = f"space.{dimension.key}.when"
         for parent, allowed in dimension.when.items():
             if parent not in by_key:
@@ -280,7 +288,12 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
             if impossible or not allowed:
                 raise SpaceError(f"{where}: '{parent}' never takes {impossible or 'no value'}; use values of its range")
         _refuse_cycle(dimension, by_key)
-    _refuse_later_parents(dimensions)
+        # A point is built in the order of the dimensions.
+        if later := [parent for parent in dimension.when if keys.index(parent) > place]:
+            raise SpaceError(
+                f"{where}: '{later[0]}' comes after it; write the parent first (in a space file of your own, which "
+                f"sets the order of groups)"
+            )
 
 
 def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: tuple[str, ...] = ()) -> None:
@@ -291,15 +304,3 @@ def _refuse_cycle(dimension: Dimension, by_key: Mapping[str, Dimension], seen: t
     for key in dimension.when:
         if key in by_key:
             _refuse_cycle(by_key[key], by_key, (*seen, dimension.key))
-
-
-def _refuse_later_parents(dimensions: Sequence[Dimension]) -> None:
-    """Refuse a parent after its child: a point is built in the order of the dimensions."""
-    keys = [d.key for d in dimensions]
-    for place, dimension in enumerate(dimensions):
-        for parent in dimension.when:
-            if keys.index(parent) > place:
-                raise SpaceError(
-                    f"space.{dimension.key}.when: '{parent}' comes after it; write the parent first (in a space file "
-                    f"of your own, which sets the order of groups)"
-                )

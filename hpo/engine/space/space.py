@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from hpo.engine.space.constraints import Constraint
-from hpo.engine.space.dimensions import Dimension, Value, allows, describe
-from hpo.engine.space.structured import canonical_text
-
-Point = Mapping[str, Value]
+from hpo.engine.space.dimensions import Dimension, Value, allows, canonical_text, describe
+from hpo.engine.space.dimensions import Point as Point
 
 
 def point_key(point: Point) -> str:

@@ -12,7 +12,7 @@ from hpo.config.sealing import open_sealed
 from hpo.engine.training.objective.contained import contained_state
 from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.plain_function import awaited
+from hpo.engine.training.objective.plain_function import await_result
 from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.objective.source_files import code_watch
 from hpo.engine.training.payload import Payload
@@ -77,7 +77,7 @@ def _trained(
         _train_before(payload, objective.run_fold, open_sealed(payload.before["config"], values))
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
-    returned = awaited(run(payload.task(open_sealed(payload.config, values))))
+    returned = await_result(run(payload.task(open_sealed(payload.config, values))))
     curve: list[Mapping[str, Any]] = []
     if inspect.isgenerator(returned):
         returned = yield from _points(returned, counts, units, curve)
@@ -113,7 +113,7 @@ def _has_score(returned: Any, payload: Payload) -> bool:
 def _train_before(payload: Payload, run_fold: Callable[[dict[str, Any]], Any], config: Mapping[str, Any]) -> None:
     """Train what this task continues; an objective that finds the state at hand returns at once."""
     assert payload.before is not None
-    before = awaited(run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config)))
+    before = await_result(run_fold(replace(payload, amount=payload.before["amount"], checkpoint_dir=None).task(config)))
     if inspect.isgenerator(before):
         deque(before, maxlen=0)
 

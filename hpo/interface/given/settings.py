@@ -10,8 +10,7 @@ from hpo.config.own_keys import plain_own
 from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
 from hpo.config.study_config import SEARCH_SECTIONS
 from hpo.engine.space.branches import leaves, parted, with_first
-from hpo.engine.space.shorthand import written_out
-from hpo.engine.space.written import as_meant, default_as_meant
+from hpo.engine.space.written import as_meant, default_as_meant, write_out
 from hpo.errors import ConfigError, nearest
 
 # The others are given.
@@ -67,7 +66,7 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
     """
     branches, rules = parted(space)
     written = {
-        name: rules[name] if name not in branches else written_out(branches[name], f"space.{name}") for name in space
+        name: rules[name] if name not in branches else write_out(branches[name], f"space.{name}") for name in space
     }
     for name in ("require", "first"):
         if name in branches and isinstance(written[name], list):

@@ -8,7 +8,7 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from hpo.engine.space.structured import as_value
+from hpo.engine.space.dimensions import as_value
 from hpo.track.messages import TrackerMessage
 
 # Maximum length of a parameter's and a tag's value in every store.

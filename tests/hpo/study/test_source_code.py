@@ -22,7 +22,6 @@ DECIDE_NOTHING = {
     "course/times.py": "tells when trainings began and ended, for pictures",
     "space/peers.py": "reads other tools' dimensions, before a search",
     "space/written.py": "writes out what was given as text or from Python, and the configuration has the result",
-    "space/shorthand.py": "writes out what was given from Python, and the configuration has the result",
     "trials/digits.py": "writes scores for people",
     "trials/table.py": "writes trials.csv from what is recorded",
 }

@@ -50,15 +50,14 @@ class KeptFunction:
         """Return the function by its value; ConfigError where it holds what cannot be sent to a worker."""
         parts, others = parts_of(function, name)
         both = [*parts, *others]
-        culprits = unsendable(both)
-        why = f"it uses {culprits}; make that inside the function" if culprits else ""
-        data = b""
+        if culprits := unsendable(both):
+            why = f"it uses {culprits}; make that inside the function"
+            raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         try:
             data = dumps(function)
-        except Exception as error:  # noqa: BLE001 -- a __reduce__ of any library may raise anything
-            why = why or text_of(error)
-        if why:
-            raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
+        except Exception as error:
+            # A __reduce__ of any library may raise anything.
+            raise ConfigError(f"objective: '{name}' cannot be sent to workers: {text_of(error)}") from error
         modules, digest = sorted(own_modules(both)), digest_of(parts)
         return cls(name, digest, _python(), modules, data, digest_with_names(others), digest_of_compiled(both))
 

@@ -192,29 +192,22 @@ class SuggestingTrial(RunningTrial):
         return self.params[name]
 
 
-def as_run_fold(function: Callable[..., Any], takes_trial: bool) -> Callable[[TaskDict], Any]:
-    """Return a plain function as one that takes a task."""
+def as_run_fold(function: Callable[..., Any], form: str) -> Callable[[TaskDict], Any]:
+    """Return a function of a form in `ObjectivePath`, other than "task", as one that takes a task."""
 
     def run_fold(task: TaskDict) -> Any:
-        if not takes_trial:
+        if form == "config":
             return function(task["config"])
+        if form == "trial":
+            suggesting = SuggestingTrial(task)
+            return suggesting.run(lambda: suggesting.results(await_result(function(suggesting))))
         trial = RunningTrial(task)
-        return trial.run(lambda: awaited(function(task["config"], trial)))
+        return trial.run(lambda: await_result(function(task["config"], trial)))
 
     return run_fold
 
 
-def suggested(function: Callable[..., Any]) -> Callable[[TaskDict], Any]:
-    """Return an objective of Optuna's shape as a function that takes a task."""
-
-    def run_fold(task: TaskDict) -> Any:
-        trial = SuggestingTrial(task)
-        return trial.run(lambda: trial.results(awaited(function(trial))))
-
-    return run_fold
-
-
-def awaited(returned: Any) -> Any:
+def await_result(returned: Any) -> Any:
     """Return what a function returned, after it was run where it is a coroutine."""
     if not inspect.iscoroutine(returned):
         return returned

@@ -14,7 +14,7 @@ from hpo.engine.training.objective.kept_function import KeptFunction
 from hpo.engine.training.objective.modules import out_of_the_way, put_first
 from hpo.engine.training.objective.objective import Objective
 from hpo.engine.training.objective.path import ObjectivePath, Origin, origin_of, refuse_another
-from hpo.engine.training.objective.plain_function import as_run_fold, suggested
+from hpo.engine.training.objective.plain_function import as_run_fold
 from hpo.errors import ConfigError, is_interruption, text_of
 
 
@@ -64,9 +64,8 @@ def resolve(
             companions[name] = guard(companions[name], f"{given.module}.{name}", values)
     run_fold, run_test = function, companions.pop("run_test")
     if given.form != "task":
-        is_optunas = given.form == "trial"
-        run_fold = suggested(function) if is_optunas else as_run_fold(function, given.form == "config, trial")
-        run_test = None if run_test is None else as_run_fold(run_test, takes_trial=True)
+        run_fold = as_run_fold(function, given.form)
+        run_test = None if run_test is None else as_run_fold(run_test, "config, trial")
     code_files = companion("code_files")
     return Objective(
         path,
