@@ -19,6 +19,7 @@ Error texts may quote a value; it is replaced by its name there too.
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from hpo.config.documents import parse_yaml
@@ -230,6 +231,7 @@ def hide_in_argument(argument: str) -> str:
     return hide_secrets(argument, {})
 
 
+@lru_cache(maxsize=4096)
 def looks_secret(key: str) -> bool:
     """Return whether a dotted key is named like a secret."""
     *_, last = key.split(".")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from hpo.config.composing.references import with_point, with_values
 from hpo.config.documents import refuse_optimized_python
@@ -164,16 +163,8 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
         )
     elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:
         raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
-    elif isinstance(tree, str) and not _is_writable(tree):
+    elif isinstance(tree, str) and any("\ud800" <= sign <= "\udfff" for sign in tree):
         raise ConfigError(f"{key}: holds half a character, given {tree[:_SHOWN]!a}; give a text of whole ones")
-
-
-def _is_writable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def refuse_sealed(sections: Mapping[str, Any]) -> None:
@@ -207,18 +198,11 @@ def explain(error: ValidationError, prefix: str = "") -> str:
         return f"{key}: is missing; give it a value"
     others = {fault["type"] for fault in error.errors(include_url=False) if fault["loc"][:-1] == first["loc"][:-1]}
     or_bool = ", or true or false" if first["type"] == "literal_error" and "bool_type" in others else ""
-    return f"{key}: {_rule(first)}{or_bool}, given {first['input']!r}{_hint(first)}"
-
-
-def _rule(fault: ErrorDetails) -> str:
-    text = fault["msg"].removeprefix("Value error, ")
-    return text.replace("Input should", "must").replace("String should", "must")
-
-
-def _hint(fault: ErrorDetails) -> str:
-    if fault["type"] != "literal_error" or not isinstance(fault["input"], str):
-        return ""
-    return nearest(fault["input"], re.findall(r"'([^']+)'", fault["ctx"]["expected"]))
+    rule = re.sub("^(Input|String) should", "must", first["msg"].removeprefix("Value error, "))
+    hint = ""
+    if first["type"] == "literal_error" and isinstance(first["input"], str):
+        hint = nearest(first["input"], re.findall(r"'([^']+)'", first["ctx"]["expected"]))
+    return f"{key}: {rule}{or_bool}, given {first['input']!r}{hint}"
 
 
 def keys_at_fault(error: BaseException) -> tuple[str, ...]:
