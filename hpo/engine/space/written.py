@@ -10,7 +10,6 @@ from typing import Any
 
 from hpo.engine.space.branches import is_leaf, parted, with_first
 from hpo.engine.space.peers import as_number, is_number, of_peer
-from hpo.engine.space.reader import identity
 from hpo.errors import SpaceError
 
 _log = logging.getLogger(__name__)
@@ -162,6 +161,9 @@ def _leaf(given: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _listed(given: Sequence[Any], where: str) -> list[Any]:
     """Return the values of a list, each once, with numbers where some were read as texts."""
+    # Not at the top: `hpo.log` and `hpo.choices` need no NumPy.
+    from hpo.engine.space.reader import identity
+
     texts = [value for value in given if as_number(value) is not value]
     if texts and len(texts) == len(given):
         raise SpaceError(
