@@ -38,8 +38,7 @@ def typed_key(key: str) -> str:
 def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[str, str]:
     """Return those of a whole plain tree's references that are in the trial's own, by their keys there.
 
-    Raises:
-        ConfigError: own keys stand both at the top and below `objective_config`.
+    ConfigError names an own key that stands at the top, though others are below `objective_config`.
     """
     own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}

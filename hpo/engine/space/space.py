@@ -22,9 +22,7 @@ def point_key(point: Point) -> str:
 def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
     """Return a short text of a point: `lr=3e-4 num_layers=2`, with whole keys where their last parts are the same.
 
-    Args:
-        point: the point.
-        widths: least numbers of characters of the values, by key.
+    `widths` has the least numbers of characters of the values, by key.
     """
     lasts = [key.rpartition(".")[2] for key in point]
     names = lasts if len(set(lasts)) == len(lasts) else list(point)

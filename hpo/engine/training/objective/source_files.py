@@ -154,9 +154,7 @@ def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
 class CodeWatch:
     """Compares what this process imports with the code that a search began with.
 
-    Args:
-        files: that code, as `digests_of` and `digests_of_run` return it.
-        folder: the working directory, which most of it is imported from.
+    `files` is that code, as `digests_of` and `digests_of_run` return it, and `folder` the working directory.
     """
 
     def __init__(self, files: Mapping[str, str], folder: str) -> None:
