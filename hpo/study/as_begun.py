@@ -37,11 +37,9 @@ def ranges_as_begun(config: StudyConfig, is_said: bool) -> StudyConfig:
 
 
 def as_begun(config: StudyConfig, is_said: bool = True) -> StudyConfig:
-    """Return a new search's configuration, as an earlier version would have composed it for a study that it began.
+    """Return a search's configuration, as an earlier version would have composed it for a study that it began.
 
-    Args:
-        config: as it was composed.
-        is_said: whether a line says which keys do not follow the search.
+    `is_said`: whether a line says which keys do not follow the search.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:

@@ -15,11 +15,7 @@ def log_name(trial: int, index: int, layout: TaskLayout) -> str:
 
 
 def logs_of(folder: StudyFolder, trial: int | None = None) -> Sequence[Path]:
-    """Return the logs of a study, or of one trial, in the order of trials.
-
-    Raises:
-        StudyError: nothing was printed.
-    """
+    """Return the logs of a study, or of one trial, in the order of trials; StudyError where nothing was printed."""
     prefix = "trial_" if trial is None else f"trial_{trial:04d}_"
     found = sorted(folder.logs_dir.glob(f"{prefix}*.log"))
     if not found:

@@ -62,10 +62,9 @@ def _processor() -> str:
 
 
 def processor_of(info: str) -> str:
-    """Return a processor's name, generation and widest vectors, by which libraries choose their code.
+    """Return from /proc/cpuinfo a processor's name, generation and widest vectors, by which libraries choose code.
 
     On rented machines the name is only that of a family: "AMD EPYC" covers many, which round differently.
-    `info` is the content of /proc/cpuinfo.
     """
     lines = (line.partition(":") for line in info.partition("\n\n")[0].splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}

@@ -10,11 +10,7 @@ from hpo.study.folder import StudyFolder
 
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:
-    """Write a report's configuration, winner (as trials.csv) and environment into a folder.
-
-    Raises:
-        StudyError: the file is not a report of a study with a winner.
-    """
+    """Write a report's configuration, winner (as trials.csv) and environment into a folder; StudyError without one."""
     report = read_json(path)
     winner = report.get("winner")
     if not isinstance(winner, dict) or "config" not in report or "values" not in winner:

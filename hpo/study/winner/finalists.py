@@ -7,7 +7,6 @@ Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098) and of 
 (arXiv 2506.19540, on overtuning).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpo.engine.dispatch.dispatcher import Dispatcher
@@ -35,13 +34,14 @@ class Finalist:
 
 
 def read_finalists(study: Study, record: Record, history: History) -> list[Finalist]:
-    """Return the current finalists, the best of the search first; empty where none are requested.
+    """Return the current finalists, the best of the search first, all trained as far; empty where none are requested.
 
     `history` holds the finished trials, with all of their training.
     """
     config = study.config.study
     finalists, notes = [], Notes(record)
-    for trial in _candidates(history, config.finalists):
+    leaders = history.leaders(config.finalists)
+    for trial in (trial for trial in leaders if trial.amount == leaders[0].amount):
         tasks = _tasks(study, record, trial)
         noted = {task.index: notes.finalist_outcome(task) for task in tasks}
         known = {index: outcome for index, outcome in noted.items() if outcome is not None}
@@ -62,12 +62,6 @@ def train_finalists(study: Study, record: Record, dispatcher: Dispatcher) -> Non
     ]
     for task, outcome in outcomes(dispatcher, missing):
         Notes(record).write_finalist_outcome(task, outcome)
-
-
-def _candidates(history: History, count: int) -> Sequence[Trial]:
-    """Return the best trials that were trained as far as the best one."""
-    leaders = history.leaders(count)
-    return [trial for trial in leaders if trial.amount == leaders[0].amount]
 
 
 def _tasks(study: Study, record: Record, trial: Trial) -> list[Task]:

@@ -9,11 +9,7 @@ from hpo.errors import StudyError
 
 
 def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], direction: Direction) -> Row | None:
-    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best.
-
-    Raises:
-        StudyError: a row lacks a number.
-    """
+    """Return the winner's row of a trials.csv: the one named in `report` (report.json, may be empty), or the best."""
     complete = [row for row in rows if row["state"] == "complete"]
     named = report.get("winner")
     if isinstance(named, Mapping) and (same := [row for row in complete if row["number"] == str(named.get("number"))]):
