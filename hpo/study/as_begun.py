@@ -14,15 +14,12 @@ from hpo.study.folder import RUNS, StudyFolder
 _log = logging.getLogger(__name__)
 
 
-def ranges_as_begun(config: StudyConfig, is_said: bool) -> StudyConfig:
+def ranges_as_begun(config: StudyConfig, frozen: StudyConfig, is_said: bool) -> StudyConfig:
     """Return the configuration with the ranges of fractions of a study of before whole ends meant whole numbers.
 
     There they have no `integer`, and whoever writes them again gets it by the rule of today (see `as_meant`).
     """
-    folder = StudyFolder(RUNS / config.study.name)
-    if not folder.exists:
-        return config
-    before, now = (flatten(tree) for tree in (folder.config().space, config.space))
+    before, now = (flatten(tree) for tree in (frozen.space, config.space))
     ranges = [key.removesuffix(".integer") for key in now if key.endswith(".integer") and key not in before]
     fields = ("low", "high", "log", "points", "step")
     unsaid = [

@@ -50,7 +50,15 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said
         kept: its objective, if that was given from Python.
         is_said: whether a line says what goes on as in an earlier version.
     """
-    study = _check(config, kept, is_said)
+    folder = StudyFolder(RUNS / config.study.name)
+    return _prepare(config, folder, folder.config() if folder.exists else None, kept, is_said)
+
+
+def _prepare(
+    config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
+) -> Study:
+    """Return the study; `frozen` is the configuration that lies in its folder, None for a new one."""
+    study = _check(config, folder, frozen, kept, is_said)
     config, objective = study.config, study.objective
     examples = objective.examples(config.objective_config)
     own = replace(study.own, notes=(*study.own.notes, *(examples.notes if examples else ())))
@@ -73,20 +81,23 @@ def prepare_study(config: StudyConfig, kept: KeptFunction | None = None, is_said
 def refuse_bad_search(config: StudyConfig, kept: KeptFunction | None = None) -> StudyConfig:
     """Raise HpoError, as `prepare_study` does, for what can be refused without its data; return the configuration."""
     refuse_missing_lanes(config)
-    study = _check(config, kept)
+    folder = StudyFolder(RUNS / config.study.name)
+    study = _check(config, folder, folder.config() if folder.exists else None, kept, is_said=True)
     refuse_unknown_metric(study.config.study.metric, study.described.method or {}, study.objective)
     _imports(study)
     return study.config
 
 
-def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True) -> Study:
+def _check(
+    config: StudyConfig, folder: StudyFolder, frozen: StudyConfig | None, kept: KeptFunction | None, is_said: bool
+) -> Study:
     """Return the study, checked without its data."""
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, kept)
     refuse_wrong_call(config.objective, objective)
     objective.refuse_bad_config(config.objective_config)
     own = objective.search_description(config.objective_config)
     config = config.model_copy(update={"space": overridden(as_meant(replaced({}, own.space)), config.space)})
-    config = _with_defaults(ranges_as_begun(config, is_said), objective)
+    config = _with_defaults(ranges_as_begun(config, frozen, is_said) if frozen else config, objective)
     space = space_from_dict(config.space, flatten(config.objective_config), own.points)
     config = _with_references(config, space)
     refuse_bad_space(space, config, objective, own)
@@ -95,7 +106,6 @@ def _check(config: StudyConfig, kept: KeptFunction | None, is_said: bool = True)
     refuse_states_without_a_trial(config, objective)
     refuse_amounts_without_states(config, objective, own.amounts_need)
     described = Described.of(objective.method(config.objective_config), None, None, own)
-    folder = StudyFolder(RUNS / config.study.name)
     return Study(config, folder, objective, space, strategy, None, None, described, own)
 
 
@@ -188,13 +198,13 @@ def load_study(
         refuse_other_config(frozen, config or frozen, name)
     config = at_places(config or frozen, elsewhere or {})
     try:
-        prepared = prepare_study(config, function_of(folder, frozen, name))
+        study = _prepare(config, folder, frozen, function_of(folder, frozen, name), is_said=True)
     except HpoError as error:
         missing = missing_sources(config)
         if not missing:
             raise
         raise type(error)(f"{error}; if the data lie elsewhere now, give {missing[0]}=PATH") from error
-    return replace(prepared, folder=folder, allow_changes=allow_changes)
+    return replace(study, allow_changes=allow_changes)
 
 
 def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> KeptFunction | None:
