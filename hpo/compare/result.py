@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hpo.compare.curves import FinishedSearch, Unit, mean_curve
 from hpo.compare.statistics import (
@@ -20,7 +20,7 @@ from hpo.compare.statistics import (
     win_share,
 )
 from hpo.engine.trials.trial import Direction, loss_sign
-from hpo.report.comparison import ComparisonJson, Curves, Pair, Standing
+from hpo.report.comparison import ComparisonJson, Pair, Standing
 
 FORMAT = 1
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
@@ -77,28 +77,46 @@ def compare_strategies(
 ) -> ComparisonJson:
     """Return the content of comparison.json for searches that were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
+    pairs = [pair for budget in budgets for pair in compare_pairs(searches, budget)]
+    notes = _notes(searches, measure, repeats)
+    return as_json("strategies", name, searches, measure, budgets, settings, _METHOD, notes, repeats, pairs)
+
+
+def as_json(
+    kind: Literal["strategies", "studies"],
+    name: str,
+    searches: Mapping[str, Sequence[FinishedSearch]],
+    measure: Measure,
+    budgets: Sequence[Budget],
+    settings: Mapping[str, Mapping[str, Any]],
+    method: dict[str, str],
+    notes: list[str],
+    repeats: int = 1,
+    pairs: Sequence[Pair] = (),
+) -> ComparisonJson:
+    """Return what comparison.json holds of either kind of comparison.
+
+    Standings are mean score, regret and seconds of each strategy at each budget, with intervals; curves are the best
+    score so far of each, over trials and over cost.
+    """
     return {
         "format": FORMAT,
-        "kind": "strategies",
+        "kind": kind,
         "name": name,
         "metric": measure.metric,
         "direction": measure.direction,
         "repeats": repeats,
         "optimum": measure.optimum,
         "strategies": {label: dict(values) for label, values in settings.items()},
-        "method": _METHOD,
-        "notes": _notes(searches, measure, repeats),
-        "standings": standings(searches, measure, budgets),
-        "pairs": [pair for budget in budgets for pair in compare_pairs(searches, budget)],
-        "curves": curves(searches, measure),
+        "method": method,
+        "notes": notes,
+        "standings": [_standing(label, found, measure, b) for b in budgets for label, found in searches.items()],
+        "pairs": list(pairs),
+        "curves": {
+            label: {unit: mean_curve(found, unit, _SEED).to_dict(unit, measure.sign) for unit in UNITS}
+            for label, found in searches.items()
+        },
     }
-
-
-def standings(
-    searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, budgets: Sequence[Budget]
-) -> list[Standing]:
-    """Return mean score, regret and seconds of each strategy at each budget, with intervals."""
-    return [_standing(label, of_label, measure, budget) for budget in budgets for label, of_label in searches.items()]
 
 
 def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> list[Pair]:
@@ -111,14 +129,6 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
             pair["better"] = pair["a"] if (pair["mean_difference"] or 0.0) < 0 else pair["b"]
         pair["verdict"] = f"{pair['better']} is better" if pair["better"] else NOT_DISTINGUISHABLE
     return pairs
-
-
-def curves(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure) -> Curves:
-    """Return the best score so far of each strategy, over trials and over cost."""
-    return {
-        label: {unit: mean_curve(of_label, unit, _SEED).to_dict(unit, measure.sign) for unit in UNITS}
-        for label, of_label in searches.items()
-    }
 
 
 def _pair(a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget) -> Pair:

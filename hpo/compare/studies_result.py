@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from hpo.compare.result import FORMAT, Budget, Measure, curves, standings
+from hpo.compare.result import Budget, Measure, as_json
 from hpo.compare.studies import FinishedStudy
 from hpo.engine.trials.digits import score_format
 from hpo.report.analysis.interval import interval
@@ -38,20 +38,11 @@ def compare_studies(
     ]
     written = score_format(_score(study) for group in groups for study in group)
     too_narrow = [_TOO_NARROW] if any(pair["interval"] for pair in pairs) else []
+    settings = {study.label: study.config.strategy for study in studies}
+    method = {"interval": "Student's, of the mean of the paired differences of the winners; each pair by itself"}
+    notes = [*too_narrow, _ONE_EACH, *_differences(studies)]
     return {
-        "format": FORMAT,
-        "kind": "studies",
-        "name": name,
-        "metric": study.metric,
-        "direction": study.direction,
-        "repeats": 1,
-        "optimum": optimum,
-        "strategies": {study.label: dict(study.config.strategy) for study in studies},
-        "method": {"interval": "Student's, of the mean of the paired differences of the winners; each pair by itself"},
-        "notes": [*too_narrow, _ONE_EACH, *_differences(studies)],
-        "standings": standings(searches, measure, budgets),
-        "pairs": [],
-        "curves": curves(searches, measure),
+        **as_json("studies", name, searches, measure, budgets, settings, method, notes),
         "winners": [{"label": s.label, "trial": s.winner, "folds": dict(s.folds)} for s in studies],
         "folds": pairs,
         "answers": [*(_sentence(pair, written) for pair in pairs), *_not_compared(studies, groups)],
@@ -61,14 +52,11 @@ def compare_studies(
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
     """Return the studies in groups whose winners were scored on the same folds of the same data."""
     groups: list[list[FinishedStudy]] = []
-    for study in studies:
-        if not study.folds:
-            continue
+    for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
-        if (group := next(same, None)) is not None:
-            group.append(study)
-        else:
-            groups.append([study])
+        if (group := next(same, None)) is None:
+            groups.append(group := [])
+        group.append(study)
     return groups
 
 
