@@ -12,20 +12,18 @@ from hpo.engine.dispatch.dispatcher import Report
 from hpo.engine.space.space import Point
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.drawing.draws import draw_untried
-from hpo.testing.simulated_tasks import AnyOrder, RulesOf, World, empty_record, run, told
+from hpo.testing.simulated_tasks import AnyOrder, RulesOf, World, empty_record, facts, run
 
 _TRIALS = 16
 
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What may not change a trial.
+    """What may not change a trial: workers, crashes, and a budget that is raised.
 
     Attributes:
-        slots: trainings that run at once.
-        orders: seeds of the order in which they report, before and after the crash.
+        orders: seeds of the order in which trainings report, before and after the crash.
         dies_after: messages after which the driver is killed; it may have ended before.
-        budget: trials of the first search; the second raises it.
     """
 
     slots: int
@@ -37,26 +35,18 @@ class Disturbance:
 def check_law(
     make: Callable[[], Strategy], world: World, disturbed: Disturbance, lanes: int, stop_rule: StopRule | None = None
 ) -> None:
-    """Check that neither workers, orders, crashes nor a raised budget change the trials.
+    """Check that neither workers, orders, crashes nor a raised budget change the trials: AssertionError where they do.
 
-    Args:
-        make: returns the strategy, new each time.
-        world: what trainings cost and come to.
-        disturbed: what may not change a trial.
-        lanes: of the virtual clock.
-        stop_rule: stops trainings that fall behind; None = all are trained to their end.
-
-    Raises:
-        AssertionError: they do.
+    `make` returns a new strategy each time; `lanes` are those of the virtual clock.
     """
     course = _rules(make, lanes, "clock", stop_rule=stop_rule)
-    expected = told(run(world, course, _TRIALS))
+    expected = facts(run(world, course, _TRIALS))
     assert len({row[:4] for row in expected}) == len(expected), "a trial was made twice"
     slots, budget = disturbed.slots, disturbed.budget
     record = run(world, course, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after)
-    resumed = told(run(world, course, budget, slots, disturbed.orders[0], record))
+    resumed = facts(run(world, course, budget, slots, disturbed.orders[0], record))
     assert resumed == expected[:budget], f"after a crash, {slots} workers make other trials"
-    raised = told(run(world, course, _TRIALS, slots, disturbed.orders[1], record))
+    raised = facts(run(world, course, _TRIALS, slots, disturbed.orders[1], record))
     assert raised == expected, f"with a budget raised from {budget}, {slots} workers make other trials"
 
 
@@ -69,7 +59,7 @@ def check_free_order(
     first = run(world, free, _TRIALS, slots, disturbed.orders[0], first)
     script = [trial.learned for trial in first.trials()]
     again = run(world, _rules(make, 1, "free", script, stop_rule), _TRIALS, slots + 1, disturbed.orders[1])
-    assert told(again) == told(first), "in free order, other trials come from the same knowledge"
+    assert facts(again) == facts(first), "in free order, other trials come from the same knowledge"
 
 
 def check_given(
@@ -90,12 +80,12 @@ def check_given(
         settings = (slots, disturbed.orders[0], first, dies_after, _Ticking)
         first = run(world, course, _TRIALS, *settings, given=lambda: next(hand, ()))
     assert first is not None
-    expected = told(first)
+    expected = facts(first)
     assert len({row[3:6] for row in expected}) == len(expected), "where a hand gives points, one is tried twice"
     again = empty_record(world)
     again.write_given(first.given)
     run(world, course, disturbed.budget, slots + 1, disturbed.orders[1], again)
-    repeated = told(run(world, course, _TRIALS, 1, 0, again))
+    repeated = facts(run(world, course, _TRIALS, 1, 0, again))
     assert repeated == expected, "a search to which points were given makes other trials from the same record"
 
 
@@ -108,7 +98,7 @@ class _Ticking(AnyOrder):
         return super().wait(timeout)
 
 
-def drawn_cases(number: int) -> list[tuple[World, Disturbance, int]]:
+def draw_cases(number: int) -> list[tuple[World, Disturbance, int]]:
     """Return some worlds, with what disturbs a search there and its lanes; the same ones each time."""
     rng = random.Random(0)
     cases = []

@@ -22,22 +22,17 @@ RulesOf = Callable[[Callable[[Trial], Sequence[Task]], Callable[[Trial], float]]
 
 @dataclass(frozen=True)
 class World:
-    """What every training would come to, by its trial's point and its index; a function of the seed alone.
-
-    Attributes:
-        seed: of all that is drawn.
-        folds: tasks of a trial.
-        longest: the most reports of a task.
-        failing: the share of tasks that fail.
-        tells_more: whether a report says that the training goes on.
-        even: whether all trials cost the same.
-    """
+    """What every training would come to, by its trial's point and its index; a function of the seed alone."""
 
     seed: int
     folds: int = 1
+    # The most reports of a task.
     longest: int = 4
+    # The share of tasks that fail.
     failing: float = 0.0
+    # Whether a report says that the training goes on.
     tells_more: bool = True
+    # Whether all trials cost the same.
     even: bool = False
 
     def _random(self, *key: Any) -> random.Random:
@@ -85,11 +80,7 @@ class World:
 class AnyOrder:
     """A dispatcher whose workers go on in turns that are drawn; some of what was said is said again.
 
-    Args:
-        world: what tasks come to.
-        slots: how many run at once.
-        seed: of the turns.
-        dies_after: messages after which the driver is killed; None = it is not.
+    After `dies_after` messages the driver is killed; None = it is not.
     """
 
     runs_here = True
@@ -155,14 +146,8 @@ def run(
 ) -> Record:
     """Run a search in a world until its budget is reached or its driver is killed, and return its record.
 
-    Args:
-        world: what trainings cost and come to.
-        rules_of: returns the rules, from what returns a trial's tasks and what returns its cost.
-        num_trials: the budget.
-        slots, seed, dies_after: as of `AnyOrder`.
-        record: of a search that is continued.
-        dispatched_by: another dispatcher.
-        given: returns the points that a hand has given since the last call.
+    `rules_of` returns the rules, from what returns a trial's tasks and what returns its cost; `record` is that of a
+    search that is continued; `given` returns the points that a hand has given since the last call.
     """
     record = record or empty_record(world)
     dispatcher = dispatched_by(world, slots, seed, dies_after)
@@ -176,7 +161,7 @@ def run(
     return record
 
 
-def told(record: Record) -> list[tuple[Any, ...]]:
+def facts(record: Record) -> list[tuple[Any, ...]]:
     """Return what must be the same whatever the workers do."""
     return [
         (t.number, t.round, t.learned, t.key, t.amount, t.continues, t.cost, t.state, t.score) for t in record.trials()

@@ -13,7 +13,7 @@ from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import HpoError, text_of
 from hpo.study.strategies import make_strategy, type_of
-from hpo.testing.law import check_free_order, check_given, check_law, drawn_cases
+from hpo.testing.law import check_free_order, check_given, check_law, draw_cases
 
 SPACES: Mapping[str, Mapping[str, Any]] = {
     "ordered": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]},
@@ -59,22 +59,22 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
     """
     for name, tree in spaces.items():
         try:
-            _check(partial(_made, strategy, tree), name)
-            _check_searches(partial(_made, strategy, tree), name)
+            _check(partial(_make, strategy, tree), name)
+            _check_searches(partial(_make, strategy, tree), name)
         except (AssertionError, HpoError):
             raise
         except Exception as error:
             raise AssertionError(f"{name}: propose raised {type(error).__name__}: {text_of(error)}") from error
 
 
-def _made(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int = 0) -> Strategy:
+def _make(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int = 0) -> Strategy:
     space = space_from_dict(tree)
     if isinstance(strategy, type):
         return make_known({"name": strategy.__name__}, space, seed, type_of(strategy, strategy.__name__))
     return make_strategy({"name": strategy} if isinstance(strategy, str) else strategy, space, seed)
 
 
-def played(
+def play(
     strategy: Strategy,
     most: int,
     loss_of: Callable[[Point], float | None] = lambda point: float(len(point_key(point)) % 7),
@@ -108,7 +108,7 @@ def distinct(history: History) -> set[tuple[str, int | None]]:
 
 
 def _check(make: Callable[..., Strategy], name: str) -> None:
-    history = played(make(), 8)
+    history = play(make(), 8)
     assert history, f"{name}: it proposes nothing"
     space = make().space
     outside = [trial.point for trial in history if not space.contains(trial.point)]
@@ -130,22 +130,22 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]
         assert not twice, f"{name}: it proposes {twice[0]} again, while {len(pending)} trials are pending"
     for which, loss_of in _FAILING.items():
-        failing = played(make(), 6, loss_of)
+        failing = play(make(), 6, loss_of)
         assert failing, f"{name}: it proposes nothing where {which} fail"
         assert len(distinct(failing)) == len(failing), f"{name}: it proposes a point twice where {which} fail"
     if space.size is not None:
-        whole = played(make(), _MOST_PROPOSALS)
+        whole = play(make(), _MOST_PROPOSALS)
         left = make().propose(whole, [])
         assert not left, f"{name}: the space is exhausted, and it proposes {left}"
         tried = len({trial.key for trial in whole})
         assert tried == space.size, f"{name}: it ends after {tried} of {space.size} points"
     if space.size is None or space.size > 1:
-        firsts = [[trial.point for trial in played(make(seed), 8)] for seed in range(4)]
+        firsts = [[trial.point for trial in play(make(seed), 8)] for seed in range(4)]
         assert any(points != firsts[0] for points in firsts), f"{name}: its points do not depend on the seed"
 
 
 def _check_searches(make: Callable[[], Strategy], name: str) -> None:
-    for world, disturbed, lanes in drawn_cases(_SEARCHES):
+    for world, disturbed, lanes in draw_cases(_SEARCHES):
         try:
             check_law(make, world, disturbed, lanes)
             check_free_order(make, world, disturbed)

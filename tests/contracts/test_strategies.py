@@ -18,7 +18,7 @@ from hpo.engine.trials.history import History
 from hpo.testing import check_strategy
 from hpo.testing.law import Disturbance, check_free_order, check_given, check_law
 from hpo.testing.simulated_tasks import World
-from hpo.testing.strategies import distinct, played
+from hpo.testing.strategies import distinct, play
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 # A point of the Gaussian process takes a tenth of a second and more.
@@ -100,7 +100,7 @@ def test_the_law_holds_where_a_hand_gives_points(name, world, lanes, slots, orde
 
 @pytest.mark.slow
 def test_a_fresh_process_proposes_the_same():
-    histories = {name: played(make(name, "mixed"), 2) for name in STRATEGIES}
+    histories = {name: play(make(name, "mixed"), 2) for name in STRATEGIES}
     told = {
         n: [[t.number, t.round, dict(t.point), t.loss, t.amount, t.trained] for t in h] for n, h in histories.items()
     }
@@ -170,7 +170,7 @@ NAMES += ["random", "grid", "shifting_window", "evolutionary"]
 def test_random_spaces_and_random_failures(tree, name, failing):
     space = space_from_dict(tree)
     strategy = make_strategy(STRATEGIES[name], space, 3)
-    history = played(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
+    history = play(strategy, 6, loss_of=lambda p: None if len(point_key(p)) % failing == 0 else 1.0)
     assert len(distinct(history)) == len(history)
     assert len({trial.key for trial in history}) <= space.size
     assert all(space.contains(trial.point) for trial in history)

@@ -15,7 +15,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial, finished
-from hpo.testing.simulated_tasks import NOTHING, AnyOrder, Killed, World, run, told
+from hpo.testing.simulated_tasks import NOTHING, AnyOrder, Killed, World, facts, run
 from tests.studies import STRATEGIES, shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
@@ -42,12 +42,12 @@ def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers_and_after_
     world = World(seed, failing=0.2)
     cut = run(world, rules(name, limit), 60)
     # Without a limit, what each one learned is not kept where it has no influence.
-    whole = told(run(world, rules(name, 10_000), 60))
-    assert told(cut) == whole[: len(cut.trials())]
+    whole = facts(run(world, rules(name, 10_000), 60))
+    assert facts(cut) == whole[: len(cut.trials())]
     record = run(world, rules(name, limit), 60, slots, order, dies_after=dies_after)
-    assert told(run(world, rules(name, limit), 60, slots, order + 1, record)) == told(cut)
+    assert facts(run(world, rules(name, limit), 60, slots, order + 1, record)) == facts(cut)
     assert cut.ended.by == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
-    assert told(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
+    assert facts(run(world, rules(name, 10_000), 60, slots, order, record)) == whole
 
 
 @pytest.mark.parametrize("name", ["successive_halving", "hyperband", "asha"])
@@ -64,15 +64,15 @@ def test_a_budget_of_configurations_cuts_the_trials_where_the_next_would_begin_a
     def its(tasks_of, cost_of):
         return replace(rules(name)(tasks_of, cost_of), counts="configurations")
 
-    whole, cut = told(run(world, its, 20)), run(world, its, budget)
-    assert told(cut) == whole[: len(cut.trials())]
+    whole, cut = facts(run(world, its, 20)), run(world, its, budget)
+    assert facts(cut) == whole[: len(cut.trials())]
     assert sum(trial.continues is None for trial in cut.trials()) == budget
     following = whole[len(cut.trials()) :]
     assert not following or following[0][5] is None
     record = run(world, its, budget, slots, order, dies_after=dies_after)
-    assert told(run(world, its, budget, slots, order + 1, record)) == told(cut)
+    assert facts(run(world, its, budget, slots, order + 1, record)) == facts(cut)
     assert cut.ended.by == "trials"
-    assert told(run(world, its, 20, slots, order, record)) == whole
+    assert facts(run(world, its, 20, slots, order, record)) == whole
 
 
 @pytest.mark.parametrize("name", ["random", "grid", "qmc", "evolutionary"])
@@ -104,10 +104,10 @@ def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots,
         )
 
     record = run(world, its(4), 40, slots, order)
-    ended = told(record)
+    ended = facts(record)
     asked = its(4)(lambda trial: [Task(trial.number, 0, NOTHING)], world.cost_of)
     assert is_over(asked, record, 40)
-    assert told(run(world, its(4), 40, slots, order + 1, record)) == ended
+    assert facts(run(world, its(4), 40, slots, order + 1, record)) == ended
     if len(ended) < 40:
         assert record.ended.by == "stop_without_gain"
         assert len(run(world, its(None), 40, slots, order + 1, record).trials()) == 40
@@ -170,7 +170,7 @@ class Slow(AnyOrder):
 @pytest.mark.parametrize("name", ["random", "evolutionary"])
 def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
     world = World(1)
-    whole = told(run(world, rules(name), 30))
+    whole = facts(run(world, rules(name), 30))
     record, lengths = memory_record("score", "minimize", TaskLayout()), []
     for minutes in (10, 10, 25, 1000):
         dispatcher = Slow(world, 2, 0)
@@ -181,7 +181,7 @@ def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
 
         its = rules(name)(tasks_of, world.cost_of)
         search(its, record, dispatcher, 30, minutes=minutes)
-        assert [row[3:] for row in told(record)] == [row[3:] for row in whole[: len(record.trials())]]
+        assert [row[3:] for row in facts(record)] == [row[3:] for row in whole[: len(record.trials())]]
         assert is_over(its, record, 30, minutes)
         assert not is_over(its, record, 31, 10_000)
         lengths.append((len(record.trials()), record.ended.by))

@@ -15,7 +15,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Proposal, Trial
-from hpo.testing.simulated_tasks import NOTHING, AnyOrder, World, empty_record, run, told
+from hpo.testing.simulated_tasks import NOTHING, AnyOrder, World, empty_record, facts, run
 from tests.studies import shipped
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
@@ -141,7 +141,7 @@ def test_free_order_knows_what_has_finished_and_the_same_knowledge_gives_the_sam
             record = run(world, rules, TRIALS, 4, order, dies_after=dies_after)
             record = run(world, rules, TRIALS, 4, order + 5, record=record)
             script = script or [trial.learned for trial in record.trials()]
-            runs.append(told(record))
+            runs.append(facts(record))
     assert runs[0] != runs[2], "another order is another search"
     assert [runs[0], runs[2], runs[4]] == [runs[1], runs[3], runs[5]]
 

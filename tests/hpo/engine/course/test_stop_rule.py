@@ -13,7 +13,7 @@ from hpo.engine.space.reader import space_from_dict
 from hpo.engine.strategies import make_strategy
 from hpo.engine.training.limits import Limits
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.testing.simulated_tasks import World, run, told
+from hpo.testing.simulated_tasks import World, facts, run
 from tests.studies import STRATEGIES
 
 SPACE = space_from_dict({"x": list(range(9)), "y": list(range(9))})
@@ -80,8 +80,8 @@ def test_the_same_trials_are_stopped_for_any_workers_after_any_crash_and_under_a
     undisturbed = run(world, course, 40)
     record = run(world, course, budget, slots, order, dies_after=dies_after)
     record = run(world, course, budget, slots, order + 1, record)
-    assert told(record) == told(undisturbed)[:budget]
-    assert told(run(world, course, 40, slots, order + 2, record)) == told(undisturbed)
+    assert facts(record) == facts(undisturbed)[:budget]
+    assert facts(run(world, course, 40, slots, order + 2, record)) == facts(undisturbed)
     # A stopped trial gets no further folds than those that ran beside the one that was stopped.
     assert [sorted(t.outcomes) for t in record.trials()] == [sorted(t.outcomes) for t in undisturbed.trials()]
 
