@@ -1,4 +1,4 @@
-"""A comparison of strategies: what its searches share, its checks, and what is frozen of it."""
+"""The plan of a comparison of strategies: what its searches share, its checks, and what is frozen of it."""
 
 import statistics
 from collections.abc import Generator, Iterator, Mapping
@@ -32,7 +32,7 @@ _NO_EFFECT = {"study.finalists": 0, "study.storage": None, "track.name": "none"}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonPlan:
     """Whole searches of several strategies over one study, repeated with paired seeds.
 
     Attributes:
@@ -125,26 +125,22 @@ class Comparison:
             )
 
 
-def _result(training: Generator[Any, None, Mapping[str, float]]) -> Mapping[str, float]:
+def _result(training: Generator[Any, None, Mapping[str, float]]) -> dict[str, float]:
     """Return what a training returns after its points."""
-    while True:
-        try:
+    try:
+        while True:
             next(training)
-        except StopIteration as stop:
-            result: Mapping[str, float] = stop.value
-            return result
+    except StopIteration as stop:
+        return dict(stop.value)
 
 
 def prepare_comparison(
     tree: Mapping[str, Any], strategies: Mapping[str, Mapping[str, Any]], repeats: int, name: str | None = None
-) -> Comparison:
+) -> ComparisonPlan:
     """Check everything that can be checked without creating anything, and return the comparison.
 
-    Args:
-        tree: the composed configuration of a study; its strategy is not used.
-        strategies: the settings of each strategy, by label.
-        repeats: searches per strategy.
-        name: of the folder under runs/; None = `compare-` and the study's name.
+    `tree` is the composed configuration of a study, whose strategy is not used; `strategies` has settings by label.
+    `name` is that of the folder under runs/; None = `compare-` and the study's name.
 
     Raises:
         HpoError: the first fault, in one line.
@@ -162,7 +158,7 @@ def prepare_comparison(
     study = prepare_study(named.model_copy(update={"secrets": config.secrets}))
     for label, settings in strategies.items():
         _strategy(label, settings, study.space, config.study.seed)
-    return Comparison(study, dict(strategies), repeats)
+    return ComparisonPlan(study, dict(strategies), repeats)
 
 
 def _strategy(label: str, settings: Mapping[str, Any], space: Space, seed: int) -> Strategy:

@@ -9,13 +9,12 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from hpo.compare.comparison import Comparison
+from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
 from hpo.engine.dispatch.dispatcher import Dispatcher
 from hpo.engine.loop import search
 from hpo.engine.observer import Observer
 from hpo.engine.record.record import memory_record
-from hpo.engine.trials.table import twice
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.errors import StudyError
 
@@ -40,7 +39,7 @@ class Searches:
     def __contains__(self, search_of: tuple[int, str]) -> bool:
         return search_of in self._finished
 
-    def of(self, comparison: Comparison) -> dict[str, list[FinishedSearch]]:
+    def of(self, comparison: ComparisonPlan) -> dict[str, list[FinishedSearch]]:
         """Return the finished searches of a comparison by label, in the order of repeats."""
         by_label: dict[str, list[FinishedSearch]] = {label: [] for label in comparison.strategies}
         for repeat, label in comparison.searches():
@@ -70,15 +69,17 @@ class Searches:
         reader = csv.DictReader(io.StringIO(whole.decode()))
         # csv's limit per field is too small for a long list of scores.
         csv.field_size_limit(max(csv.field_size_limit(), len(whole)))
-        if (again := twice(reader.fieldnames or ())) is not None:
-            raise StudyError(f"{self._path}: two columns are called '{again}'; restore the file")
         for line, row in enumerate(reader, start=2):
             try:
                 scores = json.loads(row["scores"])
-                losses = tuple(math.inf if score is None else self._sign * score for score in scores)
-                seconds = tuple(float(value) for value in json.loads(row["seconds"]))
-                repeat, seed, is_partial = int(row["repeat"]), int(row["seed"]), row["is_partial"] == "True"
-                finished = FinishedSearch(row["strategy"], repeat, seed, losses, seconds, is_partial)
+                finished = FinishedSearch(
+                    row["strategy"],
+                    int(row["repeat"]),
+                    int(row["seed"]),
+                    tuple(math.inf if score is None else self._sign * score for score in scores),
+                    tuple(map(float, json.loads(row["seconds"]))),
+                    row["is_partial"] == "True",
+                )
             except (KeyError, TypeError, ValueError) as error:
                 raise StudyError(
                     f"{self._path}:{line}: cannot be read as a finished search; remove the line to run it again"
@@ -87,7 +88,7 @@ class Searches:
 
 
 def run_search(
-    comparison: Comparison, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
+    comparison: ComparisonPlan, repeat: int, label: str, dispatcher: Dispatcher, observer: Observer
 ) -> FinishedSearch:
     """Run one search from start to budget; only its scores and seconds are kept."""
     study = comparison.study_of(repeat, label)

@@ -8,7 +8,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hpo.compare.comparison import Comparison
+from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
 from hpo.engine.observer import Observer
 from hpo.engine.trials.trial import Trial, loss_sign
@@ -17,7 +17,7 @@ from hpo.engine.trials.trial import Trial, loss_sign
 class ComparingProgress(Observer):
     """An observer that counts searches, of which `num_done` are finished, and the trials of the running one."""
 
-    def __init__(self, comparison: Comparison, num_done: int) -> None:
+    def __init__(self, comparison: ComparisonPlan, num_done: int) -> None:
         study = comparison.study.config.study
         self._metric = study.metric
         self._sign = loss_sign(study.direction)

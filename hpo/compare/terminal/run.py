@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from hpo.compare.comparison import Comparison
+from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
 from hpo.compare.result import Budget, Measure, compare_strategies
@@ -35,7 +35,7 @@ _NARROW = 130
 
 
 def run_comparison(
-    comparison: Comparison, at: Sequence[int], at_seconds: Sequence[float | str], optimum: float | None
+    comparison: ComparisonPlan, at: Sequence[int], at_seconds: Sequence[float | str], optimum: float | None
 ) -> int:
     """Run the missing searches, write the files, print the result, and return 0, or 1 where every trial failed.
 
@@ -139,7 +139,7 @@ def _print_by_budget(console: Console, cells: blocks.Table) -> None:
         console.print(_table(cells.head[1:], [row[1:] for row in of_budget]))
 
 
-def _started(comparison: Comparison, stack: ExitStack) -> Dispatcher:
+def _started(comparison: ComparisonPlan, stack: ExitStack) -> Dispatcher:
     config = comparison.study.config
     code = code_to_send(config.dispatch, comparison.study.objective)
     if code is not None and code.files:
@@ -186,6 +186,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def _last_words(comparison: Comparison, searches: Searches, total: int) -> str:
+def _last_words(comparison: ComparisonPlan, searches: Searches, total: int) -> str:
     done = sum(search in searches for search in comparison.searches())
     return f"\nstopped: {done} of {total} searches are saved in {comparison.path}\ncontinue with the same command\n"

@@ -5,7 +5,6 @@ from pathlib import Path
 import optuna
 import pytest
 
-from hpo.compare.searches import Searches
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.table import read_rows
 from hpo.errors import DataError, StudyError
@@ -90,13 +89,10 @@ def test_columns_without_a_name_may_be_several():
     assert read("x,score,,\n1,2,,\n").attempts[0].point == {"x": "1"}
 
 
-def test_a_column_twice_is_refused_in_every_table_of_ours():
+def test_a_column_twice_is_refused():
     Path("trials.csv").write_text("number,state,lr,score,lr\n0,complete,1,2,3\n")
     with pytest.raises(StudyError, match=r"^trials\.csv: two columns are called 'lr'"):
         read_rows(Path("trials.csv"), ["state"])
-    Path("searches.csv").write_text("strategy,repeat,seed,best,is_partial,scores,seconds,seed\n")
-    with pytest.raises(StudyError, match=r"^searches\.csv: two columns are called 'seed'"):
-        Searches(Path("searches.csv"), "maximize")
 
 
 def test_what_is_no_text_is_refused():
