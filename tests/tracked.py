@@ -19,7 +19,7 @@ from hpo.study.opening import open_study, read_study
 from hpo.study.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
 from hpo.track import make_tracker
-from hpo.track.messages import dropped
+from hpo.track.messages import dropped_trials
 from hpo.track.mlflow.store import absolute_uri
 from hpo.track.projection import close_in_tracker, open_in_tracker
 from tests import words
@@ -106,7 +106,7 @@ def assert_shows_the_record(study, uri=None, status="FINISHED"):
     parent, children = runs_of(study, uri)
     assert parent.info.status == status
     assert sorted(children) == [trial.number for trial in trials]
-    behind = set(dropped(verdict.searched)) - further
+    behind = set(dropped_trials(verdict.searched)) - further
     for trial in trials:
         child = children[trial.number]
         states = {"complete": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "running": "KILLED"}

@@ -79,7 +79,7 @@ def own_state(trainer: Trainer) -> dict[str, Any]:
     return {name: value for name, value in vars(trainer).items() if name not in common or name in _OF_MODEL}
 
 
-def made_again(
+def make_again(
     kind: type[Trainer],
     args: TrainingArguments,
     model_init: Callable[..., Any],

@@ -11,7 +11,7 @@ from typing import Any
 from hpo.engine.training.objective.companions import objective
 from hpo.engine.training.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError, nearest
-from hpo.integrations.trainer_again import SearchedValues, made_again, own_arguments, own_state, parts_of
+from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
 
 try:
     import torch
@@ -174,7 +174,7 @@ def objective_of(trainer: Trainer) -> Callable[..., Any]:
         args = dataclasses.replace(given, **{"seed": trial.seed % 2**32, "report_to": "none", **shown, **changed})
         values = SearchedValues(config)
         init = functools.partial(model_init, values) if takes_trial else model_init
-        again = made_again(kind, args, init, parts, own)
+        again = make_again(kind, args, init, parts, own)
         _refuse_unread(values, given)
         return train(again, trial)
 

@@ -88,7 +88,7 @@ def train_further(before: Trial, trial: Trial, metric: str, layout: TaskLayout) 
     return close_trial(trial, metric, layout) | {"do": "train_further", "points": points}
 
 
-def dropped(trials: Sequence[Trial]) -> list[int]:
+def dropped_trials(trials: Sequence[Trial]) -> list[int]:
     """Return the numbers of complete trials that were not continued while others of their round were."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}

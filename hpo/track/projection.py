@@ -63,7 +63,7 @@ def close_in_tracker(
     for trial in further:
         tracker.send(messages.train_further(before[trial.number], trial, study.config.study.metric, study.layout))
     # Others of their rung were continued.
-    stopped = set(messages.dropped(verdict.searched)) - {trial.number for trial in further}
+    stopped = set(messages.dropped_trials(verdict.searched)) - {trial.number for trial in further}
     tracker.send({"do": "stop_trials", "numbers": sorted(stopped)})
     reason = _why_no_model(study, verdict)
     if reason:
