@@ -8,7 +8,7 @@ from hpo.engine.space.space import point_key
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
-from tests.contracts.test_strategies import played
+from hpo.testing.strategies import play
 from tests.studies import STRATEGIES
 
 TREE = {"model": {"width": [8, 12, 16, 24, 32], "heads": {"values": [1, 2, 3, 4], "default": 2}}, "lr": [0.1, 0.01]}
@@ -20,7 +20,7 @@ FIXED = {"model.width": 16, "model.heads": 4, "lr": 0.1, "model.layers": 2}
 def test_every_strategy_keeps_the_rules_and_tries_the_first_points_first(name):
     first = [{"lr": 0.01, "model.width": 24, "model.heads": 3}, "default"]
     space = space_from_dict(TREE | {"require": RULE, "first": first}, FIXED)
-    history = played(make_strategy(STRATEGIES[name], space, 0), 6)
+    history = play(make_strategy(STRATEGIES[name], space, 0), 6)
     assert all(trial.point["model.width"] % trial.point["model.heads"] == 0 for trial in history)
     assert dict(history[0].point) == {"model.width": 24, "model.heads": 3, "lr": 0.01}
     # The dimension's default before the configuration's own value.

@@ -13,7 +13,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
-from tests.contracts.test_strategies import played
+from hpo.testing.strategies import play
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 MIXED, CONDITIONAL = SPACES["mixed"], SPACES["conditional"]
@@ -67,13 +67,13 @@ def in_order(points):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_one_trial_at_a_time_gets_the_trials_of_our_own_search(name):
-    expected = [trial.point for trial in played(make(name), 4, loss_of)][:18]
+    expected = [trial.point for trial in play(make(name), 4, loss_of)][:18]
     study = optuna.create_study(sampler=as_sampler(make(name)))
     assert run(study, len(expected)) == in_order(expected)
 
 
 def test_ask_and_tell_and_a_larger_score_that_is_better():
-    expected = [trial.point for trial in played(make("evolutionary"), 3, loss_of)]
+    expected = [trial.point for trial in play(make("evolutionary"), 3, loss_of)]
     study = optuna.create_study(sampler=as_sampler(make("evolutionary")), direction="maximize")
     points = []
     for _ in expected:

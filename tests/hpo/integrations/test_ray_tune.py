@@ -18,7 +18,7 @@ from hpo.engine.space.space import point_key
 from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.ray_tune import as_searcher
-from tests.contracts.test_strategies import played
+from hpo.testing.strategies import play
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
 
@@ -61,7 +61,7 @@ def run(searcher, workers, order, ids=0):
     [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1)],
 )
 def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(name, workers):
-    expected = [dict(trial.point) for trial in played(make(name), 10_000, loss_of)]
+    expected = [dict(trial.point) for trial in play(make(name), 10_000, loss_of)]
     points, waited = run(searcher_of(make(name)), workers, random.Random(workers))
     assert points == expected
     assert waited == (workers > 1)
@@ -200,7 +200,7 @@ def test_a_real_tuner(cluster, tmp_path, scheduler):
     assert len(results) == 6
     assert all(r.config["offset"] == 1.0 for r in results)
     if scheduler == "none":
-        expected = played(strategy, 2, lambda p: (p["x"] - 0.3) ** 2 + p["model.layers"] + 1 / 4)
+        expected = play(strategy, 2, lambda p: (p["x"] - 0.3) ** 2 + p["model.layers"] + 1 / 4)
         assert {r.config["x"] for r in results} == {trial.point["x"] for trial in expected[:6]}
 
 

@@ -13,7 +13,7 @@ from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.optuna_study import decoded, encoded
 from hpo.engine.trials.history import History
 from hpo.errors import SpaceError
-from tests.contracts.test_strategies import played
+from hpo.testing.strategies import play
 from tests.studies import SPACES as ALL_SPACES
 from tests.studies import STRATEGIES
 
@@ -46,7 +46,7 @@ def bowl(point):
 
 def trials_of(strategy, num_trials, loss_of=bowl):
     """Return so many trials, or a few more to the end of the round; a loss of None is a failure."""
-    return list(played(strategy, math.ceil(num_trials / len(strategy.propose(History(), []))), loss_of))
+    return list(play(strategy, math.ceil(num_trials / len(strategy.propose(History(), []))), loss_of))
 
 
 def regret(name, seed, num_trials):
