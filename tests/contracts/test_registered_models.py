@@ -58,7 +58,7 @@ def test_the_champion_predicts_on_raw_text_as_the_command_does(reviews, in_folde
     assert model.predict(TEXTS[0]) == expected[:1]
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_options_of_the_objective_are_parameters_of_the_model(reviews, in_folder):
     assert set(champion().predict(TEXTS, params={"bias": 100.0})) == {"good"}
     assert set(champion().predict(TEXTS, params={"bias": -100.0})) == {"bad"}

@@ -71,7 +71,7 @@ def test_who_tests_says_once_where_the_data_lie(moved, capsys):
     assert hpo(capsys, "reproduce", "toy", "--trial", "all")[0] == 0
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_who_resumes_or_extends_says_it_too(moved, capsys):
     assert hpo(capsys, "extend", "toy", "toy.momentum=0.25", "data.path=there.csv", "--best", "1")[0] == 0
     assert StudyFolder(Path("runs/toy-extended")).config().objective_config["data"]["path"] == "there.csv"

@@ -26,7 +26,7 @@ COMMANDS = (["reproduce", "toy"], ["reproduce", "mailed.json"], ["search", "--re
 COMMAND = ("objective=command", "command.line=sh run.sh {x}", "space.x=[1,2]", "study.metric=score")
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
     Path("run.sh").write_text("touch ran; echo '{\"score\": '$1'}'")
     handed_on(capsys, monkeypatch, *COMMAND)

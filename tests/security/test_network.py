@@ -50,7 +50,7 @@ def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     assert Path("mlartifacts").exists()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_whole_run_with_ray_and_mlflow_connects_to_nothing():
     """Search, test, report, train, predict and the rest; the fixture `no_way_out` looks at what was tried."""
     quick = [item for item in QUICK if not item.startswith(("dispatch", "track"))]

@@ -57,7 +57,7 @@ def changed(folder, **sections):
 
 
 @pytest.mark.quick("command2")
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

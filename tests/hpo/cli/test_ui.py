@@ -169,7 +169,7 @@ def test_the_dashboard_is_for_reading_under_its_own_name(method, host, is_let_in
     assert (list(body) == [b"in"]) == is_let_in
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
     """MLflow's own server, asked without a password, with a wrong one, and with the one that was printed."""
     port = free_port()
