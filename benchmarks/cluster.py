@@ -19,7 +19,7 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.simulated import SimulatedDispatcher
 from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 
 OVERRIDES = (
     "data=table",

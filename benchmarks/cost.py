@@ -19,7 +19,7 @@ from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.engine.trials.trial import Trial
 from hpo.report.sections.cost import predict_seconds
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SPACE = (

@@ -27,8 +27,8 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     from hpo.engine.dispatch import make_dispatcher
     from hpo.engine.loop import search
     from hpo.engine.record.record import memory_record
-    from hpo.run import run_study
-    from hpo.study.preparation import prepare_study
+    from hpo.session.study_run import run_study
+    from hpo.study.preparing.preparation import prepare_study
     from hpo.track import make_tracker
 
     study = prepare_study(config_from_dict(study_tree(trials, dispatch, mlflow)))

@@ -32,7 +32,7 @@ from hpo.engine.loop import search
 from hpo.engine.record.record import memory_record
 from hpo.engine.strategies import make_strategy
 from hpo.engine.trials.trial import Trial
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import Study
 
 CURVES = DATA / "nmt_hpo_curves.jsonl.gz"

@@ -28,7 +28,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.strategies.strategy import Learns, Strategy
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Proposal, Trial
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 
 WORKERS = 2
 METHODS = ("clock, 3 lanes", "clock, 2 lanes", "rounds of two", "free")

@@ -7,10 +7,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hpo.engine.objective.companions import objective
+    from hpo.engine.objective.examples import Examples
+    from hpo.engine.objective.plain_function import RunningTrial, TrainingStopped
     from hpo.engine.space.written import choices, log
-    from hpo.engine.training.examples import Examples
-    from hpo.engine.training.objective.companions import objective
-    from hpo.engine.training.objective.plain_function import RunningTrial, TrainingStopped
     from hpo.errors import HpoError
     from hpo.interface.comparison import compare_strategies, compare_studies
     from hpo.interface.exchange import import_trials
@@ -26,11 +26,11 @@ __version__ = "0.2.0"
 
 # Where each name lies: loaded when it is first asked for, so that `import hpo` is quick.
 _PLACES = {
-    "Examples": "hpo.engine.training.examples",
+    "Examples": "hpo.engine.objective.examples",
     "HpoError": "hpo.errors",
-    "RunningTrial": "hpo.engine.training.objective.plain_function",
+    "RunningTrial": "hpo.engine.objective.plain_function",
     "Study": "hpo.interface.study",
-    "TrainingStopped": "hpo.engine.training.objective.plain_function",
+    "TrainingStopped": "hpo.engine.objective.plain_function",
     "choices": "hpo.engine.space.written",
     "compare_strategies": "hpo.interface.comparison",
     "compare_studies": "hpo.interface.comparison",
@@ -39,7 +39,7 @@ _PLACES = {
     "load": "hpo.interface.search",
     "log": "hpo.engine.space.written",
     "new": "hpo.interface.starter",
-    "objective": "hpo.engine.training.objective.companions",
+    "objective": "hpo.engine.objective.companions",
     "open_ui": "hpo.interface.server",
     "replay": "hpo.interface.replay",
     "reproduce": "hpo.interface.reproduce",

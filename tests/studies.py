@@ -15,10 +15,10 @@ from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.engine.loop import search
 from hpo.engine.trials.table import TIMES
 from hpo.report.write import write_report
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, read_study
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
 from tests.toy import CONFIG
 

@@ -13,10 +13,10 @@ from mlflow import MlflowClient
 from hpo.config.study_config import config_from_dict
 from hpo.engine.dispatch.local import LocalDispatcher
 from hpo.report.write import write_report
-from hpo.run import run_study
-from hpo.study.folder import StudyFolder
+from hpo.session.study_run import run_study
+from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import open_study, read_study
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from hpo.study.winner.verdict import read_verdict
 from hpo.track import make_tracker
 from hpo.track.messages import dropped_trials
@@ -63,7 +63,7 @@ def run(study, dispatcher=None, has_page=False):
     record = open_study(study)
     tracker = make_tracker(study.config, study.layout, study.folder.path)
     try:
-        with patch("hpo.run.write_report", functools.partial(write_report, has_page=has_page)):
+        with patch("hpo.session.study_run.write_report", functools.partial(write_report, has_page=has_page)):
             return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
     finally:
         record.close()

@@ -17,9 +17,9 @@ from hpo.engine.strategies import Strategy, make_strategy
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.study.basis.environment import describe_environment
-from hpo.study.folder import short_path
-from hpo.study.preparation import prepare_study, refuse_missing_lanes
-from hpo.study.strategies import strategy_type
+from hpo.study.files.folder import short_path
+from hpo.study.preparing.preparation import prepare_study, refuse_missing_lanes
+from hpo.study.preparing.strategies import strategy_type
 from hpo.study.study import Study
 
 _FORMAT = 1

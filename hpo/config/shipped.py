@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import hpo
 from hpo.config.documents import read_yaml
 from hpo.config.sealing import seal
+from hpo.package import PACKAGE, ROOT
 
 MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
 """The variables of the environment that MLflow itself reads, by the keys of the section `track`."""
@@ -21,9 +21,8 @@ def shipped_dir() -> Path:
 
     By its path, since a package called `conf` could as well be a user's.
     """
-    package = Path(hpo.__file__).parent
-    installed = package / "conf"
-    return installed if installed.is_dir() else package.parent / "conf"
+    installed = PACKAGE / "conf"
+    return installed if installed.is_dir() else ROOT / "conf"
 
 
 def names_of(group: str) -> list[str]:

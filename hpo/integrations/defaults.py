@@ -7,7 +7,7 @@ from hpo.config.shipped import strategy_settings
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
-from hpo.study.strategies import make_strategy
+from hpo.study.preparing.strategies import make_strategy
 
 
 def default_strategy(

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.objective.companions import objective
-from hpo.engine.training.objective.plain_function import RunningTrial
+from hpo.engine.objective.companions import objective
+from hpo.engine.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError, nearest
 from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
 

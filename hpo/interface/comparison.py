@@ -57,7 +57,7 @@ def compare_strategies(
         KeyboardInterrupt: an interrupt; finished searches are saved, and the same call goes on.
     """
     from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.terminal.run import run_comparison
+    from hpo.compare.run import run_comparison
 
     if isinstance(strategies, str):
         raise ConfigError(f"strategies: must be a list of names, or a dict, given {strategies!r}")
@@ -79,7 +79,7 @@ def compare_studies(
     publish: bool = False,
 ) -> Comparison:
     """Compare studies that exist, one sentence per pair, by their winners fold by fold; arguments as above."""
-    from hpo.compare.terminal.run import run_studies
+    from hpo.compare.run import run_studies
 
     if isinstance(names, str):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")

@@ -33,7 +33,7 @@ def send(name: str, overrides: Sequence[str] = ()) -> Sent:
     from hpo.config.composing.compose import compose_config
     from hpo.config.study_config import config_from_dict
     from hpo.report.write import write_report
-    from hpo.study.folder import find_study
+    from hpo.study.files.folder import find_study
     from hpo.study.opening import read_study
     from hpo.study.reading import known_study
     from hpo.study.winner.verdict import read_verdict
@@ -63,7 +63,7 @@ def export_study(study: str, url: str, name: str | None = None) -> tuple[str, in
     from hpo.engine.trials.trial import TaskLayout
     from hpo.integrations.exchange.optuna_storage import export_study as copy_study
     from hpo.study.basis.described import Described
-    from hpo.study.folder import find_study, short_path
+    from hpo.study.files.folder import find_study, short_path
     from hpo.study.opening import stored_record
     from hpo.study.reading import described_before
     from hpo.study.winner.full_training import further_trainings, join_trainings

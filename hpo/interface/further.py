@@ -12,8 +12,8 @@ from hpo.interface.results import read_results
 from hpo.interface.trust import ask_for_trust
 from hpo.study.basis.configurations import moved_sources
 from hpo.study.extension import chosen, extension_of
-from hpo.study.folder import StudyFolder, short_path
-from hpo.study.preparation import at_places, load_study, prepare_study
+from hpo.study.files.folder import StudyFolder, short_path
+from hpo.study.preparing.preparation import at_places, load_study, prepare_study
 from hpo.study.study import Study
 
 Changes = Sequence[str] | Mapping[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpo.errors import StudyError
-from hpo.interface.notebook import run_shown
+from hpo.session.notebook import run_shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: bo
     """
     import pandas as pd
 
-    from hpo.study.folder import short_path
+    from hpo.study.files.folder import short_path
     from hpo.study.reproduce.replay import compared
 
     asked = replay_of(str(study), overrides, trust)
@@ -61,8 +61,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
     from hpo.engine.trials.table import read_rows
     from hpo.interface.trust import ask_for_trust
     from hpo.study.basis.since_report import inner
-    from hpo.study.folder import find_study, short_path
-    from hpo.study.preparation import refuse_past_search
+    from hpo.study.files.folder import find_study, short_path
+    from hpo.study.preparing.preparation import refuse_past_search
     from hpo.study.reproduce.recorded import read_files, refuse_two_parts
     from hpo.study.reproduce.replay import Replay, script_of
 
@@ -107,7 +107,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> "Replay"
 def prepare_replay(asked: "Replay") -> "Study":
     """Return the study that runs the search of another again."""
     from hpo.config.study_config import config_from_dict
-    from hpo.study.preparation import prepare_study
+    from hpo.study.preparing.preparation import prepare_study
 
     config = config_from_dict(asked.tree)
     return asked.study_of(prepare_study(config, asked.folder.kept_function(config)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hpo.report.reproduced import ReportedNumber
     from hpo.report.sections.study import ReproductionPart
-    from hpo.study.folder import StudyFolder
+    from hpo.study.files.folder import StudyFolder
     from hpo.study.reproduce.again import Repetition
     from hpo.study.reproduce.recorded import Recorded
 
@@ -150,7 +150,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str
 
     A report.json is read with the files beside it, if there are any; `best` of a trial's run in MLflow is that trial.
     """
-    from hpo.study.folder import StudyFolder, find_study
+    from hpo.study.files.folder import StudyFolder, find_study
 
     path = Path(study)
     if study.startswith("runs:/"):
@@ -172,10 +172,10 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple["StudyFolder", str
 
 def _read_trusted(folder: "StudyFolder", is_trusted: bool, elsewhere: Mapping[str, str]) -> "Recorded":
     """Return what a study recorded; ask first, before any of its code is imported, where it was not made here."""
-    from hpo.engine.training.objective.path import ObjectivePath
+    from hpo.engine.objective.path import ObjectivePath
     from hpo.interface.trust import ask_for_trust
     from hpo.report.repeated import refuse_contradictions, refuse_other_study
-    from hpo.study.made_here import is_made_here
+    from hpo.study.files.made_here import is_made_here
     from hpo.study.reproduce.recorded import read_files, read_recorded
 
     files = read_files(folder)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpo.session.mirroring import copy_opening
+from hpo.study.files.made_here import remember
 from hpo.study.ledger import openings
-from hpo.study.made_here import remember
 from hpo.study.notes import Notes
 from hpo.study.opening import freeze, read_study
-from hpo.study.preparation import load_study
+from hpo.study.preparing.preparation import load_study
 from hpo.study.reading import known_study
 from hpo.study.winner.verdict import Verdict, read_verdict
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from hpo.config.composing.references import plain_config, with_changes
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig, config_from_dict
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
-from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError
 from hpo.interface.given.objective import GivenObjective
 from hpo.interface.given.objects import Objects
@@ -19,10 +19,10 @@ from hpo.interface.given.settings import compose_search, own_tree, plain_space, 
 from hpo.interface.given.spelling import as_typed, refusing_as_typed
 from hpo.interface.study import Study, run
 from hpo.session.program import interrupted_in_one_line
-from hpo.study.as_begun import as_begun
 from hpo.study.basis.configurations import made_changes, moved_sources
-from hpo.study.folder import RUNS, StudyFolder, find_study
-from hpo.study.preparation import prepare_study
+from hpo.study.files.folder import RUNS, StudyFolder, find_study
+from hpo.study.preparing.as_begun import as_begun
+from hpo.study.preparing.preparation import prepare_study
 
 # The largest number of changes in the line about a new study.
 _SAID = 3

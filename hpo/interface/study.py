@@ -15,10 +15,10 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError, TrackError, nearest
 from hpo.interface.further import changed_config, prepare_to_extend, prepare_to_resume
 from hpo.interface.given.objects import as_given
-from hpo.interface.notebook import run_shown
 from hpo.interface.results import read_results, score_on_test, write_reports
 from hpo.interface.train import train_tree
-from hpo.study.folder import StudyFolder, short_path
+from hpo.session.notebook import run_shown
+from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
 from hpo.study.reading import known_study
 from hpo.study.study import Study as Prepared
@@ -252,7 +252,7 @@ class Study:
 
     def logs(self, trial: int) -> str:
         """Return what the trainings of a trial printed on Ray workers; StudyError where they printed nothing."""
-        from hpo.study.logs import logs_of
+        from hpo.study.files.logs import logs_of
 
         return "".join(path.read_text(encoding="utf-8") for path in logs_of(self._folder, trial))
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from hpo.config.documents import read_yaml
 from hpo.config.files import write_atomically
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.resolution import resolve
 from hpo.errors import DataError, StudyError
 from hpo.interface.results import read_results
-from hpo.study.folder import find_study
+from hpo.study.files.folder import find_study
 from hpo.study.reading import known_study
 
 # Assumed, because a folder of weights does not name its objective.

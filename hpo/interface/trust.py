@@ -9,11 +9,11 @@ from typing import Any
 
 from hpo.config.sealing import sealed_keys, sealed_names, texts_of
 from hpo.config.study_config import StudyConfig
-from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.training.objective.path import ObjectivePath, Origin, origin_of
-from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.objective.kept_function import MODULE, KeptFunction
+from hpo.engine.objective.path import ObjectivePath, Origin, origin_of
+from hpo.engine.objective.resolution import resolve
 from hpo.errors import ConfigError, printable
-from hpo.study.made_here import is_made_here, remember
+from hpo.study.files.made_here import is_made_here, remember
 
 _WHOSE = {
     "toolkit": "this toolkit's own",

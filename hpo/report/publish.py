@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpo.errors import StudyError
-from hpo.study.folder import OPENINGS, StudyFolder, refuse_link
+from hpo.study.files.folder import OPENINGS, StudyFolder, refuse_link
 from hpo.study.study import Study
 
 STUDIES = Path("studies")

@@ -17,7 +17,7 @@ from hpo.report.pages.markdown import render_report_markdown
 from hpo.report.pages.report_page import render_report_page
 from hpo.report.sections.report import ReportJson, summarise
 from hpo.report.subject import Subject
-from hpo.study.imports import write_imports
+from hpo.study.files.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.best_config import best_config

@@ -6,7 +6,7 @@ from hpo.config.files import write_atomically
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report
 from hpo.engine.training.payload import Task
 from hpo.session.stopping import SAVING_SECONDS, Stopping
-from hpo.study.logs import log_name
+from hpo.study.files.logs import log_name
 from hpo.study.study import Study
 
 _LOOK_SECONDS = 0.5

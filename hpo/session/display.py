@@ -9,13 +9,13 @@ from hpo.config.sections import DispatchSection, StudySection
 from hpo.engine.course.rules import Counts, is_counted
 from hpo.engine.dispatch import Code
 from hpo.engine.dispatch.dispatcher import Gpus
-from hpo.engine.observer import Observer
+from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.machine import GIB
-from hpo.run import Result
+from hpo.session.study_run import Result
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.study import Study
 

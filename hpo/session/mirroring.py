@@ -7,12 +7,12 @@ import time
 
 from hpo.config.study_config import StudyConfig
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.observer import Observer
+from hpo.engine.observers.observer import Observer
 from hpo.engine.store.url import UrlStore, refuse_used
 from hpo.engine.trials.trial import Trial
 from hpo.errors import HpoError, StudyError
 from hpo.place import Place
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest, NotOursError, refuse_another
 from hpo.study.mirror.mirror import Mirror
 

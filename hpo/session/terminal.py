@@ -20,11 +20,11 @@ from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
 from hpo.report.missing import require
 from hpo.report.sections.search import end_text
-from hpo.run import Result
 from hpo.session.display import Display, failures_in_words, gpus_in_words
 from hpo.session.progress import TerminalProgress
-from hpo.session.run import run_to_the_end
-from hpo.study.folder import short_path
+from hpo.session.session import run_to_the_end
+from hpo.session.study_run import Result
+from hpo.study.files.folder import short_path
 from hpo.study.study import Study
 from hpo.study.winner.full_training import expected_at_end
 

@@ -11,9 +11,9 @@ from hpo.engine.record.address import sqlite_url
 from hpo.engine.record.storage import copy_record, open_rows
 from hpo.engine.space.reader import space_from_dict
 from hpo.errors import StudyError
-from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.notes import Notes
-from hpo.study.preparation import load_study
+from hpo.study.preparing.preparation import load_study
 from hpo.study.study import Study
 from hpo.tree import copy_tree
 

@@ -12,7 +12,7 @@ from hpo.engine.space.branches import with_first
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, StudyError
-from hpo.study.folder import find_study, short_path
+from hpo.study.files.folder import find_study, short_path
 from hpo.study.study import Study, training_command
 from hpo.tree import copy_tree
 

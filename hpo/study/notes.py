@@ -10,7 +10,7 @@ from hpo.engine.training.payload import Task
 from hpo.engine.trials.trial import Outcome, Trial
 from hpo.study.basis.changes import AllowedChange, Basis
 from hpo.study.basis.source_code import CodeHashes
-from hpo.study.imports import from_notes, to_notes
+from hpo.study.files.imports import from_notes, to_notes
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.prepared_data import prepare_data
 from hpo.study.basis.source_code import CodeHashes, describe_code
 from hpo.study.extension import copy_states
-from hpo.study.folder import StudyFolder, refuse_link, short_path
+from hpo.study.files.folder import StudyFolder, refuse_link, short_path
+from hpo.study.files.made_here import remember
 from hpo.study.ledger import begin_ledger, taken_along
-from hpo.study.made_here import remember
 from hpo.study.notes import Notes
-from hpo.study.preparation import refuse_missing_lanes, refuse_past_search
+from hpo.study.preparing.preparation import refuse_missing_lanes, refuse_past_search
+from hpo.study.preparing.strategies import strategy_type
 from hpo.study.queued import take_queued
-from hpo.study.strategies import strategy_type
 from hpo.study.study import Study
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import cast
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import StudyConfig
+from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.training.objective.resolution import resolve
 from hpo.errors import HpoError
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described, SplitFigures
-from hpo.study.folder import StudyFolder, find_study, short_path
+from hpo.study.files.folder import StudyFolder, find_study, short_path
 from hpo.study.notes import Notes
 from hpo.study.opening import storage_url
-from hpo.study.preparation import function_of, load_study, missing_sources, refuse_past_search, strategy_of
+from hpo.study.preparing.preparation import function_of, load_study, missing_sources, refuse_past_search, strategy_of
 from hpo.study.study import Study
 
 _SPLIT = SplitFigures.__annotations__.keys()

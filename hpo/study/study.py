@@ -11,13 +11,13 @@ from hpo.engine.course.race import Race
 from hpo.engine.course.rules import Counts, Rules
 from hpo.engine.course.stop_rule import StopRule
 from hpo.engine.loop import is_over
+from hpo.engine.objective.examples import Examples
+from hpo.engine.objective.objective import Objective, SearchDescription
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.record.record import Given, Record
 from hpo.engine.space.space import Space
 from hpo.engine.store.url import UrlStore
 from hpo.engine.strategies import BY_AMOUNT, Strategy
-from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.objective import Objective, SearchDescription
-from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.training.splits import Plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial
@@ -25,7 +25,7 @@ from hpo.study.basis.changes import AllowedChange, config_as_of
 from hpo.study.basis.described import Described
 from hpo.study.basis.environment import refuse_incomplete
 from hpo.study.basis.source_code import CodeHashes
-from hpo.study.folder import RUNS, StudyFolder, short_path
+from hpo.study.files.folder import RUNS, StudyFolder, short_path
 from hpo.study.notes import Notes
 
 

@@ -18,18 +18,18 @@ from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
 from hpo.engine.dispatch.process.here import run_here
-from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.path import ObjectivePath
-from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.objective.kept_function import KeptFunction
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.path import ObjectivePath
+from hpo.engine.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.training.worker import Message, outcome_of
 from hpo.engine.trials.trial import Outcome, TaskLayout, Trial
 from hpo.errors import ConfigError, StudyError
 from hpo.study.basis.environment import describe_environment
-from hpo.study.checks import refuse_unknown_metric
-from hpo.study.folder import RUNS
+from hpo.study.files.folder import RUNS
+from hpo.study.preparing.checks import refuse_unknown_metric
 from hpo.study.study import training_command
 
 _SECTIONS = ("objective", "study", "split", "dispatch")

@@ -12,7 +12,7 @@ from hpo.engine.strategies import make_strategy as make_known
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
 from hpo.errors import HpoError, text_of
-from hpo.study.strategies import make_strategy, type_of
+from hpo.study.preparing.strategies import make_strategy, type_of
 from hpo.testing.law import check_free_order, check_given, check_law, draw_cases
 
 SPACES: Mapping[str, Mapping[str, Any]] = {

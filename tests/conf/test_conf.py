@@ -8,7 +8,7 @@ from hpo.config.composing.compose import compose_config
 from hpo.config.keys import flatten
 from hpo.config.study_config import config_from_dict
 from hpo.engine.strategies import STRATEGIES
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from tests.studies import REPOSITORY
 
 CONF = REPOSITORY / "conf"

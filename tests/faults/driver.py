@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from tests.studies import environment, rows, run_toy, shipped, toy_config
 
 TOY = (

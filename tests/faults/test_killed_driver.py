@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.study.preparation import load_study
+from hpo.study.preparing.preparation import load_study
 from tests.faults.driver import LOCAL, TRACKED, finished, outliving, start
 from tests.studies import rows
 from tests.tracked import assert_shows_the_record, runs_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.training.objective.path import origin_of
+from hpo.engine.objective.path import origin_of
 from hpo.errors import ConfigError
 from tests.hpo.cli.commands import QUICK
 from tests.studies import REPOSITORY

@@ -14,9 +14,9 @@ from hpo.config.documents import parse_json, parse_yaml
 from hpo.config.sealing import hide_secrets, open_sealed, seal, values_of
 from hpo.config.study_config import config_from_dict
 from hpo.engine.course.proposer import propose
+from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.constraints import read_constraint
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import run_task
 from hpo.engine.trials.history import History
@@ -25,10 +25,10 @@ from hpo.engine.trials.trial import Trial
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.interface.replay import replay_of
 from hpo.interface.trust import ask_for_trust
-from hpo.study.folder import StudyFolder
-from hpo.study.imports import read_imports
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.imports import read_imports
 from hpo.study.ledger import openings
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.report_alone import unpack_report
 from hpo.study.train_once import train_once

@@ -10,8 +10,8 @@ import pytest
 import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.session import run
-from hpo.study.preparation import refuse_bad_search
+from hpo.session import session as run
+from hpo.study.preparing.preparation import refuse_bad_search
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 

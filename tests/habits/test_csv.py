@@ -7,7 +7,7 @@ import pytest
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 
 REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
 ROWS = "".join(f"{text},{label}\n" for text, label in REVIEWS)

@@ -7,7 +7,7 @@ import pytest
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 
 QUICK = ("dispatch=local", "track=none", "study.trials=1", "training.epochs=1", "model.num_layers=1", "split.folds=1")
 FILES = {

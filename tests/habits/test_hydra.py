@@ -15,7 +15,7 @@ import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.composing.references import references_of, references_to, with_point
 from hpo.config.study_config import config_from_dict
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused
 from tests.hpo.interface.searched import HERE, note, noted

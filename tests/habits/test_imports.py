@@ -10,7 +10,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from hpo.cli.main import main
 from hpo.engine.space.reader import space_from_dict
-from hpo.study.imports import read_imports
+from hpo.study.files.imports import read_imports
 
 
 def learned(space, metric="score", direction="maximize"):

@@ -8,7 +8,7 @@ import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from hpo.engine.training.objective.plain_function import RunningTrial
+from hpo.engine.objective.plain_function import RunningTrial
 from hpo.integrations.lightning import MODEL, new_trainer, train
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -107,7 +107,7 @@ def test_ctrl_c_in_a_script_is_one_line_and_the_signal_s_exit_code():
 @pytest.mark.quick("importlib*")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "place", ["importlib.import_module", "hpo.interface.search.prepare_study", "hpo.session.run.make_dispatcher"]
+    "place", ["importlib.import_module", "hpo.interface.search.prepare_study", "hpo.session.session.make_dispatcher"]
 )
 def test_ctrl_c_before_the_first_training_is_one_line_too(place):
     Path("script.py").write_text(EARLY.format(place=place) + SCRIPT % QUIET)

@@ -13,7 +13,7 @@ from hpo.config.study_config import config_from_dict
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import outcome_of, run_task
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import refused
 from tests.studies import rows
 

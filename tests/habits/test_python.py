@@ -17,8 +17,8 @@ from hpo.cli.main import main
 from hpo.config.keys import flatten, replaced, without
 from hpo.config.own_keys import plain_own
 from hpo.config.study_config import config_from_dict
+from hpo.engine.objective.function_parts import digest_of
 from hpo.engine.space.reader import space_from_dict
-from hpo.engine.training.objective.function_parts import digest_of
 from hpo.interface.given.settings import plain_space, search_tree, with_settings
 from tests.hpo.interface.searched import found, note, noted
 

@@ -8,8 +8,8 @@ import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
-from hpo.engine.training.objective.by_value import dumps
-from hpo.engine.training.objective.plain_function import RunningTrial
+from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.plain_function import RunningTrial
 from hpo.integrations.transformers import SearchedValues, objective_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")

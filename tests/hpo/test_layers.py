@@ -71,7 +71,7 @@ NOT_LOADED = {
     "import hpo.engine.loop, hpo.engine.strategies, hpo.engine.training.worker, hpo.integrations.exchange": (
         "torch ray mlflow hydra model sklearn optuna cmaes scipy pandas"
     ),
-    "import hpo.study.preparation, hpo.study.opening, hpo.track": "optuna sqlalchemy torch ray mlflow pandas",
+    "import hpo.study.preparing.preparation, hpo.study.opening, hpo.track": "optuna sqlalchemy torch ray mlflow pandas",
     "from hpo.cli.main import main; main(['--help'])": "torch ray mlflow hydra optuna pandas numpy pydantic",
     # What is refused is refused before anything slow is read.
     "from hpo.cli.main import main; main(['search', 'model.num_heads=7'])": "torch ray mlflow optuna pandas scipy",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpo.study.opening import read_study
-from hpo.study.preparation import load_study
+from hpo.study.preparing.preparation import load_study
 from tests.faults.driver import LOCAL
 from tests.hpo.cli.commands import QUICK, hpo, refused
 

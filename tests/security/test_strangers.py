@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from hpo.config.sections import StudySection
-from hpo.engine.training.objective.path import origin_of
+from hpo.engine.objective.path import origin_of
 from hpo.interface.replay import OWN, TAKEN
-from hpo.study.made_here import is_made_here
+from hpo.study.files.made_here import is_made_here
 from hpo.study.opening import open_study
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.studies import prepared, toy_config
@@ -167,7 +167,7 @@ def test_a_replay_is_kept_and_copied_where_its_own_overrides_say(capsys, strange
 @pytest.mark.quick("torch:load")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "objective", ["hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.study.folder:RUNS"]
+    "objective", ["hydra.utils:instantiate", "subprocess:run", "torch:load", "hpo.study.files.folder:RUNS"]
 )
 def test_what_nobody_meant_as_an_objective_is_not_even_imported(capsys, stranger, objective):
     report = json.loads((stranger / "report.json").read_text())

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compare_strategies(given: argparse.Namespace) -> int:
     from hpo.compare.comparison import prepare_comparison
-    from hpo.compare.terminal.run import run_comparison
+    from hpo.compare.run import run_comparison
 
     names = _labels(given.strategies)
     tree, strategies = _compose(given, names)
@@ -115,8 +115,8 @@ def _compose(
 
 
 def _compare_studies(given: argparse.Namespace) -> int:
-    from hpo.compare.terminal.run import run_studies
-    from hpo.study.folder import RUNS
+    from hpo.compare.run import run_studies
+    from hpo.study.files.folder import RUNS
 
     for word in given.what:
         if "=" in word:

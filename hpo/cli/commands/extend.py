@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from hpo.interface.further import prepare_to_extend
     from hpo.session.terminal import run_at_terminal
-    from hpo.study.folder import find_study
+    from hpo.study.files.folder import find_study
 
     study = prepare_to_extend(find_study(given.study), given.overrides, given.best, given.trial)
     extends = study.config.study.extends

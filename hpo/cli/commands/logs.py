@@ -20,8 +20,8 @@ def run(arguments: Sequence[str]) -> int:
     if given.tail is not None and given.tail < 1:
         parser.error(f"argument --tail: must be 1 or more, given {given.tail}")
 
-    from hpo.study.folder import find_study, short_path
-    from hpo.study.logs import logs_of
+    from hpo.study.files.folder import find_study, short_path
+    from hpo.study.files.logs import logs_of
 
     for path in logs_of(find_study(given.study), given.trial):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         parser.error("the following arguments are required: STUDY")
 
     from hpo.interface.results import write_reports
-    from hpo.study.folder import short_path
+    from hpo.study.files.folder import short_path
 
     asked = {"publish": given.publish, "checklist": given.checklist, "latex": given.latex}
     for path in write_reports(given.study, _said(given.said), **asked):

@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
         folder = restore(given.study)
         print(f"copied to {folder}")
     else:
-        from hpo.study.folder import find_study
+        from hpo.study.files.folder import find_study
 
         folder = find_study(given.study)
 

@@ -52,8 +52,8 @@ def run(arguments: Sequence[str]) -> int:
     config = config_from_dict(tree)
 
     # Imported after the configuration was read, so that a fault in it is reported at once.
-    from hpo.study.as_begun import as_begun
-    from hpo.study.preparation import prepare_study, refuse_bad_search
+    from hpo.study.preparing.as_begun import as_begun
+    from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
 
     if given.cfg:
         from hpo.session.surroundings import refuse_bad_surroundings
@@ -96,7 +96,7 @@ def _replay(given: argparse.Namespace) -> "Replay":
 
 def _show_comparison(replay: "Replay", study: "Study") -> int:
     """Print which trials differ; return 1 if any does, else 0."""
-    from hpo.study.folder import short_path
+    from hpo.study.files.folder import short_path
     from hpo.study.reproduce.replay import compared
 
     path = short_path(replay.folder.trials_path)

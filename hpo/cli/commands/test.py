@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     elsewhere = data_places(given.data)
 
     from hpo.interface.results import score_on_test
-    from hpo.study.folder import short_path
+    from hpo.study.files.folder import short_path
 
     study, result, report = score_on_test(given.study, given.again, not given.no_default, elsewhere)
     times = result["openings_of_these_data"]

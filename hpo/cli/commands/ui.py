@@ -14,7 +14,7 @@ from hpo.cli.ui.password import asking_for_a_password, refuse_bad_password
 from hpo.cli.ui.serving import serve
 from hpo.config.sealing import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
-from hpo.engine.training.objective.modules import python
+from hpo.engine.objective.modules import python
 from hpo.errors import TrackError
 
 _EXAMPLES = """\
@@ -133,7 +133,7 @@ def allowed_hosts(host: str) -> list[str]:
 def _study_page(given: argparse.Namespace) -> tuple[str, str]:
     """Return the store that a study is tracked in, and its page there."""
     from hpo.engine.record.storage import look_up
-    from hpo.study.folder import find_study
+    from hpo.study.files.folder import find_study
     from hpo.study.opening import storage_url
     from hpo.track import tracking_uri
     from hpo.track.mlflow.contents import find_page
@@ -153,7 +153,7 @@ def _serve_record(given: argparse.Namespace) -> int:
     """Serve a study's record in optuna-dashboard."""
     from hpo.cli.ui.optuna import load_dashboard, serve_application
     from hpo.engine.record.storage import look_up
-    from hpo.study.folder import find_study
+    from hpo.study.files.folder import find_study
     from hpo.study.opening import storage_url
 
     dashboard = load_dashboard()

@@ -11,7 +11,7 @@ from hpo.engine.course.race import Losses, Race
 from hpo.engine.course.rules import Rules
 from hpo.engine.course.stop_rule import Medians
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.observer import Observer
+from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import EndedBy, Record
 from hpo.engine.space.space import Point
 from hpo.engine.training.payload import Task

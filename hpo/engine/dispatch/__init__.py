@@ -7,7 +7,7 @@ from hpo.config.sealing import Secrets, open_sealed, values_of
 from hpo.config.sections import DispatchSection
 from hpo.engine.dispatch.away.code import Code, code_of
 from hpo.engine.dispatch.dispatcher import Dispatcher, Report, Setup
-from hpo.engine.training.objective.objective import Objective
+from hpo.engine.objective.objective import Objective
 
 __all__ = ["Code", "Dispatcher", "Report", "code_to_send", "make_dispatcher"]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hpo.config.sections import SplitSection
-from hpo.engine.training.examples import Examples, Indices
+from hpo.engine.objective.examples import Examples, Indices
 from hpo.errors import DataError
 
 # Folds where the data has no validation part and the configuration does not give the number.

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Never
 
 from hpo.config.sealing import open_sealed
-from hpo.engine.training.objective.contained import contained_state
-from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.plain_function import await_result
-from hpo.engine.training.objective.resolution import resolve
-from hpo.engine.training.objective.source_files import code_watch
+from hpo.engine.objective.contained import contained_state
+from hpo.engine.objective.kept_function import KeptFunction
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.plain_function import await_result
+from hpo.engine.objective.resolution import resolve
+from hpo.engine.objective.source_files import code_watch
 from hpo.engine.training.payload import Payload
 from hpo.engine.trials import reported
 from hpo.errors import ConfigError, MachineError

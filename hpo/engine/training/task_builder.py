@@ -10,7 +10,7 @@ from hpo.config.keys import flatten, replaced
 from hpo.config.sealing import values_of
 from hpo.config.sections import Extension
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
-from hpo.engine.training.examples import Indices
+from hpo.engine.objective.examples import Indices
 from hpo.engine.training.payload import Payload, Task
 from hpo.engine.training.splits import Plan
 from hpo.engine.trials.trial import Direction, TaskLayout, Trial, training_seed

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hpo.config.sealing import excerpt, make_writable, values_of
+from hpo.engine.objective.contained import Containment
+from hpo.engine.objective.source_files import code_watch, watch_steps
 from hpo.engine.training.failure import LONGEST_LINE, one_line
 from hpo.engine.training.limits import Limits
-from hpo.engine.training.objective.contained import Containment
-from hpo.engine.training.objective.source_files import code_watch, watch_steps
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.steps import Units, steps_of
 from hpo.engine.trials import reported

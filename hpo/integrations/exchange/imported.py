@@ -12,7 +12,7 @@ from hpo.engine.space.space import Point
 from hpo.engine.trials.table import trials_table, write_trials
 from hpo.engine.trials.trial import Direction, Outcome, TaskLayout, Trial, finished
 from hpo.errors import ConfigError, StudyError, nearest
-from hpo.study.folder import RUNS
+from hpo.study.files.folder import RUNS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hpo.engine.record.rows import trials_of_ours
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.errors import StudyError, first_line, nearest
 from hpo.integrations.exchange.imported import Attempt, Imported, attempt_from
-from hpo.study.folder import StudyFolder, short_path
+from hpo.study.files.folder import StudyFolder, short_path
 
 _JOURNAL = "journal://"
 # More trials are of no use to a strategy, and take gigabytes to read.

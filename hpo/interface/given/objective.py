@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.training.objective.path import Form, ObjectivePath, origin_of
+from hpo.engine.objective.kept_function import MODULE, KeptFunction
+from hpo.engine.objective.path import Form, ObjectivePath, origin_of
 from hpo.errors import ConfigError
 from hpo.interface.given.objects import Objects
 from hpo.interface.given.optuna_shape import is_optuna_shape

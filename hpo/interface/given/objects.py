@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpo.config.keys import at_path, path_of, replaced
+from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.companions import COMPANIONS
 from hpo.engine.space.branches import is_leaf, parted
 from hpo.engine.space.peers import of_peer, refuse_whole
 from hpo.engine.space.written import NamedChoices
-from hpo.engine.training.objective.by_value import dumps
-from hpo.engine.training.objective.companions import COMPANIONS
 from hpo.errors import ConfigError, text_of
 from hpo.interface.given.json_values import json_text, to_json
 

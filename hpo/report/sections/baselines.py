@@ -14,7 +14,7 @@ from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
 from hpo.report.analysis.interval import interval
 from hpo.report.missing import EXACT, Missing, is_missing, missing, require
-from hpo.study.folder import short_path
+from hpo.study.files.folder import short_path
 from hpo.study.study import Study
 
 if TYPE_CHECKING:

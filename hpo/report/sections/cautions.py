@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
+from hpo.engine.objective.kept_function import MODULE
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Choices, Range
 from hpo.engine.space.space import Space
-from hpo.engine.training.objective.kept_function import MODULE
-from hpo.engine.training.objective.path import ObjectivePath
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph

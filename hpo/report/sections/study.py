@@ -16,7 +16,7 @@ from hpo.errors import StudyError
 from hpo.report.blocks import Block, Paragraph, Table
 from hpo.report.missing import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.words import count_text
-from hpo.study.folder import short_path
+from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes
 from hpo.study.study import Study
 

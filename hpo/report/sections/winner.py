@@ -14,7 +14,7 @@ from hpo.report.missing import EXACT, Count, Missing, Point, Positive, is_missin
 from hpo.report.sections.baselines import against_default, score_text
 from hpo.report.subject import score_of
 from hpo.report.words import sentence, value_text
-from hpo.study.folder import short_path
+from hpo.study.files.folder import short_path
 from hpo.study.notes import FinalModel
 from hpo.study.study import Study, how_far, training_command
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from hpo.config.keys import flatten, replaced
 from hpo.config.own_keys import own_part
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
-from hpo.engine.training.objective.kept_function import MODULE
+from hpo.engine.objective.kept_function import MODULE
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpo.engine.objective.objective import Objective
 from hpo.engine.store.packing import digest_of
-from hpo.engine.training.objective.objective import Objective
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from hpo.engine.training.objective.objective import DataFile
+from hpo.engine.objective.objective import DataFile
 from hpo.study.basis.source_code import CodeHashes, is_same
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import hpo
-from hpo.engine.training.objective.kept_function import MODULE
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.path import ObjectivePath
-from hpo.engine.training.objective.source_files import (
+from hpo.engine.objective.kept_function import MODULE
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.path import ObjectivePath
+from hpo.engine.objective.source_files import (
     RUN,
     bodies,
     digest,
@@ -24,12 +23,12 @@ from hpo.engine.training.objective.source_files import (
     tree_of,
     without_docstrings,
 )
+from hpo.package import PACKAGE, ROOT
 from hpo.study.basis.same_trials import SAME_TRIALS
 
 # Libraries that compute points, trainings and scores.
 _LIBRARIES = ("cmaes", "numpy", "optuna", "sacrebleu", "scikit-learn", "scipy", "tokenizers", "torch")
-_TOOLKIT = Path(hpo.__file__).parent
-_STRATEGIES = _TOOLKIT / "engine" / "strategies"
+_STRATEGIES = PACKAGE / "engine" / "strategies"
 # Where the decisions of a search, and of who wins it, begin: what the rest of them is, their imports say.
 _BEGINNINGS = (
     *("engine/space/reader.py", "engine/strategies/first.py", "engine/training/task_builder.py"),
@@ -41,7 +40,7 @@ _SEARCH = "search"
 # Of a function that was given from Python, besides what earlier versions noted.
 _HELD, _COMPILED = f"{MODULE}, classes and wrappers", f"{MODULE}, functions without source"
 # The objectives of the toolkit.
-_OBJECTIVES = (_TOOLKIT / "objectives", _TOOLKIT.parent / "model")
+_OBJECTIVES = (PACKAGE / "objectives", ROOT / "model")
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,8 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
     it imports; of a function that was given from Python, what it uses of its script or notebook, and the modules there.
     """
     file = _file_of(strategy.__module__)
-    pieces = {"strategy": _hash(_followed(file, _TOOLKIT, (_STRATEGIES,))), _SEARCH: _of_the_search()}
-    if _TOOLKIT not in file.parents:
+    pieces = {"strategy": _hash(_followed(file, PACKAGE, (_STRATEGIES,))), _SEARCH: _of_the_search()}
+    if PACKAGE not in file.parents:
         pieces |= {f"{name} (strategy)": piece for name, piece in digests_of(strategy.__module__).items()}
     if objective.kept is not None:
         pieces[MODULE] = objective.kept.digest
@@ -125,7 +124,7 @@ def describe_code(objective: Objective, strategy: type, config: Mapping[str, Any
     return CodeHashes(pieces, _versions())
 
 
-def search_files(toolkit: Path = _TOOLKIT) -> set[Path]:
+def search_files(toolkit: Path = PACKAGE) -> set[Path]:
     """Return the files of the toolkit that decide which trials there are, what each trains, and what becomes of it."""
     engine, seen = toolkit / "engine", set[Path]()
     rooms, apart = (engine, toolkit / "study" / "winner"), [engine / room for room in _APART]

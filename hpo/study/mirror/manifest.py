@@ -13,7 +13,7 @@ from hpo.config.files import write_atomically
 from hpo.config.study_config import study_name
 from hpo.errors import StudyError
 from hpo.place import Place
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 
 _FILE = "manifest.json"
 

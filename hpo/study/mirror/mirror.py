@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from hpo.engine.store.url import UrlStore
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest, refuse_another, remember
 from hpo.tree import entries
 

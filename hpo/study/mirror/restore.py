@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hpo.engine.store.url import UrlStore
 from hpo.errors import StudyError
-from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.mirror.manifest import Manifest, remember, unreadable
 
 

@@ -14,7 +14,7 @@ from hpo.engine.trials.table import Row, point_of
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange, config_as_of
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import Study
 

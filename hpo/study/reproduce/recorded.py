@@ -11,9 +11,9 @@ from hpo.errors import StudyError
 from hpo.study.basis.changes import AllowedChange
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.since_report import changed_code, changed_environment, changed_since, inner
-from hpo.study.folder import StudyFolder, short_path
+from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.opening import code_of
-from hpo.study.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import Study
 from hpo.study.winner.recorded_winner import recorded_winner
 

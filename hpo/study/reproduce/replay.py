@@ -14,7 +14,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.table import TIMES, Row, read_rows
 from hpo.errors import StudyError
 from hpo.study.basis.since_report import inner
-from hpo.study.folder import StudyFolder, short_path
+from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.reproduce.recorded import TOLERANCE
 from hpo.study.study import Study
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpo.config.documents import read_json, yaml_text
 from hpo.errors import StudyError
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 
 
 def unpack_report(path: Path, into: Path) -> StudyFolder:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hpo.config.own_keys import plain_own
-from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.trials.trial import Trial, training_seed
 from hpo.study.study import Study
 

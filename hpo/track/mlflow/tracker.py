@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from hpo.engine.dispatch.dispatcher import Report
-from hpo.engine.observer import Observer
-from hpo.engine.training.objective.modules import path_variable, python
+from hpo.engine.objective.modules import path_variable, python
+from hpo.engine.observers.observer import Observer
 from hpo.engine.trials.trial import TaskLayout, Trial
 from hpo.track import messages
 from hpo.track.messages import TrackerMessage

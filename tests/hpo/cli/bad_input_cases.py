@@ -276,7 +276,7 @@ OBJECTIVES = {
         ["objective=hydra.utils:instantiate"],
         ("objective", "'hydra.utils' is in a package that does not declare it", "hpo.objectives"),
     ),
-    "an objective of hpo that is none": (["objective=hpo.study.folder:find_study"], ("objective", "part of hpo")),
+    "an objective of hpo that is none": (["objective=hpo.study.files.folder:find_study"], ("objective", "part of hpo")),
     "an objective of the model that is none": (["objective=model.checkpoint:save"], ("objective", "part of hpo")),
     "an objective that is no path": (["objective=run_fold"], ("objective", "given 'run_fold'")),
     "an objective that is not Python": (["objective=bad_syntax:run"], ("cannot import",), {"bad_syntax.py": "def ("}),

@@ -13,7 +13,7 @@ from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Outcome, TaskLayout
 from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.stopping import Stopping
-from hpo.study.folder import StudyFolder, find_study
+from hpo.study.files.folder import StudyFolder, find_study
 from tests.hpo.cli.commands import hpo, refused, searched
 from tests.hpo.interface.searched import found
 from tests.studies import toy_config

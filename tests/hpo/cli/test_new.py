@@ -8,7 +8,7 @@ import pytest
 
 import hpo
 from hpo.cli.main import main
-from hpo.engine.training.objective.objective import Objective
+from hpo.engine.objective.objective import Objective
 from hpo.engine.training.payload import Payload
 from tests.studies import REPOSITORY
 

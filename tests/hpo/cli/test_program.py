@@ -24,7 +24,7 @@ ENDS_AT_ONCE = {
     "hpo/session/program.py": "asserts that the process is the command's own",
     "hpo/session/stopping.py": "asks the same",
     "hpo/engine/dispatch/process/task_process.py": "a copy of a worker's child",
-    "hpo/engine/training/objective/contained.py": "a copy of a process that a user's code made",
+    "hpo/engine/objective/contained.py": "a copy of a process that a user's code made",
     "hpo/track/mlflow/process.py": "MLflow's process",
 }
 LEAVES_A_THREAD = """

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from hpo.engine.training.objective.by_value import dumps
-from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.path import origin_of
+from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.kept_function import KeptFunction
+from hpo.engine.objective.path import origin_of
 from tests.studies import environment
 
 # As commit e95c307 noted them.
@@ -292,7 +292,7 @@ def test_all_of_it_reaches_another_process_and_is_the_same_there():
     """Functions that call themselves under a cache, and classes, too; a hash does not depend on the process."""
     Path("script.py").write_text(
         "import dataclasses, functools, sys, types\n"
-        "from hpo.engine.training.objective.kept_function import KeptFunction\n"
+        "from hpo.engine.objective.kept_function import KeptFunction\n"
         "@functools.lru_cache(maxsize=7)\n"
         "def power(n):\n"
         "    return 1 if n == 0 else BASE * power(n - 1)\n"

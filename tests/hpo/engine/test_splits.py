@@ -7,7 +7,7 @@ import pytest
 
 from hpo.config.sections import SplitSection
 from hpo.config.study_config import config_from_dict
-from hpo.engine.training.examples import Examples
+from hpo.engine.objective.examples import Examples
 from hpo.engine.training.splits import make_plan, open_test_part
 from hpo.engine.training.task_builder import TaskBuilder, Training
 from hpo.engine.trials.trial import TaskLayout, Trial

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import hpo
-from hpo.engine.training.objective.plain_function import RunningTrial
+from hpo.engine.objective.plain_function import RunningTrial
 from hpo.errors import ConfigError
 from tests.studies import REPOSITORY
 

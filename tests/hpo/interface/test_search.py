@@ -171,7 +171,7 @@ def test_an_interrupt_while_a_study_is_continued_says_what_is_saved(monkeypatch)
     def interrupted(*_):
         raise Stopped(signal.SIGINT)
 
-    monkeypatch.setattr("hpo.session.run.make_dispatcher", interrupted)
+    monkeypatch.setattr("hpo.session.session.make_dispatcher", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stopped: 2 of 5 trials are saved"):
         study.resume(5, progress=False)
 

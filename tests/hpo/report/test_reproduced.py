@@ -13,7 +13,7 @@ import hpo as toolkit
 from hpo.errors import StudyError
 from hpo.report.repeated import is_number, leaves, refuse_contradictions, refuse_other_study
 from hpo.report.reproduced import reported_numbers, unchecked
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.again import Repetition, reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from tests.hpo.cli.commands import hpo, refused

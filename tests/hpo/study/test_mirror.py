@@ -17,7 +17,7 @@ from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 from hpo.study.mirror.manifest import Manifest
 from hpo.study.mirror.mirror import Mirror
 from hpo.study.mirror.restore import restore

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import hpo
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.source_files import digests_of
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.source_files import digests_of
 from hpo.study.basis import source_code
 from hpo.study.basis.same_trials import SAME_TRIALS
 from hpo.study.basis.source_code import describe_code, search_files

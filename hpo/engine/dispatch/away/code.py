@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.path import ObjectivePath, origin_of
+from hpo.engine.objective.source_files import files_with_imports
 from hpo.engine.store.packing import in_words
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.path import ObjectivePath, origin_of
-from hpo.engine.training.objective.source_files import files_with_imports
 from hpo.errors import DispatchError
 
 # Ray refuses more than 500 MiB; code alone never has so much.

@@ -7,8 +7,8 @@ import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import hpo
 from hpo.errors import DispatchError
+from hpo.package import PACKAGE, ROOT
 
 _LIBRARIES = ("torch", "numpy")
 _DIGITS = 12
@@ -20,8 +20,7 @@ def describe(package: str | None) -> dict[str, str]:
     for library in _LIBRARIES:
         # Builds for CPU and for GPUs, 2.13.0+cpu and 2.13.0+cu130, belong together.
         versions[library] = _version(library).partition("+")[0]
-    root = Path(hpo.__file__).parent
-    versions["hpo"] = f"{_version('hpo-transformer')} (code {_digest((root, root.with_name('model')))})"
+    versions["hpo"] = f"{_version('hpo-transformer')} (code {_digest((PACKAGE, ROOT / 'model'))})"
     if package is not None:
         spec = importlib.util.find_spec(package)
         places = spec.submodule_search_locations or [spec.origin or ""] if spec else []

@@ -15,7 +15,7 @@ from pathlib import Path
 from hpo.config.sealing import excerpt
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.engine.dispatch.process.printed import Printed
-from hpo.engine.training.objective.modules import path_variable, python
+from hpo.engine.objective.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
 from hpo.engine.trials.trial import Outcome

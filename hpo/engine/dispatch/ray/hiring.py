@@ -9,7 +9,7 @@ from hpo.engine.dispatch.ray import worker as ray_worker
 from hpo.engine.dispatch.ray.cluster import RayCluster
 from hpo.engine.dispatch.ray.crew import Crew
 from hpo.engine.dispatch.ray.shares import refuse_too_many, shares_on
-from hpo.engine.training.objective.modules import is_root
+from hpo.engine.objective.modules import is_root
 from hpo.errors import DispatchError
 
 

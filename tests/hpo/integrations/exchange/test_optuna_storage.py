@@ -10,8 +10,8 @@ from hpo.engine.record.address import sqlite_url
 from hpo.engine.space.reader import space_from_dict
 from hpo.engine.trials.trial import Proposal
 from hpo.integrations.exchange.optuna_storage import export_study
-from hpo.study.folder import StudyFolder
-from hpo.study.imports import read_imports
+from hpo.study.files.folder import StudyFolder
+from hpo.study.files.imports import read_imports
 from hpo.study.opening import read_study
 from tests.hpo.cli.commands import hpo, refused
 from tests.hpo.study.test_full_training import run, tree

@@ -8,7 +8,7 @@ import pytest
 from hpo.engine.dispatch.away import code
 from hpo.engine.dispatch.away.code import Code, code_of, staged
 from hpo.engine.dispatch.away.likeness import describe, refuse_unlike
-from hpo.engine.training.objective.resolution import resolve
+from hpo.engine.objective.resolution import resolve
 from hpo.errors import DispatchError
 
 

@@ -8,12 +8,12 @@ from hpo.config.composing.references import references_to
 from hpo.config.keys import at, flatten, refuse_inside_of_list
 from hpo.config.own_keys import GROUPS, typed_key
 from hpo.config.study_config import StudyConfig, keys_at_fault
+from hpo.engine.objective.examples import Examples
+from hpo.engine.objective.objective import Objective, SearchDescription
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.space.dimensions import Dimension, Range, Value
 from hpo.engine.space.space import Space, short_value
 from hpo.engine.strategies import BY_AMOUNT
-from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.objective import Objective, SearchDescription
-from hpo.engine.training.objective.path import ObjectivePath
 from hpo.errors import ConfigError, SpaceError, nearest
 
 _GOES_ON = "stop at trial.amount and continue from trial.resume_dir"

@@ -14,11 +14,10 @@ from pathlib import Path
 from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
-import hpo
-from hpo.engine.training.objective.by_value import dumps, is_of_script, wrapped
-from hpo.engine.training.objective.definitions import code_of, text_of_code, tree_of
+from hpo.engine.objective.by_value import dumps, is_of_script, wrapped
+from hpo.engine.objective.definitions import code_of, text_of_code, tree_of
+from hpo.package import PACKAGE
 
-_TOOLKIT = Path(hpo.__file__).parent
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _COLLECTIONS = (Mapping, list, tuple, set, frozenset)
 _IMPORTS, _GLOBALS = ("IMPORT_NAME",), ("LOAD_GLOBAL", "LOAD_NAME")
@@ -269,5 +268,5 @@ def _is_own(name: str) -> bool:
     here = Path.cwd()
     file = getattr(sys.modules.get(name), "__file__", None) or here / f"{name.replace('.', '/')}.py"
     place = Path(file).resolve()
-    is_installed = "site-packages" in place.parts or _TOOLKIT in place.parents
+    is_installed = "site-packages" in place.parts or PACKAGE in place.parents
     return place.is_file() and here in place.parents and not is_installed

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hpo.engine.dispatch.dispatcher import Dispatcher
-from hpo.engine.keepers import CheckpointKeeper, StateKeeper
 from hpo.engine.loop import search
-from hpo.engine.observer import Observer
+from hpo.engine.observers.keepers import CheckpointKeeper, StateKeeper
+from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Trial

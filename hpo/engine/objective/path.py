@@ -10,9 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, Self, get_args
 
-from hpo.engine.training.objective.kept_function import MODULE
-from hpo.engine.training.objective.modules import ROOT, is_root
+from hpo.engine.objective.kept_function import MODULE
+from hpo.engine.objective.modules import is_root
 from hpo.errors import ConfigError
+from hpo.package import ROOT
 
 Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import TaskLayout
 from hpo.errors import StudyError
-from hpo.study.folder import StudyFolder
+from hpo.study.files.folder import StudyFolder
 
 
 def log_name(trial: int, index: int, layout: TaskLayout) -> str:

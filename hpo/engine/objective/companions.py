@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from hpo.config.sealing import Secrets, excerpt, hide_secrets, hide_secrets_in, open_sealed, values_of
 from hpo.config.study_config import explain
-from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.contained import Containment
+from hpo.engine.objective.contained import Containment
+from hpo.engine.objective.examples import Examples
 from hpo.errors import ConfigError, DataError, HpoError, is_interruption, nearest, text_of
 from hpo.machine import machine_fault
 
@@ -37,7 +37,7 @@ def objective(function: Callable[..., Any] | None = None, /, **companions: Any) 
 
     Args:
         function: given by `@hpo.objective` without parentheses, and then returned.
-        companions: by the names of `hpo.engine.training.objective.objective.Objective`, such as `run_test`,
+        companions: by the names of `hpo.engine.objective.objective.Objective`, such as `run_test`,
             `describe_data`, `describe_cost`, `predict`, and `continues=True` for a function that goes on from
             `trial.resume_dir`.
 

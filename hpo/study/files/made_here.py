@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.objective.kept_function import KeptFunction
 
 
 def remember(config: StudyConfig, kept: KeptFunction | None = None) -> None:

@@ -9,7 +9,7 @@ from hpo.config.keys import flatten, without
 from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
 from hpo.config.study_config import StudyConfig
 from hpo.engine.space.reader import space_from_dict
-from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.files.folder import RUNS, StudyFolder
 
 _log = logging.getLogger(__name__)
 

@@ -1,14 +1,16 @@
 """A function of a script or notebook, which no worker can import: kept as bytes in its study's folder."""
 
+import io
 import json
+import pickle
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpo.engine.training.objective.by_value import dumps
-from hpo.engine.training.objective.function_parts import (
+from hpo.engine.objective.by_value import dumps
+from hpo.engine.objective.function_parts import (
     digest_of,
     digest_of_compiled,
     digest_with_names,
@@ -20,6 +22,9 @@ from hpo.errors import ConfigError, StudyError, is_interruption, text_of
 
 MODULE = "objective.pkl"
 """The file in the study's folder, and what stands for a module in the path of such an objective."""
+
+_EARLIER = "hpo.engine.training.objective"
+"""The room that this one was, by which functions of earlier versions name what they use of it."""
 
 
 @dataclass(frozen=True)
@@ -85,15 +90,13 @@ class KeptFunction:
 
     def load(self) -> Callable[..., Any]:
         """Return the function; ConfigError where this Python cannot read it."""
-        import pickle
-
         if self.python != _python():
             raise ConfigError(
                 f"objective: '{self.name}' was given from Python {self.python} and can be read by that alone, this is "
                 f"{_python()}"
             )
         try:
-            function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- made here, or trusted: see `ask_for_trust`
+            function: Callable[..., Any] = _Unpickler(io.BytesIO(self.data)).load()
         except BaseException as error:
             if is_interruption(error):
                 raise
@@ -102,6 +105,14 @@ class KeptFunction:
             ) from error
         assert callable(function)
         return function
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Find what the bytes name in a module, also by the name that it had in an earlier version."""
+        if module.startswith(_EARLIER):
+            module = __package__ + module.removeprefix(_EARLIER)
+        return super().find_class(module, name)
 
 
 def _python() -> str:

@@ -7,6 +7,9 @@ from pathlib import Path
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.keys import differences, flatten, replaced
 from hpo.config.study_config import DATA_SOURCES, StudyConfig
+from hpo.engine.objective.kept_function import KeptFunction
+from hpo.engine.objective.objective import Objective
+from hpo.engine.objective.resolution import resolve
 from hpo.engine.space.branches import leaves, parted
 from hpo.engine.space.peers import as_number
 from hpo.engine.space.reader import overridden, space_from_dict
@@ -14,17 +17,17 @@ from hpo.engine.space.space import Space
 from hpo.engine.space.written import as_meant
 from hpo.engine.strategies import Strategy
 from hpo.engine.strategies.past import PastSearch
-from hpo.engine.training.objective.kept_function import KeptFunction
-from hpo.engine.training.objective.objective import Objective
-from hpo.engine.training.objective.resolution import resolve
 from hpo.engine.training.splits import make_plan
 from hpo.engine.trials.trial import Trial
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.study.as_begun import ranges_as_begun
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.described import Described
 from hpo.study.basis.since_report import inner
-from hpo.study.checks import (
+from hpo.study.files.folder import RUNS, StudyFolder, find_study
+from hpo.study.files.imports import read_imports
+from hpo.study.files.made_here import is_made_here
+from hpo.study.preparing.as_begun import ranges_as_begun
+from hpo.study.preparing.checks import (
     refuse_amounts_without_states,
     refuse_bad_space,
     refuse_error_of_one,
@@ -35,10 +38,7 @@ from hpo.study.checks import (
     refuse_unknown_metric,
     refuse_wrong_call,
 )
-from hpo.study.folder import RUNS, StudyFolder, find_study
-from hpo.study.imports import read_imports
-from hpo.study.made_here import is_made_here
-from hpo.study.strategies import make_strategy
+from hpo.study.preparing.strategies import make_strategy
 from hpo.study.study import Study
 
 

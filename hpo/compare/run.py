@@ -14,11 +14,11 @@ from rich.table import Table
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
 from hpo.compare.files import write_comparison
+from hpo.compare.progress import ComparingProgress
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches, run_search
 from hpo.compare.studies import read_studies
 from hpo.compare.studies_result import compare_studies
-from hpo.compare.terminal.progress import ComparingProgress
 from hpo.config.study_config import study_name
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.errors import ConfigError, StudyError, printable
@@ -27,7 +27,7 @@ from hpo.report.comparison import ComparisonJson
 from hpo.report.pages.comparison import READING, answers, headline, standings, verdicts, winners
 from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.stopping import Stopping
-from hpo.study.folder import RUNS, StudyFolder
+from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import with_code
 
 _WIDTH_OF_A_FILE = 170

@@ -6,20 +6,20 @@ from dataclasses import replace
 from hpo.engine.course.rules import is_counted
 from hpo.engine.dispatch import Dispatcher, code_to_send, make_dispatcher
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.observer import Observer
+from hpo.engine.observers.observer import Observer
 from hpo.engine.record.record import Record
 from hpo.engine.trials.trial import Trial
 from hpo.errors import MachineError
 from hpo.machine import machine_faults
-from hpo.run import Result, run_study
 from hpo.session.dispatcher import SessionDispatcher
 from hpo.session.display import Display
 from hpo.session.mirroring import mirroring, refuse_bad_urls
 from hpo.session.stopping import Stopping
+from hpo.session.study_run import Result, run_study
 from hpo.session.surroundings import refuse_bad_surroundings
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study, with_code
-from hpo.study.preparation import refuse_missing_lanes
+from hpo.study.preparing.preparation import refuse_missing_lanes
 from hpo.study.study import Study
 from hpo.study.winner.verdict import lacks_model, read_verdict
 from hpo.track import make_tracker

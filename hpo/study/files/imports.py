@@ -13,7 +13,7 @@ from hpo.engine.space.space import Point, Space, point_key
 from hpo.engine.trials.table import csv_text, own_columns, point_of, read_rows
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.errors import ConfigError
-from hpo.study.folder import RUNS
+from hpo.study.files.folder import RUNS
 
 # The round of imported trials, before a study's own first round.
 BEFORE = -1

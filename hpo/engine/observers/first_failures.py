@@ -1,6 +1,6 @@
 """Watches whether the first trials of a run all fail with the same error, so that nothing is gained by more of them."""
 
-from hpo.engine.observer import Observer
+from hpo.engine.observers.observer import Observer
 from hpo.engine.trials.trial import Trial
 from hpo.errors import StudyError
 

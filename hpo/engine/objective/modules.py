@@ -4,12 +4,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-import hpo
-
-ROOT = Path(hpo.__file__).parents[1]
-"""The folder that the toolkit's packages lie in."""
+from hpo.package import ROOT
 
 
 def is_root(folder: str) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.files import write_atomically
 from hpo.config.study_config import StudyConfig, config_from_dict
-from hpo.engine.training.objective.kept_function import MODULE, KeptFunction
-from hpo.engine.training.objective.path import ObjectivePath
+from hpo.engine.objective.kept_function import MODULE, KeptFunction
+from hpo.engine.objective.path import ObjectivePath
 from hpo.errors import DocumentError, StudyError
 
 RUNS = Path("runs")

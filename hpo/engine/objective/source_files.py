@@ -8,8 +8,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from hpo.engine.training.objective.modules import ROOT
 from hpo.errors import MachineError
+from hpo.package import ROOT
 
 _DIGITS = 16
 # Follows the name of a file that a training runs or reads, and does not import.

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hpo.compare.comparison import ComparisonPlan
 from hpo.compare.curves import FinishedSearch
-from hpo.engine.observer import Observer
+from hpo.engine.observers.observer import Observer
 from hpo.engine.trials.trial import Trial, loss_sign
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from hpo.engine.training.examples import Examples
-from hpo.engine.training.objective.kept_function import KeptFunction
+from hpo.engine.objective.examples import Examples
+from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.trials import reported
 from hpo.errors import ConfigError, DataError, StudyError, text_of
 

@@ -1,1 +1,0 @@
-"""A comparison while somebody watches: its run, its progress, its tables."""
