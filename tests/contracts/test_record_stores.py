@@ -113,6 +113,8 @@ def described(record: Record) -> list[str]:
     ]
 
 
+@pytest.mark.quick("restored")
+@pytest.mark.slow
 def test_what_is_read_back_is_what_was_written(store, tmp_path):
     record = filled(store.make(tmp_path))
     before = described(record)

@@ -64,6 +64,7 @@ def test_options_of_the_objective_are_parameters_of_the_model(reviews, in_folder
     assert set(champion().predict(TEXTS, params={"bias": -100.0})) == {"bad"}
 
 
+@pytest.mark.slow
 def test_the_champion_is_the_winner_and_stands_on_the_study_s_page(reviews, in_folder):
     study, _, result = reviews
     client = MlflowClient()
@@ -106,7 +107,7 @@ def test_a_study_that_is_sent_twice_has_one_version_and_a_moved_alias_stays_wher
     client.set_registered_model_alias("reviews", "champion", versions(client)[0].version)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_winner_becomes_the_next_version_and_the_champion(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     new_store(tmp_path)

@@ -41,6 +41,7 @@ def test_every_registered_strategy_is_under_this_contract():
 
 
 @pytest.mark.quick("*-one point", *(f"{name}-conditional" for name in QUICK))
+@pytest.mark.nightly("gp-continuous", "gp-all ordered")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "space"), CASES)
 def test_it_keeps_what_is_asked_of_every_strategy(name, space):
@@ -76,6 +77,7 @@ def test_the_law(name, world, lanes, slots, orders, budget, dies_after, stop_rul
 
 
 @pytest.mark.quick(*QUICK)
+@pytest.mark.nightly("gp")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=4)
@@ -89,6 +91,7 @@ def test_the_free_order_is_repeated_from_what_was_known(name, world, slots, orde
 
 
 @pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.nightly("gp")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=6)

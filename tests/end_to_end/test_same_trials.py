@@ -53,6 +53,7 @@ def test_on_ray_workers(undisturbed, tmp_path):
 
 
 @pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.nightly("gp")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tmp_path, name):
@@ -60,6 +61,7 @@ def test_reports_that_come_in_any_order_and_again_change_nothing(undisturbed, tm
 
 
 @pytest.mark.quick("random", "evolutionary", "asha")
+@pytest.mark.nightly("gp")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_budget_raised_later(undisturbed, tmp_path, name):

@@ -80,7 +80,7 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.quick("emptied", "deleted")
+@pytest.mark.quick("emptied")
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_it_is_made_good_from_its_backup_and_refused_by_name_to_readers_or_without_one(

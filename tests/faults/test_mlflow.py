@@ -29,7 +29,7 @@ def server(tmp_path_factory):
     server.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_that_answers_with_errors(server, tmp_path, capfd):
     study = tracked_study(tmp_path, trials=12, uri=server.uri, experiment="errors")
 

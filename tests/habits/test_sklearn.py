@@ -118,6 +118,8 @@ GRIDS = [
 ]
 
 
+@pytest.mark.quick("strategy1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["tpe", "evolutionary", {"name": "gp", "startup": 4}])
 def test_a_list_of_grids(strategy):
     search = HpoSearchCV(pipe(), GRIDS, trials=8, strategy=strategy, cv=2).fit(*IRIS)

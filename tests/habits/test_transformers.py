@@ -82,8 +82,7 @@ class Watching(TrainerCallback):
         SEEN.append({"layers": len(model.layers) - 1, "args": copy.copy(args), "begun": self.num_begun})
 
 
-@pytest.mark.slow("plain_net")
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params])
 def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])

@@ -70,7 +70,6 @@ CASES = {
 }
 
 
-@pytest.mark.slow("encoder_decoder-sizes0")
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("case", "sizes"),

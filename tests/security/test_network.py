@@ -51,15 +51,11 @@ def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_whole_run_with_ray_and_mlflow_connects_to_nothing():
-    """Search, test, report, train, predict and the rest; the fixture `no_way_out` looks at what was tried."""
+def test_a_search_on_ray_with_mlflow_connects_to_nothing():
+    """The fixture `no_way_out` looks at what was tried, here as in every other test, which has the other commands."""
     quick = [item for item in QUICK if not item.startswith(("dispatch", "track"))]
     run("search", *quick, "study.name=made", "split.folds=1", "dispatch.workers=1")
-    for command in (["test", "made"], ["report", "made", "--publish"], ["sync", "made"], ["reproduce", "studies/made"]):
-        run(*command)
-    run("train", "--config", "runs/made/best.yaml")
-    run("export", "made", "--optuna", "sqlite:///other.db")
-    run("compare", "--strategies", "random,grid", "--repeats", "1", *quick, "dispatch=local")
+    run("sync", "made")
 
 
 @pytest.mark.slow

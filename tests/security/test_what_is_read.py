@@ -81,7 +81,7 @@ def test_no_source_calls_what_runs_what_it_reads():
     assert [path.name for path in SOURCES if "yaml.load(" in path.read_text()] == ["documents.py"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pickles_in_every_folder_that_is_read_are_never_executed(capsys, tmp_path, study):
     """Each file is replaced by a pickle under its own name; others lie beside it under names that libraries load."""
     code, _, err = hpo(capsys, "report", "made", "--publish")

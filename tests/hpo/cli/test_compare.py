@@ -179,6 +179,7 @@ def test_the_same_strategy_with_other_settings_has_a_label_of_its_own(capsys):
     assert {s["label"] for s in result["standings"]} == {"small", "random"}
 
 
+@pytest.mark.slow
 def test_the_verdict_at_equal_cost(capsys):
     assert hpo(capsys, *COMPARE, "--at-seconds", "0.5,shortest")[0] == 0
     result = json.loads((FOLDER / "comparison.json").read_text())

@@ -52,12 +52,14 @@ def change(study, key, value):
     path.write_text(yaml.safe_dump(tree))
 
 
+@pytest.mark.slow
 def test_studies_of_different_metrics_are_refused(capsys, studies):
     for key, value in (("direction", "minimize"), ("metric", "bleu")):
         change("random", key, value)
         assert f"study.{key}: must be the same" in refused(capsys, "compare", *studies)
 
 
+@pytest.mark.slow
 def test_unequal_studies_are_compared_with_a_warning(capsys, studies):
     arguments = [*TABLE_DATA, "data.absent=nearest", "track=none", "study.name=other", "study.trials=5"]
     assert hpo(capsys, "search", *arguments)[0] == 0
@@ -77,12 +79,14 @@ BAD_STUDIES = (
 )
 
 
+@pytest.mark.slow
 def test_bad_input_of_studies(capsys, studies):
     for arguments, words in BAD_STUDIES:
         assert words in refused(capsys, "compare", *arguments)
         assert sorted(path.name for path in Path("runs").iterdir()) == ["evolutionary", "random"]
 
 
+@pytest.mark.slow
 def test_a_study_without_its_table_of_trials(capsys, studies):
     Path("runs/random/trials.csv").unlink()
     assert "hpo report random" in refused(capsys, "compare", *studies)

@@ -114,7 +114,7 @@ def toy(tmp_path_factory):
     return study
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_study_s_page_is_found(capsys, toy, served):
     code, out, _ = hpo(capsys, "ui", "--study", str(toy.folder.path), "--no-browser")
     assert code == 0
@@ -134,6 +134,7 @@ def test_a_study_that_is_not_in_the_store_is_told_how_to_get_there(capsys, toy, 
     assert f"track.uri={other}" in message
 
 
+@pytest.mark.slow
 def test_a_server_shows_its_own_pages(capsys, served):
     """Nothing is started where the runs are behind a server already."""
     code, out, _ = hpo(capsys, "ui", "--uri", "http://127.0.0.1:9", "--no-browser")

@@ -88,6 +88,7 @@ def test_the_schema_in_the_documents_is_the_one_that_is_kept():
     assert documented == report_schema(), "write it again: hpo report --schema > docs/reference/report.schema.json"
 
 
+@pytest.mark.slow
 def test_every_number_is_recomputed(folder, report, trials):
     recomputed = {
         **of_trials(trials),
@@ -111,6 +112,7 @@ def test_every_number_is_recomputed(folder, report, trials):
         assert value == pytest.approx(recomputed[path], **tolerance), path
 
 
+@pytest.mark.slow
 def test_what_is_copied_is_what_was_given(folder, report):
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert report["config"] == config

@@ -48,8 +48,7 @@ def run_again(folder, config, report):
     return rows(study.folder.trials_path)
 
 
-@pytest.mark.quick("random")
-@pytest.mark.slow("tpe")
+@pytest.mark.slow("random")
 @pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["evolutionary", "grid", "random", "tpe"])
 def test_it_is_tried_next_and_the_report_repeats_the_search(tmp_path, strategy, caplog):

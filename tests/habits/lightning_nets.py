@@ -1,0 +1,62 @@
+"""Networks of Lightning, and checkpoints beside ours: apart, since importing it takes seconds."""
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from hpo.integrations.lightning import MODEL, new_trainer, train
+from tests.habits.test_lightning import ACCURACY, ENDS
+
+__all__ = ["MODEL", "DataLoader", "EarlyStopping", "new_trainer", "train"]
+
+DATA = TensorDataset(torch.eye(8), torch.arange(8) % 2)
+
+
+class Net(lightning.LightningModule):
+    """It counts its epochs in a weight, so that a kept model says of which it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 2)
+        self.register_buffer("epoch", torch.tensor(0))
+
+    def training_step(self, batch, _):
+        """Return the loss."""
+        return torch.nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+
+    def validation_step(self, batch, _):
+        """Log what the epoch has."""
+        if not self.trainer.sanity_checking:
+            self.epoch += 1
+            self.log("accuracy", ACCURACY[self.current_epoch])
+
+    def on_train_epoch_end(self):
+        """Log what only callbacks that run after it see."""
+        self.log("end", ENDS[self.current_epoch])
+
+    def configure_optimizers(self):
+        """Return SGD."""
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+class Bringing(Net):
+    """The checkpoint comes from the module."""
+
+    def configure_callbacks(self):
+        """Return it."""
+        return [ModelCheckpoint(monitor="end", save_on_train_epoch_end=True)]
+
+
+def best(**values):
+    return ModelCheckpoint(**{"monitor": "accuracy", "mode": "max", **values})
+
+
+CHECKPOINTS = {
+    "one that monitors": lambda: [best()],
+    "one that does not": lambda: [ModelCheckpoint()],
+    "one with save_last": lambda: [best(save_last=True, save_top_k=2)],
+    "one of what is logged at the end": lambda: [best(monitor="end", mode="min", save_on_train_epoch_end=True)],
+    "two, of which the second monitors": lambda: [ModelCheckpoint(every_n_epochs=1), best()],
+    "two that monitor, of which the first counts": lambda: [best(monitor="end", mode="min"), best()],
+}
