@@ -9,7 +9,7 @@ from hpo.compare.studies import FinishedStudy
 from hpo.engine.trials.digits import score_format
 from hpo.report.analysis.interval import interval
 from hpo.report.comparison import ComparisonJson, FoldPair
-from hpo.report.missing import is_missing
+from hpo.report.part import is_missing
 from hpo.report.words import join_names
 
 # All pairs of more would be more sentences than anybody reads.

@@ -1,28 +1,50 @@
-"""A part of a report, or why it could not be made; a part that fails does not affect the others."""
+"""Parts and values of a report, or why they are missing, and the kinds of numbers that report.json holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict, TypeIs
 
 from hpo.errors import HpoError, first_line
 
-Part = TypeVar("Part")
+# No key that is not described, or also those that earlier versions did not write.
+EXACT = ConfigDict(extra="forbid", strict=True)
+OPEN = ConfigDict(extra="allow", strict=True)
+
+Value = TypeVar("Value")
 Instead = TypeVar("Instead")
+
+
+@with_config(EXACT)
+class Missing(TypedDict):
+    """Stands for a value that could not be filled."""
+
+    missing: Annotated[str, Field(min_length=1, description="why, and what would fill it")]
+
+
+Text = str | Missing
+Point = dict[str, int | float | str | bool | list[Any] | dict[str, Any] | None]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
 class Absent:
-    """Takes the place of a missing figure or of its numbers.
-
-    Attributes:
-        reason: why not, in one line.
-    """
+    """Takes the place of a missing figure or of its numbers; the reason is one line."""
 
     reason: str
 
 
-def part(make: Callable[[], Part], instead: Callable[[str], Instead]) -> Part | Instead:
-    """Return the result of `make`; if it fails, the result of `instead` with the reason.
+class UnknownValueError(LookupError):
+    """A missing value was requested; the text is the reason."""
+
+
+def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value | Instead:
+    """Return the result of `make`; if it fails, the result of `instead` with the reason, so that other parts stand.
 
     An unreadable file of the study is not such a failure: it is raised, for the user to fix.
     """
@@ -32,3 +54,30 @@ def part(make: Callable[[], Part], instead: Callable[[str], Instead]) -> Part | 
         raise
     except Exception as error:  # noqa: BLE001  # The study's other figures must still be made.
         return instead(f"could not be made: {type(error).__name__}: {first_line(error)}")
+
+
+def value_or_missing(make: Callable[[], Value]) -> Value | Missing:
+    """Return the result of `make`; if it fails, the entry of report.json with the reason."""
+    return part(make, missing)
+
+
+def missing(reason: str) -> Missing:
+    """Return the entry of report.json for a value that cannot be filled."""
+    return {"missing": reason}
+
+
+def is_missing(value: object) -> TypeIs[Missing]:
+    """Return whether a value of report.json could not be filled."""
+    return isinstance(value, Mapping) and list(value) == ["missing"]
+
+
+def reason_missing(value: object) -> str | None:
+    """Return why a value of report.json is missing; None if it is present."""
+    return value["missing"] if is_missing(value) else None
+
+
+def require(value: Value | Missing) -> Value:
+    """Return a value that is present; raises UnknownValueError if it is missing."""
+    if is_missing(value):
+        raise UnknownValueError(value["missing"])
+    return value

@@ -8,7 +8,7 @@ from hpo.config.study_config import TOO_LARGE, StudyConfig
 from hpo.engine.trials.reported import number
 from hpo.engine.trials.table import point_of
 from hpo.errors import StudyError
-from hpo.report.missing import is_missing
+from hpo.report.part import is_missing
 from hpo.report.sections.data import describe_data
 from hpo.report.sections.fields import FIELDS
 from hpo.report.sections.report import FORMAT

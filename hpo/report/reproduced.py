@@ -12,7 +12,7 @@ from typing import Any
 from hpo.config.own_keys import plain_own
 from hpo.engine.trials.table import Row
 from hpo.report.analysis.interval import interval
-from hpo.report.missing import is_missing
+from hpo.report.part import is_missing
 from hpo.report.repeated import entries, is_number, leaves, repeated, repeated_of_study
 from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of

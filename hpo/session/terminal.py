@@ -18,7 +18,7 @@ from hpo.engine.space.first_points import default_point
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial
 from hpo.errors import SpaceError, printable
-from hpo.report.missing import require
+from hpo.report.part import require
 from hpo.report.sections.search import end_text
 from hpo.session.display import Display, failures_in_words, gpus_in_words
 from hpo.session.progress import TerminalProgress

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hpo.report.missing import Missing, missing
+from hpo.report.part import Missing, missing
 
 _LEVEL = 0.95
 

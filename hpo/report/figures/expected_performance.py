@@ -12,8 +12,7 @@ from hpo.report.figures.canvas.look import (
     pale,
     styled,
 )
-from hpo.report.missing import is_missing
-from hpo.report.part import Absent
+from hpo.report.part import Absent, is_missing
 from hpo.report.sections.expected_performance import describe_expected
 from hpo.report.subject import Subject, score_of
 from hpo.report.words import escape_markup

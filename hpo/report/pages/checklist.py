@@ -7,7 +7,7 @@ listed once.
 
 from collections.abc import Callable, Mapping
 
-from hpo.report.missing import Missing, Value, is_missing, require
+from hpo.report.part import Missing, Value, is_missing, require
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.cost import Cost
 from hpo.report.sections.data import SplitPart

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hpo.report.missing import is_missing, require
+from hpo.report.part import is_missing, require
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.space import describe_range

@@ -12,8 +12,8 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import column_of
 from hpo.engine.trials.trial import loss_of, rank
 from hpo.report.figures import Drawing, Drawn
-from hpo.report.missing import is_missing, reason_missing
 from hpo.report.pages.html import render
+from hpo.report.part import is_missing, reason_missing
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.cautions import read_cautions
 from hpo.report.sections.fields import FIELDS, ReportField, missing_values, value_at

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hpo.report.missing import reason_missing
+from hpo.report.part import reason_missing
 
 # Longer tables are collapsed, and the longest are cut; report.json has all rows.
 _MOST_OPEN, _MOST_ROWS = 25, 200

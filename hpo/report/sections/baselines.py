@@ -1,5 +1,6 @@
-"""What the winner is compared with, and by how much it is better: field 13."""
+"""What the winner and its strategy are compared with: fields 13 and 23."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
@@ -13,7 +14,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import State, Trial, loss_of
 from hpo.errors import SpaceError
 from hpo.report.analysis.interval import interval
-from hpo.report.missing import EXACT, Missing, is_missing, missing, require
+from hpo.report.part import EXACT, Missing, is_missing, missing, require
 from hpo.study.files.folder import short_path
 from hpo.study.study import Study
 
@@ -80,6 +81,25 @@ def _default(study: Study, trials: Sequence[Trial]) -> DefaultTrial | Missing:
         "amount": default.amount,
         "values": {name: value for name, value in values.items() if value is not None},
     }
+
+
+def describe_comparison(study: Study) -> dict[str, Any] | Missing:
+    """Return the pairs and standings of `runs/compare-<study>`, or why there are none."""
+    config = study.config.study
+    name = f"compare-{config.name}"
+    path = study.folder.path.parent / name / "comparison.json"
+    absent = missing(f"one search does not tell which strategy is better; repeat it: {comparison_command(study)}")
+    if not path.exists():
+        return absent
+    result = json.loads(path.read_text(encoding="utf-8"))
+    is_of_this = result["kind"] == "strategies" and (result["metric"], result["direction"]) == (
+        config.metric,
+        config.direction,
+    )
+    if not is_of_this:
+        return absent
+    keys = ("name", "repeats", "standings", "pairs", "method")
+    return {key: result[key] for key in keys}
 
 
 def comparison_command(study: Study) -> str:

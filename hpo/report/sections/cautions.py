@@ -12,7 +12,7 @@ from hpo.engine.space.space import Space
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
-from hpo.report.missing import is_missing
+from hpo.report.part import is_missing
 from hpo.report.words import count_text
 from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
 

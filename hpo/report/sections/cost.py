@@ -1,9 +1,9 @@
-"""What the study cost: field 24."""
+"""What the study ran on, and what it cost: fields 1 and 24."""
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
@@ -12,12 +12,30 @@ from hpo.engine.record.record import Stretch
 from hpo.engine.trials.trial import Trial, seconds_trained
 from hpo.report.analysis.stretches import stretch_runs
 from hpo.report.blocks import Block, Paragraph
-from hpo.report.missing import EXACT, Count, Seconds, Share, require
+from hpo.report.part import EXACT, OPEN, Count, Missing, Seconds, Share, Text, missing, reason_missing, require
 from hpo.report.subject import Subject
 from hpo.study.study import Study
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
+
+
+@with_config(OPEN)
+class EnvironmentPart(TypedDict):
+    """Fields 1 and 24: versions, machine and code at the study's start. Earlier versions wrote fewer keys."""
+
+    python: str
+    platform: str
+    processor: str
+    cpus: int | None
+    memory_bytes: int
+    packages: dict[str, str]
+    cuda: str
+    driver: str
+    gpus: list[str] | str
+    commit: Text
+    is_dirty: bool | Missing
+    command: str
 
 
 @with_config(EXACT)
@@ -48,10 +66,7 @@ class Cost(TypedDict):
 
 
 _LEAST_PAIRS = 3
-
-
-# Below it a standard deviation is rounding.
-_TINY = 1e-9
+_TINY = 1e-9  # below it a standard deviation is rounding
 
 
 def describe_cost(
@@ -62,16 +77,7 @@ def describe_cost(
     order: Literal["clock", "free"] | None = None,
     stretches: Sequence[Stretch] = (),
 ) -> Cost:
-    """Return the seconds of training and of the whole study, and the shares of time without training.
-
-    Returns:
-        `training_seconds` (all tasks together), `seconds_per_trial_mean` and `_median`, `wall_seconds` (first start to
-        last end, without the pauses between stretches), `workers_seen` (at once: a resumed search has new ones),
-        `device_hours` (training time of a worker with its GPUs, or with its CPUs), `idle_share` (of the workers' time,
-        0 to 1: no task, or between two tasks) and `overhead_share` (of the wall time, 0 to 1: no worker trained). None
-        if nothing was trained. And `lanes`, `order` and `prediction`: how the search was planned, None in a study of
-        before the clock.
-    """
+    """Return the seconds of training and of the whole study, and the shares of time without training."""
     seconds = [trial.seconds for trial in trials]
     outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
     ran = stretch_runs(outcomes, stretches)
@@ -97,13 +103,7 @@ def describe_cost(
 
 
 def predict_seconds(trials: Sequence[Trial]) -> Prediction | None:
-    """Return how well the cost of a trial predicts its seconds; None for fewer than three trials with both.
-
-    Returns:
-        `correlation` of the logarithms (None where all costs are the same), `sigma`, the standard deviation of
-        log(seconds / cost), and `factor`, exp(sigma): about two of three trials lie within that factor of what their
-        cost says.
-    """
+    """Return how well the cost of a trial predicts its seconds; None for fewer than three trials with both."""
     pairs = [
         (math.log(trial.total_cost), math.log(trial.seconds)) for trial in trials if trial.total_cost and trial.seconds
     ]
@@ -136,3 +136,26 @@ def read_cost(report: "ReportJson") -> Iterator[Block]:
         f"{cost['wall_seconds']:.0f} s without pauses; {cost['seconds_per_trial_mean']:.1f} s a trial (median "
         f"{cost['seconds_per_trial_median']:.1f} s). Idle share of the workers: {cost['idle_share']:.0%}."
     )
+
+
+def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
+    """Return the machine and the code that the study was started on; words stand for what does not exist."""
+    cuda = environment.get("cuda") or "none: torch was built for the CPU"
+    gpus = environment.get("gpus") or "none"
+    driver = environment.get("driver") or "none: no NVIDIA GPU"
+    commit = environment.get("commit") or missing("the study was not started inside a git repository")
+    # Without a repository there is no working tree with changes.
+    is_dirty = bool(environment["is_dirty"]) if environment.get("commit") else commit
+    described = {**environment, "cuda": cuda, "gpus": gpus, "driver": driver, "commit": commit, "is_dirty": is_dirty}
+    return cast("EnvironmentPart", described)
+
+
+def read_environment(report: "ReportJson") -> Iterator[Block]:
+    """Say on which machine, with which versions and with which code the study was started."""
+    environment = report["environment"]
+    versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+    dirty = " with uncommitted changes" if environment["is_dirty"] is True else ""
+    unknown = reason_missing(environment["commit"])
+    commit = f"Commit unknown: {unknown}." if unknown else f"Commit {environment['commit']}{dirty}."
+    machine = f"{environment['platform']} ({environment['processor']})"
+    yield Paragraph(f"Python {environment['python']} on {machine}: {versions}.\n{commit}")

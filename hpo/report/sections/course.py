@@ -11,7 +11,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.table import first_start
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Table
-from hpo.report.missing import EXACT, Missing, missing, require
+from hpo.report.part import EXACT, Missing, missing, require
 from hpo.report.sections.winner import NO_WINNER
 from hpo.report.subject import score_of
 from hpo.study.study import Study

@@ -7,7 +7,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.missing import EXACT, Missing, Text, is_missing, missing, require
+from hpo.report.part import EXACT, Missing, Text, is_missing, missing, require
 from hpo.report.words import count_text
 from hpo.study.study import Study
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_sign
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.missing import Missing, is_missing
+from hpo.report.part import Missing, is_missing
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson

@@ -15,7 +15,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from hpo.report.blocks import Block, Items, Paragraph
-from hpo.report.missing import EXACT, reason_missing
+from hpo.report.part import EXACT, reason_missing
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson

@@ -10,12 +10,17 @@ from pydantic import Field, TypeAdapter, with_config
 
 from hpo.engine.record.record import Record
 from hpo.report.blocks import Block, Paragraph
-from hpo.report.missing import EXACT, Missing, missing
-from hpo.report.part import part
-from hpo.report.sections.baselines import Baselines, describe_baselines
+from hpo.report.part import EXACT, Missing, missing, part
+from hpo.report.sections.baselines import Baselines, describe_baselines, describe_comparison
 from hpo.report.sections.cautions import AtEnd, at_the_end, cautions, read_cautions
-from hpo.report.sections.comparison import describe_comparison
-from hpo.report.sections.cost import Cost, describe_study_cost, read_cost
+from hpo.report.sections.cost import (
+    Cost,
+    EnvironmentPart,
+    describe_environment,
+    describe_study_cost,
+    read_cost,
+    read_environment,
+)
 from hpo.report.sections.course import BestSoFar, Curves, best_so_far, describe_curves, read_best_so_far
 from hpo.report.sections.data import (
     DataPart,
@@ -27,15 +32,21 @@ from hpo.report.sections.data import (
     no_method,
     read_data,
 )
-from hpo.report.sections.environment import EnvironmentPart, describe_environment, read_environment
 from hpo.report.sections.expected_performance import ExpectedPart, describe_expected, read_expected
 from hpo.report.sections.fields import FIELDS, FieldStatus, missing_values, read_gaps
-from hpo.report.sections.finalists import FinalistPart, describe_finalists, read_finalists
-from hpo.report.sections.importance import Importance, describe_importance
 from hpo.report.sections.search import SearchPart, describe_search, no_search, read_strategy, read_trials
-from hpo.report.sections.space import read_space
+from hpo.report.sections.space import Importance, describe_importance, read_space
 from hpo.report.sections.study import StudyPart, describe_study, read_extension, read_study
-from hpo.report.sections.tested import Overtuning, TestPart, describe_overtuning, describe_test, read_test
+from hpo.report.sections.tested import (
+    FinalistPart,
+    Overtuning,
+    TestPart,
+    describe_finalists,
+    describe_overtuning,
+    describe_test,
+    read_finalists,
+    read_test,
+)
 from hpo.report.sections.winner import NO_WINNER, Short, Winner, describe_short, describe_winner, read_winner
 from hpo.report.subject import Subject
 from hpo.study.notes import Notes
@@ -132,8 +143,7 @@ def summarise(study: Study, record: Record, verdict: Verdict, subject: Subject, 
         "curves": part(lambda: describe_curves(study, winner), missing),
         "at_the_end": part(lambda: at_the_end(study.space, winner) if winner else missing(NO_WINNER), missing),
         "overtuning": part(lambda: describe_overtuning(study, described, test), missing),
-        "finalists": part(lambda: describe_finalists(verdict.finalists, config.study.metric), missing)
-        or missing("the best were not trained again on fresh seeds: study.finalists=3"),
+        "finalists": part(lambda: describe_finalists(verdict.finalists, config.study.metric), missing),
         "comparison": comparison,
         "importance": part(lambda: describe_importance(subject), missing),
         "cost": part(lambda: describe_study_cost(study, subject, notes.gpu_share), missing),

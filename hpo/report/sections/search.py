@@ -13,7 +13,7 @@ from hpo.engine.course.rules import Counts as Counted
 from hpo.engine.record.record import EndedBy, Given
 from hpo.engine.trials.trial import Trial
 from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.missing import EXACT, Count, Missing, Point, Positive, missing, require
+from hpo.report.part import EXACT, Count, Missing, Point, Positive, missing, require
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.words import point_text, value_text

@@ -1,9 +1,9 @@
-"""What was searched: field 9."""
+"""What was searched, and how much each hyperparameter matters: fields 9 and 20."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -11,7 +11,8 @@ from typing_extensions import TypedDict
 from hpo.config.keys import at, flatten
 from hpo.engine.space.dimensions import Dimension, Value, Values, describe
 from hpo.report.blocks import Block, Items, Paragraph, Table
-from hpo.report.missing import Missing, Point, require
+from hpo.report.part import Absent, Missing, Point, missing, require
+from hpo.report.subject import Subject
 from hpo.report.words import point_text, value_text
 from hpo.study.study import Study
 
@@ -26,6 +27,24 @@ class SpacePart(TypedDict):
     space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
     space_rules: list[str] | Missing
     first: list[Point] | Missing
+
+
+class Contributed(TypedDict):
+    """What a hyperparameter contributes to the winner's gain over the default: above 0 is better."""
+
+    gain: float
+    low: float
+    high: float
+
+
+class Importance(TypedDict):
+    """Field 20: shares that sum to 1, and contributions in the units of the metric."""
+
+    evaluator: str
+    values: dict[str, float]
+    shapley: NotRequired[
+        Annotated[dict[str, Contributed] | Missing, Field(description="HyperSHAP, with the middle 95 % of the fits")]
+    ]
 
 
 _MISSING = object()
@@ -62,6 +81,19 @@ def _scale(values: Sequence[Value]) -> str | None:
         if steps and max(abs(step - steps[0]) for step in steps) <= 0.01 * abs(steps[0]):
             return scale
     return None
+
+
+def describe_importance(subject: Subject) -> Importance | Missing:
+    """Return the importances and the contributions, or why there are none."""
+    shares, parts = subject.importances, subject.contributions
+    if isinstance(shares, Absent):
+        return missing(shares.reason)
+    shapley: dict[str, Contributed] | Missing
+    if isinstance(parts, Absent):
+        shapley = missing(parts.reason)
+    else:
+        shapley = {key: {"gain": each.gain, "low": each.low, "high": each.high} for key, each in parts.items()}
+    return {"evaluator": "PED-ANOVA", "values": shares, "shapley": shapley}
 
 
 def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:

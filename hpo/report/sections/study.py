@@ -14,7 +14,7 @@ from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Trial, loss_of
 from hpo.errors import StudyError
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.missing import EXACT, Count, Positive, Text, is_missing, missing
+from hpo.report.part import EXACT, Count, Positive, Text, is_missing, missing
 from hpo.report.words import count_text
 from hpo.study.files.folder import short_path
 from hpo.study.notes import Notes

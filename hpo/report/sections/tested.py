@@ -1,18 +1,21 @@
-"""The test part, and whether the winner is overtuned: fields 16 and 22."""
+"""The test part, whether the winner is overtuned, and the best on fresh seeds: fields 16 and 22."""
 
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from hpo.engine.trials.digits import score_format
 from hpo.engine.trials.trial import Direction, loss_of
-from hpo.report.blocks import Block, Paragraph
-from hpo.report.missing import EXACT, OPEN, Missing, is_missing, missing, require
+from hpo.report.blocks import Block, Paragraph, Table
+from hpo.report.part import EXACT, OPEN, Missing, is_missing, missing, require
 from hpo.report.sections.baselines import score_text
 from hpo.report.sections.winner import NO_WINNER, Winner
 from hpo.report.words import sentence, times_text
 from hpo.study.study import Study
+from hpo.study.winner.finalists import Finalist
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson
@@ -47,6 +50,17 @@ class Overtuning(TypedDict):
     default_on_test: OnTest | Missing
 
 
+class FinalistPart(TypedDict):
+    """A trial that was trained again on fresh seeds."""
+
+    number: int
+    search_score: float | None
+    fresh_score: float | None
+    fresh_standard_deviation: float | None
+    fresh_values: list[float]
+    error: str | None
+
+
 def describe_test(study: Study) -> TestPart | Missing:
     """Return what `hpo test` recorded, or why there is nothing."""
     result = study.folder.test_result()
@@ -59,8 +73,6 @@ def describe_test(study: Study) -> TestPart | Missing:
 
 def describe_overtuning(study: Study, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
     """Return the winner against the default on the test part, and the gap from validation to test.
-
-    `gap` is the validation score minus the test score, with the sign turned so that above 0 validation was too good.
 
     Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
     """
@@ -82,6 +94,24 @@ def _against(default: Mapping[str, Any] | None, winner: float, metric: str, dire
         return missing(f"the default configuration has no score: {default['error']}")
     score = default["metrics"][metric]
     return {"default": score, "winner": winner, "gain": loss_of(score - winner, direction)}
+
+
+def describe_finalists(finalists: Sequence[Finalist], metric: str) -> list[FinalistPart] | Missing:
+    """Return the scores of each finalist in the search and on fresh seeds."""
+    if not finalists:
+        return missing("the best were not trained again on fresh seeds: study.finalists=3")
+    return [_finalist(finalist, finalist.again.values(metric)) for finalist in finalists]
+
+
+def _finalist(finalist: Finalist, values: list[float]) -> FinalistPart:
+    return {
+        "number": finalist.trial.number,
+        "search_score": finalist.trial.score,
+        "fresh_score": finalist.again.score,
+        "fresh_standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
+        "fresh_values": values,
+        "error": finalist.again.error,
+    }
 
 
 def default_on_test(summary: "ReportJson") -> str:
@@ -106,3 +136,20 @@ def read_test(report: "ReportJson") -> Iterator[Block]:
         f"test part has been opened {opened if often == 1 else f'**{opened}**, over all studies of these data'}. "
         f"{default_on_test(report)}".rstrip()
     )
+
+
+def read_finalists(report: "ReportJson") -> Iterator[Block]:
+    """Set the finalists' scores in the search beside those on fresh seeds."""
+    finalists = report["finalists"]
+    if is_missing(finalists):
+        return
+    text = score_format(score for each in finalists for score in (each["search_score"], each["fresh_score"]))
+    yield Table(("trained again", "in the search", "on fresh seeds"), [_cells(each, text) for each in finalists])
+
+
+def _cells(finalist: FinalistPart, text: Callable[[float], str]) -> tuple[str, str, str]:
+    assert finalist["search_score"] is not None, "only complete trials are finalists"
+    fresh, spread = finalist["fresh_score"], finalist["fresh_standard_deviation"]
+    score = f"failed: {finalist['error']}" if fresh is None else text(fresh)
+    score += "" if spread is None else f" ± {text(spread)} (n = {len(finalist['fresh_values'])})"
+    return str(finalist["number"]), text(finalist["search_score"]), score

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from hpo.engine.trials.trial import Trial
 from hpo.report.analysis.interval import interval
 from hpo.report.blocks import Block, Paragraph, Table
-from hpo.report.missing import EXACT, Count, Missing, Point, Positive, is_missing, require
+from hpo.report.part import EXACT, Count, Missing, Point, Positive, is_missing, require
 from hpo.report.sections.baselines import against_default, score_text
 from hpo.report.subject import score_of
 from hpo.report.words import sentence, value_text
