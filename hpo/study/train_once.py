@@ -17,7 +17,7 @@ from hpo.config.own_keys import own_part
 from hpo.config.sealing import seal
 from hpo.config.sections import ObjectiveText, Section, SplitSection, StudyName
 from hpo.config.study_config import explain, refuse_sealed, refuse_unwritable
-from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.objective.kept_function import KeptFunction
 from hpo.engine.objective.objective import Objective
 from hpo.engine.objective.path import ObjectivePath

@@ -1,6 +1,7 @@
 """The protocol of every dispatcher: it takes tasks and returns what their workers report."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -159,3 +160,20 @@ class Dispatcher(Protocol):
     def close(self) -> None:
         """Stop the workers; running tasks are dropped."""
         ...
+
+
+def outcomes(dispatcher: Dispatcher, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+    """Yield each of a few tasks with its outcome as it arrives, with one task per slot at a time.
+
+    Raises:
+        MachineError: the machine could not run a task.
+    """
+    waiting, in_flight = deque(tasks), 0
+    while waiting or in_flight:
+        while waiting and in_flight < dispatcher.slots:
+            dispatcher.submit(waiting.popleft())
+            in_flight += 1
+        for report in dispatcher.wait():
+            if (outcome := report.settled()) is not None:
+                in_flight -= 1
+                yield report.task, outcome

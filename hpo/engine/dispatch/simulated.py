@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Self
 
 from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of
-from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.training.payload import Task
 
 

@@ -27,8 +27,8 @@ Message = dict[str, Any]
 # Between two looks at the links of a state, which may have many files and be written at every report; a look takes at
 # most a fiftieth of the time.
 _SECONDS_BETWEEN_LOOKS, _TIMES_A_LOOK = 1.0, 50.0
-# The last message of a task has one of these keys.
-LAST_MESSAGES = frozenset({"outcome", "machine_fault"})
+# The last message of a task has one of these keys; `died` where it runs in a process of its own.
+LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
 _LONGEST_DETAILS = 20_000  # characters of a traceback that are kept
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hpo.engine.dispatch.dispatcher import outcomes
 from hpo.engine.dispatch.local import LocalDispatcher
-from hpo.engine.dispatch.outcomes import outcomes
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.reported import number
 from hpo.engine.trials.table import Row, point_of

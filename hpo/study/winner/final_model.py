@@ -3,8 +3,7 @@
 import statistics
 from dataclasses import replace
 
-from hpo.engine.dispatch.dispatcher import Dispatcher
-from hpo.engine.dispatch.outcomes import outcomes
+from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.record.record import Record
 from hpo.engine.training.task_builder import checkpoint_name
 from hpo.engine.trials.trial import Trial

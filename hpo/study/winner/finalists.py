@@ -9,8 +9,7 @@ Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098) and of 
 
 from dataclasses import dataclass
 
-from hpo.engine.dispatch.dispatcher import Dispatcher
-from hpo.engine.dispatch.outcomes import outcomes
+from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.record.record import Record
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History

@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpo.config.study_config import StudyConfig
-from hpo.engine.dispatch.dispatcher import Dispatcher
-from hpo.engine.dispatch.outcomes import outcomes
+from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.engine.record.record import Record
 from hpo.engine.strategies.asha import Asha
 from hpo.engine.strategies.first import FirstPoints

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.record.record import Record
 from hpo.engine.training.splits import open_test_part
 from hpo.engine.training.worker import outcome_of

@@ -7,7 +7,7 @@ import pytest
 
 import hpo as toolkit
 from hpo.engine.dispatch.dispatcher import report_of
-from hpo.engine.dispatch.echo import MOST_CHARACTERS, Echo
+from hpo.engine.dispatch.local import MOST_CHARACTERS, Echo
 from hpo.engine.training.payload import Task
 from hpo.engine.training.task_builder import FINAL_FOLD
 from hpo.engine.trials.trial import Outcome, TaskLayout

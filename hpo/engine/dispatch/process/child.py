@@ -1,12 +1,14 @@
 """A worker's child process, which trains; only its parent learns how it ended."""
 
 import contextlib
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +16,6 @@ from pathlib import Path
 
 from hpo.config.sealing import excerpt
 from hpo.engine.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
-from hpo.engine.dispatch.process.printed import Printed
 from hpo.engine.objective.modules import path_variable, python
 from hpo.engine.training.payload import Payload
 from hpo.engine.training.worker import LAST_MESSAGES, Message
@@ -25,6 +26,7 @@ _SECONDS_TO_DIE = 10.0
 # Interval at which to check that the process lives, where the system has no pidfd.
 _SECONDS_BETWEEN_LOOKS = 0.2
 _CHUNK_BYTES = 1 << 16
+_MOST_PRINTED = 1 << 18  # bytes that are kept of what a task prints; the last
 
 
 class Child:
@@ -49,7 +51,7 @@ class Child:
         self._pidfd: int | None = None
         self._received = b""
         self._guard: MemoryGuard
-        self._printed = Printed()
+        self._printed = _Printed()
         # Other threads may end the process, but not one that has its number later.
         self._reaping = threading.Lock()
 
@@ -106,7 +108,7 @@ class Child:
         self._has_run = True
         self._printed.empty()
         for message in self._answers(payload, call, snapshots, variables or {}):
-            if "died" in message or not LAST_MESSAGES.isdisjoint(message):
+            if not LAST_MESSAGES.isdisjoint(message):
                 if message.pop("is_used_up", False):
                     self._end()
                 yield {**message, "printed": excerpt(self._printed.text(), payload.known_secrets(), has_lines=True)}
@@ -231,3 +233,33 @@ def _message(line: bytes) -> Message:
     except ValueError:
         return {}
     return message if isinstance(message, dict) else {}
+
+
+class _Printed:
+    """What a process and its children print: kept in a file without a name while a task runs, and read at its end."""
+
+    def __init__(self) -> None:
+        self._descriptor, path = tempfile.mkstemp(prefix="hpo-printed-")
+        Path(path).unlink()
+        # Several processes share the file's end, and it is emptied between tasks.
+        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
+
+    def fileno(self) -> int:
+        """Return the descriptor to write to."""
+        return self._descriptor
+
+    def empty(self) -> None:
+        """Forget what was printed so far."""
+        os.ftruncate(self._descriptor, 0)
+
+    def text(self) -> str:
+        """Return what was printed, of a long output the end, which begins with a line that says so."""
+        size = os.fstat(self._descriptor).st_size
+        left_out = max(0, size - _MOST_PRINTED)
+        text = os.pread(self._descriptor, size - left_out, left_out).decode(errors="replace")
+        return f"[{left_out:,} bytes before are left out]\n{text}" if left_out else text
+
+    def close(self) -> None:
+        """Delete the file."""
+        os.close(self._descriptor)

@@ -1,12 +1,17 @@
-"""Several processes that train one task together: the first reports, and one that ends early ends them all."""
+"""The processes that train one task together: the first reports, and one that ends early ends them all."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from hpo.engine.dispatch.process.child import Child
-from hpo.engine.training.worker import LAST_MESSAGES, Message
+from hpo.engine.dispatch.process.variables import Seat, alone, variables_of
+from hpo.engine.training.payload import Payload
+from hpo.engine.training.worker import LAST_MESSAGES, Message, run_task
+from hpo.engine.trials.trial import Outcome
 
 # From the failure of another's objective to the end of the first, which waits for it. Where all fail alike, as with a
 # loss that is not finite, the first tells of it in that time.
@@ -24,15 +29,12 @@ class Rank(Protocol):
 
     def run(self, call: str, variables: Mapping[str, str]) -> Message:
         """Train the task; return the last message: of `Child.run`, or `{"lost": reason, "is_at_fault": ...}`."""
-        ...
 
     def tell_to_end(self) -> None:
         """Send SIGTERM to the process."""
-        ...
 
     def kill(self) -> None:
         """Kill the process, so that `run` returns."""
-        ...
 
 
 class Group:
@@ -56,7 +58,7 @@ class Group:
         for rank in range(1, len(variables)):
             threading.Thread(target=self._follow, args=(rank, call, variables[rank]), daemon=True).start()
         for message in begin(variables[0]):
-            if "died" in message or not LAST_MESSAGES.isdisjoint(message):
+            if not LAST_MESSAGES.isdisjoint(message):
                 yield self._concluded(message)
                 return
             yield message
@@ -122,6 +124,42 @@ class Group:
         with self._change:
             self._change.wait_for(have_ended, _SECONDS_ALONE)
         return before
+
+
+def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
+    """Yield what `run_task` yields; with several processes, which never score the test part, a death is a failure."""
+    if payload.processes == 1 or payload.test is not None:
+        with alone():
+            yield from run_task(payload, import_from)
+        return
+    folder = import_from or str(Path.cwd())
+    with ExitStack() as stack:
+        first, *others = (stack.enter_context(closing(Child(folder))) for _ in range(payload.processes))
+        group = Group(first, [_Process(child, payload) for child in others])
+        variables = variables_of([Seat()] * payload.processes)
+        for message in group.run("here", variables, lambda given: first.run(payload, "here", variables=given)):
+            yield {"outcome": Outcome(error=describe_death(message["died"]))} if "died" in message else message
+
+
+def last(messages: Iterator[Message]) -> Message:
+    """Return the last message of a task."""
+    for message in messages:
+        if not LAST_MESSAGES.isdisjoint(message):
+            return message
+    raise RuntimeError("a task ended without an outcome")
+
+
+class _Process:
+    """A process of a rank other than the first."""
+
+    def __init__(self, child: Child, payload: Payload) -> None:
+        self._child = child
+        self._payload = payload
+        self.tell_to_end = child.tell_to_end
+        self.kill = child.kill
+
+    def run(self, call: str, variables: Mapping[str, str]) -> Message:
+        return last(self._child.run(self._payload, call, variables=variables))
 
 
 def describe_death(death: Mapping[str, Any]) -> str:

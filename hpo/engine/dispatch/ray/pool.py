@@ -12,8 +12,8 @@ from hpo.engine.dispatch.away.code import Code
 from hpo.engine.dispatch.away.freight import Freight, Shipment
 from hpo.engine.dispatch.dispatcher import Gpus, Report, Setup, report_of, with_last_lines
 from hpo.engine.dispatch.process.group import describe_death
-from hpo.engine.dispatch.ray.hiring import hire
-from hpo.engine.dispatch.ray.reasons import is_at_fault, reason
+from hpo.engine.dispatch.ray.crew import hire
+from hpo.engine.dispatch.ray.private import is_at_fault, reason
 from hpo.engine.store.objects import ObjectStore
 from hpo.engine.training.payload import Task
 from hpo.engine.training.worker import LAST_MESSAGES
@@ -183,7 +183,7 @@ class RayDispatcher:
             return []
         if "lost" in message:
             return self._lost(run, message["lost"], message["is_at_fault"])
-        if "died" not in message and LAST_MESSAGES.isdisjoint(message):
+        if LAST_MESSAGES.isdisjoint(message):
             return [report_of(run.task, message)]
         if "died" in message and run.is_told:
             return self._moved(run)

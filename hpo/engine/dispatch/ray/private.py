@@ -1,4 +1,4 @@
-"""The private names of Ray that we use: why we need each, and what happens if a version of Ray lacks it.
+"""What we use of Ray besides its public names: why we need each, and what happens if a version of Ray lacks it.
 
 - `start_api_server`: Ray starts the dashboard's process even if it is switched off. That takes 1.2 s and 100 MB, and
   asks the addresses of cloud providers (169.254.169.254) what machine this is, for statistics that are off. Without
@@ -9,12 +9,14 @@
 - `get_draining_nodes`: which nodes will be taken away soon; Ray has no public way to know. Without it trainings on them
   are not told to save their states, and go on from the last that they had saved.
 - `GcsClient`: tells in 0.6 s whether a cluster answers; `ray.init`, which joins it to find out, takes 1.3 s.
+- The texts of its errors: whether a worker was lost with its node, and how much memory was used.
 """
 
 import contextlib
 import importlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -86,6 +88,22 @@ def draining_nodes() -> Collection[str]:
         return [node if isinstance(node, str) else node.hex() for node in ask(timeout=_SECONDS_TO_ANSWER)]
     except Exception:  # noqa: BLE001 -- of Ray's server, which may be busy; it is asked again.
         return ()
+
+
+def is_at_fault(error: BaseException) -> bool:
+    """Return whether the task may have ended its worker; False if the node is lost or does not answer."""
+    return type(error).__name__ != "ActorUnavailableError" and "its node has died" not in str(error)
+
+
+def reason(error: BaseException) -> str:
+    """Return what an error of Ray says of a worker."""
+    name = type(error).__name__
+    if name == "OutOfMemoryError":
+        figures = re.search(r"was (\S+ used / \S+) limit", str(error))
+        return f"worker killed by Ray: out of memory{f' ({figures[1]})' if figures else ''}"
+    if name in ("ActorDiedError", "ActorUnavailableError", "WorkerCrashedError"):
+        return "worker died"
+    return f"worker failed ({name}: {' '.join(str(error).split())[:200]})"
 
 
 def _can_read_again() -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 from hpo.engine.dispatch.process.child import Child
 from hpo.engine.dispatch.process.group import Group
 from hpo.engine.dispatch.process.variables import LOOPBACK, Seat, variables_of
-from hpo.engine.dispatch.ray.reasons import is_at_fault, reason
+from hpo.engine.dispatch.ray.private import is_at_fault, reason
 from hpo.engine.training.worker import Message
 
 

@@ -87,7 +87,7 @@ class RayWorker:
         is_away = node != told.driver
         found = {"id": node, **look(told)} if is_away or told.artifacts is not None else None
         if found is not None:
-            from hpo.engine.dispatch.away.node import Node
+            from hpo.engine.dispatch.away.freight import Node
             from hpo.engine.store.disk import DiskStore
             from hpo.engine.store.objects import ObjectStore
             from hpo.engine.store.url import UrlStore
@@ -115,7 +115,7 @@ class RayWorker:
         self, payload: Mapping[str, Any], shipment: Any, call: str, variables: Mapping[str, str]
     ) -> dict[str, Any]:
         """Run a task that another worker leads; return its last message."""
-        from hpo.engine.dispatch.process.here import last
+        from hpo.engine.dispatch.process.group import last
 
         ending = last(self._trained(payload, call, shipment, variables))
         if "outcome" in ending and ending["outcome"].error is not None:
@@ -153,7 +153,7 @@ def look(equipment: Equipment) -> dict[str, str]:
     node = {"node": f"{socket.gethostname()}"}
     equipment.folder()
     try:
-        from hpo.engine.dispatch.away.likeness import describe
+        from hpo.engine.dispatch.away.code import describe
     except ImportError as error:
         return node | {"error": str(error)}
     return node | describe(equipment.package)

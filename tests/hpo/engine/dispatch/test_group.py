@@ -9,7 +9,7 @@ import pytest
 
 from hpo.engine.dispatch.process import group
 from hpo.engine.dispatch.process.child import Child
-from hpo.engine.dispatch.process.here import run_here
+from hpo.engine.dispatch.process.group import run_here
 from hpo.engine.dispatch.process.variables import VARIABLES, Seat, variables_of
 from hpo.engine.training.payload import Payload
 from tests.studies import REPOSITORY

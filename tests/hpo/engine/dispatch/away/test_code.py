@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpo.engine.dispatch.away import code
-from hpo.engine.dispatch.away.code import Code, code_of, staged
-from hpo.engine.dispatch.away.likeness import describe, refuse_unlike
+from hpo.engine.dispatch.away.code import Code, code_of, describe, refuse_unlike, staged
 from hpo.engine.objective.resolution import resolve
 from hpo.errors import DispatchError
 

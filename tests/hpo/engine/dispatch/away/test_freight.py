@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.engine.dispatch.away.freight import Freight
-from hpo.engine.dispatch.away.node import Node
+from hpo.engine.dispatch.away.freight import Freight, Node
 from hpo.engine.store import packing
 from hpo.engine.store.disk import DiskStore
 from hpo.engine.store.objects import ObjectStore
