@@ -22,7 +22,7 @@ from hpo.study.files.folder import StudyFolder, short_path
 from hpo.study.notes import Notes
 from hpo.study.reading import known_study
 from hpo.study.study import Study as Prepared
-from hpo.study.winner.best_config import best_config
+from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
 
 if TYPE_CHECKING:

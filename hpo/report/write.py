@@ -20,7 +20,7 @@ from hpo.report.subject import Subject
 from hpo.study.files.imports import write_imports
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
-from hpo.study.winner.best_config import best_config
+from hpo.study.winner.final_model import best_config
 from hpo.study.winner.verdict import Verdict
 
 

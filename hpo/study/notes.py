@@ -1,5 +1,6 @@
 """The notes in a study's record: each under its key, with its type."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +16,9 @@ from hpo.study.files.imports import from_notes, to_notes
 
 @dataclass(frozen=True)
 class FinalModel:
-    """The trained model of the winner.
+    """The trained model of the winner, in a folder relative to the study's.
 
-    Attributes:
-        trial: number of the winner.
-        checkpoint_dir: folder of its weights, relative to the study's folder.
-        epochs: how far it was trained; None where the best checkpoint of a hold-out was kept.
-        seconds: wall time of the final training; 0 where there was none.
+    `epochs` says how far it was trained, None where the best checkpoint of a hold-out was kept; `seconds`, how long.
     """
 
     trial: int
@@ -32,12 +29,7 @@ class FinalModel:
 
 @dataclass(frozen=True)
 class FullOutcome:
-    """What a training that takes a trial to its end has come to.
-
-    Attributes:
-        trained: how far the trial was trained where it began; 0 = it began anew.
-        outcome: its own.
-    """
+    """What a training that takes a trial to its end has come to; it began at `trained`, 0 = anew."""
 
     trained: int
     outcome: Outcome
@@ -47,13 +39,11 @@ class Notes:
     """The notes of one study, besides those of its search: see `Record`.
 
     Attributes:
-        study_id: the unique id of the study; a copy has another.
+        study_id: unique; a copy has another.
         imports: the trials that were imported when the study was created.
         allowed_changes: the changes with which the study was continued, the earliest first.
-        final_model: the recorded final model.
-        gpu_share: the GPUs that each worker had when the search last went on; None for a study of before version 0.2.0.
+        gpu_share: the GPUs that each worker had when the search last went on; None in studies of before version 0.2.0.
         data_hashes: the hash of each file in the workers' copy of the data; None before it is written.
-        config, data, code: of the basis, see `basis`.
     """
 
     study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
@@ -107,12 +97,13 @@ class Notes:
         self._record.note(_finalist(task), outcome.to_dict())
 
     @property
-    def full_outcomes(self) -> dict[tuple[int, int], FullOutcome]:
+    def full_outcomes(self) -> Mapping[int, dict[int, FullOutcome]]:
         """What the trainings after the search have come to, by the number of the trial and the task's index."""
-        return {
-            (each["trial"], each["index"]): FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
-            for each in self._full
-        }
+        outcomes = defaultdict[int, dict[int, FullOutcome]](dict)
+        for each in self._full:
+            full = FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
+            outcomes[each["trial"]][each["index"]] = full
+        return outcomes
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
         """Add the outcome of a task that takes a trial to its end."""

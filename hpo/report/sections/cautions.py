@@ -14,7 +14,7 @@ from hpo.engine.trials.trial import Direction, Trial, loss_of
 from hpo.report.blocks import Block, Items, Paragraph
 from hpo.report.part import is_missing
 from hpo.report.words import count_text
-from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
+from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
 
 if TYPE_CHECKING:
     from hpo.report.sections.report import ReportJson

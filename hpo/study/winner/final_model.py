@@ -1,12 +1,15 @@
-"""The winner's model after the search: kept from its hold-out, or trained on all folds together."""
+"""The winner after the search: its model, kept from its hold-out or trained on all folds, and its configuration."""
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import replace
 
+from hpo.config.own_keys import plain_own
 from hpo.engine.dispatch.dispatcher import Dispatcher, outcomes
+from hpo.engine.objective.path import ObjectivePath
 from hpo.engine.record.record import Record
 from hpo.engine.training.task_builder import checkpoint_name
-from hpo.engine.trials.trial import Trial
+from hpo.engine.trials.trial import Trial, training_seed
 from hpo.errors import StudyError
 from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
@@ -17,8 +20,7 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdi
     """Return the winner's model, trained if necessary; None where the objective keeps no models.
 
     That of a hold-out is trained again, with its seed, where it was not kept. With folds, the winning configuration is
-    trained once on all of them together, for the mean of the epochs at which its folds were best. A second call returns
-    the first one's model. StudyError where the training failed.
+    trained once on all of them together, for the mean of the folds' best epochs. StudyError where the training failed.
     """
     winner = verdict.winner
     if winner is None or not lacks_model(study, verdict):
@@ -28,7 +30,8 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdi
     if is_hold_out := study.num_folds == 1:
         name, task = f"checkpoints/{checkpoint_name(winner.number)}", builder.tasks_of(replace(winner, trained=0))[0]
     else:
-        epochs = mean_best_epoch(winner)
+        best = winner.values("best_epoch")
+        epochs = max(1, round(statistics.fmean(best))) if best else None
         name, task = "checkpoints/final", builder.final_task(winner, epochs)
     is_kept = is_hold_out and study.has_model(name) and not study.folder.changed_files(name)
     if not is_kept:
@@ -43,7 +46,21 @@ def make_final_model(study: Study, record: Record, dispatcher: Dispatcher, verdi
     return model
 
 
-def mean_best_epoch(trial: Trial) -> int | None:
-    """Return the mean of the folds' best epochs, rounded; None where the objective does not report it."""
-    epochs = trial.values("best_epoch")
-    return max(1, round(statistics.fmean(epochs))) if epochs else None
+def best_config(study: Study, winner: Trial) -> dict[str, object]:
+    """Return the winner's configuration for `hpo train`, which trains it like the winner's first fold."""
+    config, frozen = study.config, study.config.to_dict()["study"]
+    tree = config.trial_config(winner.point)
+    section = {name: frozen[name] for name in ("name", "metric", "direction", "score") if name in frozen}
+    seed, training = {"seed": training_seed(config.study.seed, winner.key, 0)}, tree.get("training", {})
+    if ObjectivePath.of(config.objective).form == "task" and isinstance(training, Mapping):
+        tree["training"] = {**training, **seed}
+    else:
+        # All of the tree is the user's own.
+        section |= seed
+    return {
+        **plain_own(tree),
+        "split": config.split.model_dump() | {"folds": study.num_folds},
+        "objective": config.objective,
+        "study": section,
+        "dispatch": {name: getattr(config.dispatch, name) for name in ("threads", "processes_per_task")},
+    }

@@ -1,9 +1,6 @@
-"""Trains the best trials again on fresh seeds at the end of a search, and chooses the winner on those.
+"""Trains the best of a search again on fresh seeds: its best score is the maximum of many noisy values, so too good.
 
-The best score of a search is the maximum of many noisy values, so it is too good, and its trial is partly luck. Fresh
-seeds, which the search did not select on, compare the finalists without that bias.
-
-Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098) and of retraining in Schneider et al. 2025
+Source: the top-k protocol of Bouthillier et al. 2021 (arXiv 2103.03098), and retraining in Schneider et al. 2025
 (arXiv 2506.19540, on overtuning).
 """
 
@@ -21,22 +18,14 @@ from hpo.study.winner.full_training import trained_history
 
 @dataclass(frozen=True)
 class Finalist:
-    """A trial that was trained again.
-
-    Attributes:
-        trial: its result in the search.
-        again: the same trial with the outcomes of the fresh seeds only; `running` while some are missing.
-    """
+    """A trial of the search, and `again` with those of the fresh seeds alone: `running` while some are missing."""
 
     trial: Trial
     again: Trial
 
 
 def read_finalists(study: Study, record: Record, history: History) -> list[Finalist]:
-    """Return the current finalists, the best of the search first, all trained as far; empty where none are requested.
-
-    `history` holds the finished trials, with all of their training.
-    """
+    """Return the finalists, the best of the search first, all trained as far; `history` has all of their training."""
     config = study.config.study
     finalists, notes = [], Notes(record)
     leaders = history.leaders(config.finalists)

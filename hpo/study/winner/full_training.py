@@ -1,14 +1,12 @@
 """Trains the best of a search by amounts to their end, so that the winner is one of full trainings.
 
-Such a search trains few points to their end, and with a small budget none: its best may have been trained a little, and
-how good it is after a full training is not known. So once the search is over, the best are trained on from where they
-are, with the seeds that they have. It is no part of the search, which stays the same under a larger budget; what was
-trained stays known.
+Once the search is over, they go on from where they are, with the seeds that they have. It is no part of the search,
+which stays the same under a larger budget; what was trained stays known.
 """
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from hpo.engine.strategies.halving import SuccessiveHalving
 from hpo.engine.training.payload import Task
 from hpo.engine.trials.history import History
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.study.notes import FullOutcome, Notes
+from hpo.study.notes import Notes
 from hpo.study.study import Study
 from hpo.tree import copy_tree
 
@@ -47,9 +45,9 @@ def expected_at_end(study: Study) -> str | None:
 def trials_to_finish(study: Study, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials of the search that are trained to their end after it, the best first.
 
-    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial, that the
-    search has not trained so far; in the place of one whose further training failed comes the next. `with_next` adds
-    those that may come so. None where the budget counts trials, as in studies of before version 0.2.0.
+    They are those of the `eta` best points (`study.finalists`, if that is more), each by its furthest trial; in the
+    place of one whose further training failed comes the next. `with_next` adds those that may come so. None where the
+    budget counts trials, as in studies of before version 0.2.0.
     """
     full = study.full_amount
     if full is None or study.counts == "trials":
@@ -60,27 +58,24 @@ def trials_to_finish(study: Study, record: Record, with_next: bool = False) -> l
         best.setdefault(trial.key, trial)
     # As many failures are made up for: where the full training cannot be done at all, not everything is tried.
     tried = list(best.values())[: 2 * _count(study)]
-    sound = [trial for trial in tried if not any(each.outcome.error for each in _of(known, trial).values())]
+    sound = [trial for trial in tried if not any(each.outcome.error for each in known[trial.number].values())]
     return [trial for trial in (sound if with_next else sound[: _count(study)]) if (trial.amount or full) < full]
 
 
 def are_trained_to_the_end(study: Study, record: Record) -> bool:
     """Return whether nothing is missing of the trainings that follow the search."""
     known = Notes(record).full_outcomes
-    return all(len(_of(known, trial)) == study.layout.size for trial in trials_to_finish(study, record))
+    return all(len(known[trial.number]) == study.layout.size for trial in trials_to_finish(study, record))
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return the finished trainings that followed the search, each as a trial with the number of what it trained on.
-
-    Those of before a larger budget are among them, but where the search itself has trained the point as far since.
-    """
+    """Return the finished trainings that followed the search (not those that it made itself since), as trials."""
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
     full = config.strategy.get("max_amount")
     by_search = {trial.key for trial in trials if trial.amount == full and trial.state == "complete"}
     trainings = []
     for trial in (trial for trial in trials if known and trial.key not in by_search):
-        there = _of(known, trial)
+        there = known[trial.number]
         outcomes_there = {index: each.outcome for index, each in there.items()}
         if len(there) == record.layout.size and not any(outcome.error for outcome in outcomes_there.values()):
             training = _further(trial, full, min(each.trained for each in there.values()))
@@ -121,10 +116,6 @@ def _count(study: Study) -> int:
     return count
 
 
-def _of(known: Mapping[tuple[int, int], FullOutcome], trial: Trial) -> dict[int, FullOutcome]:
-    return {index: outcome for (number, index), outcome in known.items() if number == trial.number}
-
-
 def _missing(study: Study, record: Record) -> list[Task]:
     """Return the tasks that are not trained, each from where the search left it, or else from the start."""
     known, missing = Notes(record).full_outcomes, []
@@ -132,7 +123,7 @@ def _missing(study: Study, record: Record) -> list[Task]:
         assert trial.amount is not None
         builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
         tasks = builder.tasks_of(_further(trial, study.full_amount, trial.amount))
-        tasks = [task for task in tasks if (trial.number, task.index) not in known]
+        tasks = [task for task in tasks if task.index not in known[trial.number]]
         states = [Path(str(task.payload.resume_dir)) for task in tasks]
         own = [state.with_name(f"{state.name}{_SUFFIX}") for state in states]
         have = [_has_state(study, *pair) for pair in zip(states, own, strict=True)]

@@ -1,15 +1,13 @@
 """Opens the test part, once, with the winner and the default configuration, and records the opening.
 
-The default is trained as the winner was: a search has overtuned if on unseen examples its result is not better than its
-start.
-
+A search has overtuned if on unseen examples its result is no better than its start, trained as the winner was.
 Source: Schneider et al. 2025, "Overtuning in Hyperparameter Optimization" (arXiv 2506.19540).
 """
 
 import datetime
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,18 +27,9 @@ from hpo.study.winner.verdict import Verdict, lacks_model
 _DEFAULT = Trial(number=-1, round=-1, point={})
 
 
-@dataclass(frozen=True)
-class _DefaultModel:
-    """The model's folder (None where the objective keeps no models, or the training failed), and its one-line error."""
-
-    checkpoint_dir: str | None
-    error: str | None
-
-
 def open_test(study: Study, record: Record, verdict: Verdict, again: bool, with_default: bool = True) -> dict[str, Any]:
-    """Score the winner and the default configuration on the test part; return the content of test.json.
+    """Score the winner, and the default configuration, on the test part; return the content of test.json.
 
-    The default is trained first. Then the opening is recorded before the part is read, so that a crash cannot hide it.
     StudyError where the search is not finished, nothing can be scored, or the part was opened before and not `again`.
     """
     winner = _winner(study, record, verdict)
@@ -68,10 +57,11 @@ def open_test(study: Study, record: Record, verdict: Verdict, again: bool, with_
         "fingerprint": fingerprint,
     }
     with _default_model(study) if with_default else nullcontext() as default:
+        # Before the part is read, so that a crash cannot hide it.
         write_opening(study.folder, opening)
         kept = str(study.folder.inside(verdict.model.checkpoint_dir)) if verdict.model else None
         metrics = _score(study.as_of(Notes(record).allowed_changes, winner), winner, kept, list(test))
-        of_default = None if default is None else _score_default(study, default, list(test))
+        of_default = None if default is None else _score_default(study, *default, list(test))
     result = opening | {
         "metrics": dict(metrics),
         "default": of_default,
@@ -104,14 +94,14 @@ def _winner(study: Study, record: Record, verdict: Verdict) -> Trial:
 
 
 @contextmanager
-def _default_model(study: Study) -> Iterator[_DefaultModel]:
-    """Train the default configuration in this process, and keep its model until the end of the block.
+def _default_model(study: Study) -> Iterator[tuple[str | None, str | None]]:
+    """Train the default configuration in this process; yield the folder of its model, and the error of its training.
 
     With a hold-out it is stopped early on that, as every trial was; with folds it is trained on all of them together
     for all epochs, since its best epoch is not known. An objective that keeps no models trains when it is scored.
     """
     if not study.keeps_models:
-        yield _DefaultModel(None, None)
+        yield None, None
         return
     with TemporaryDirectory(prefix="hpo-default-") as scratch:
         builder = replace(study.task_builder(), checkpoints_dir=Path(scratch))
@@ -121,17 +111,17 @@ def _default_model(study: Study) -> Iterator[_DefaultModel]:
             outcome = outcome_of(run_here(task.payload))
         except MachineError as error:
             outcome = Outcome(error=str(error))
-        yield _DefaultModel(None if outcome.error else task.payload.checkpoint_dir, outcome.error)
+        yield None if outcome.error else task.payload.checkpoint_dir, outcome.error
 
 
-def _score_default(study: Study, default: _DefaultModel, test: list[int]) -> dict[str, Any]:
+def _score_default(study: Study, checkpoint_dir: str | None, error: str | None, test: list[int]) -> dict[str, Any]:
     """Return the metrics of the default configuration, or its error, which must not spoil the opening."""
-    if default.error:
-        return {"error": default.error}
+    if error:
+        return {"error": error}
     try:
-        return {"metrics": dict(_score(study, _DEFAULT, default.checkpoint_dir, test))}
-    except (StudyError, MachineError) as error:
-        return {"error": str(error)}
+        return {"metrics": dict(_score(study, _DEFAULT, checkpoint_dir, test))}
+    except (StudyError, MachineError) as fault:
+        return {"error": str(fault)}
 
 
 def _score(study: Study, trial: Trial, checkpoint_dir: str | None, test: list[int]) -> Mapping[str, float]:

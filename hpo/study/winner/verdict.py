@@ -1,5 +1,8 @@
 """The verdict: the result of a search, made once for the report, the tracker and the commands."""
 
+import math
+import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpo.config.sections import StudySection
@@ -10,22 +13,17 @@ from hpo.study.notes import FinalModel, Notes
 from hpo.study.study import Study
 from hpo.study.winner.finalists import Finalist, read_finalists
 from hpo.study.winner.full_training import are_trained_to_the_end, further_trainings, join_trainings
-from hpo.study.winner.one_standard_error import as_good_as, cheapest
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a search.
+    """The result of a search; `winner` is None where no trial is complete.
 
     Attributes:
         searched: all trials as the search made them, in the order of their numbers, running ones included.
         further: the trainings that took some of them to their end after the search, under the same numbers.
-        trials: the trials with all of their training.
-        history: of these, the finished ones.
-        finalists: the best of the search, trained again on fresh seeds; empty where none are requested.
-        winner: None where no trial is complete.
+        trials: the trials with all of their training; `history` has the finished ones.
         model: the winner's trained model; None where it is missing, or the objective keeps none.
-        are_best_trained: whether nothing is missing of the trainings to the end.
     """
 
     searched: tuple[Trial, ...]
@@ -75,10 +73,7 @@ def lacks_model(study: Study, verdict: Verdict) -> bool:
 
 
 def _winner(section: StudySection, history: History, finalists: tuple[Finalist, ...]) -> Trial | None:
-    """Return the best trial of the search; with trained finalists, the one of the best mean on the fresh seeds.
-
-    Ties go to the better one in the search. With `winner: one_standard_error`, the cheapest of those as good as it.
-    """
+    """Return the best trial, on the fresh seeds where all finalists are trained, or the cheapest of those as good."""
     complete = [finalist for finalist in finalists if finalist.again.state == "complete"]
     if not complete or any(finalist.again.state == "running" for finalist in finalists):
         best = history.best()
@@ -100,3 +95,33 @@ def _model(study: Study, record: Record, winner: Trial | None) -> FinalModel | N
     if not study.folder.inside(noted.checkpoint_dir).exists() or study.folder.changed_files(noted.checkpoint_dir):
         return None
     return noted
+
+
+def standard_error(trial: Trial, metric: str) -> float | None:
+    """Return the standard error of a trial's score over its folds and seeds; None where it has a single one."""
+    values = trial.values(metric)
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
+    """Return the complete trials, trained as far, within one standard error of the best; without it itself."""
+    error = standard_error(best, metric)
+    if error is None:
+        return []
+    complete = [t for t in trials if t.state == "complete" and t.number != best.number and t.amount == best.amount]
+    return [trial for trial in complete if trial.loss - best.loss <= error]
+
+
+def cheapest(trials: Iterable[Trial]) -> Trial:
+    """Return the trial of the least cost, in seconds where there was no clock; ties go to the better one.
+
+    Source: Breiman, Friedman, Olshen & Stone 1984, "Classification and Regression Trees", section 3.4.3 (the 1 SE rule;
+    there the smallest tree).
+    """
+    return min(trials, key=lambda trial: (_cost(trial), trial.loss, trial.number))
+
+
+def _cost(trial: Trial) -> float:
+    # Trained as far by steps, the last of which may be a part only: then a unit's cost compares.
+    cost = trial.total_cost if trial.amount is None else trial.cost
+    return trial.seconds if cost is None else cost

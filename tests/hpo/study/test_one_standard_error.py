@@ -3,7 +3,7 @@
 import math
 
 from hpo.engine.trials.trial import Outcome, Trial, finished
-from hpo.study.winner.one_standard_error import as_good_as, cheapest, standard_error
+from hpo.study.winner.verdict import as_good_as, cheapest, standard_error
 
 
 def trial(number, *scores, cost=1.0, amount=None):
