@@ -33,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.trust and not is_url:
         parser.error("--trust has no effect without a URL: a study under runs/ is yours")
     if is_url:
-        from hpo.study.mirror.restore import restore
+        from hpo.study.mirror import restore
 
         folder = restore(given.study)
         print(f"copied to {folder}")

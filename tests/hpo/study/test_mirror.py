@@ -18,9 +18,7 @@ from hpo.place import Place
 from hpo.session import mirroring as mirroring_module
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
-from hpo.study.mirror.manifest import Manifest
-from hpo.study.mirror.mirror import Mirror
-from hpo.study.mirror.restore import restore
+from hpo.study.mirror import Manifest, Mirror, restore
 from tests.studies import rows, run_toy, toy_config
 
 

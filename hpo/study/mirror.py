@@ -1,0 +1,271 @@
+"""A study's copy at a URL, from which it goes on on any machine: each content once, and a manifest.
+
+At the URL lie `manifest.json`, see `Manifest`, and `files/`, with the contents by their SHA-256. A copy that is cut off
+leaves the manifest before it, and with it a whole study.
+"""
+
+import json
+import logging
+import os
+import sqlite3
+import tempfile
+import uuid
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from hpo.config.documents import parse_json
+from hpo.config.files import write_atomically
+from hpo.config.study_config import study_name
+from hpo.engine.store.url import UrlStore
+from hpo.errors import StudyError
+from hpo.place import Place
+from hpo.study.files.folder import RUNS, StudyFolder
+from hpo.tree import entries
+
+_log = logging.getLogger(__name__)
+
+_FILE = "manifest.json"
+_LEADS_OUT = "study.mirror: %s is a link that leads out of the study's folder, and is not copied"
+_RECORD = "study.db"
+# Written again from their sources, or of one machine alone.
+_LEFT = (
+    *("data", "driver.lock", "mlflow.lock", "mirrored.txt"),
+    *(f"{_RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
+)
+
+
+class NotOursError(StudyError):
+    """A place holds what must not be written over: no study, another, or what another machine has made of this one."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be printable")
+    return text
+
+
+def _inside(name: str) -> str:
+    # One name a place: `a/./b` would be `a/b` too.
+    if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
+        raise ValueError("must be a name in the folder")
+    return name
+
+
+def _complete(files: dict[str, str]) -> dict[str, str]:
+    if "config.yaml" not in files:
+        raise ValueError("must hold config.yaml")
+    return files
+
+
+_Printable = Annotated[str, AfterValidator(_printable)]
+_Name = Annotated[str, AfterValidator(_inside)]
+_Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(BaseModel):
+    """What a mirror holds.
+
+    Attributes:
+        files: the SHA-256 of each file by its path.
+        links: where links lead by their paths, relative to where they lie; earlier versions know none, and find the
+            file that one leads to among the files.
+        id: of this copy alone; empty in those of earlier versions, as all that follows.
+        generation: the number of the copy, from 1.
+        writer, written: the machine and folder that it came from, and when.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    format: Literal[1] = 1
+    name: _Printable
+    study_id: _Printable
+    files: Annotated[dict[_Name, _Digest], AfterValidator(_complete)]
+    links: dict[_Name, Annotated[str, Field(min_length=1)]] = {}
+    folders: list[_Name] = []
+    id: _Printable = ""
+    generation: int = 0
+    writer: _Printable = ""
+    written: _Printable = ""
+
+    @classmethod
+    def at(cls, place: Place) -> "Manifest | None":
+        """Return what lies at a place, None where nothing does; NotOursError where that is no mirror."""
+        content = place.read(_FILE)
+        if content is None:
+            return None
+        try:
+            found = cls.model_validate(parse_json(content.decode(errors="replace"), f"{place.url}/{_FILE}"))
+        except ValidationError as error:
+            raise _unreadable(place) from error
+        study_name(found.name, f"{place.url}/{_FILE}: name")
+        return found
+
+    def write(self, place: Place) -> None:
+        """Put it at a place."""
+        place.write(_FILE, [json.dumps(self.model_dump(), indent=1).encode()])
+
+
+def _unreadable(place: Place) -> NotOursError:
+    return NotOursError(f"{place.url}: holds no copy of a study that this version can read")
+
+
+def refuse_another(found: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
+    """Raise NotOursError where a place holds another study, or this one as another folder has gone on with it.
+
+    Where the folder knows of no copy, or the copy has no id, an earlier version may have written it.
+    """
+    if found is None:
+        return
+    if found.study_id != study_id:
+        raise NotOursError(
+            f"study.mirror: {place.url} holds another study, '{found.name}'; give another URL, or go on with that by "
+            f"`hpo resume {place.url}`"
+        )
+    known = {line.split()[0] for line in _copies(folder)}
+    if found.id and known and found.id not in known:
+        raise NotOursError(
+            f"study.mirror: {found.writer} has gone on with this study, and wrote copy {found.generation} to "
+            f"{place.url} at {found.written}; go on from there by `hpo resume {place.url}` in another folder, or give "
+            f"another study.mirror"
+        )
+
+
+def _remember(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
+    """Note in the study's folder, by a line `ID URL` each, that these copies are its own, in place of those before."""
+    others = [line for line in _copies(folder) if line.partition(" ")[2] != url]
+    lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
+    write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
+
+
+def _copies(folder: StudyFolder) -> list[str]:
+    path = folder.mirrored_path
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    return [line for line in lines if line.strip()]
+
+
+class Mirror:
+    """Copies one study to one place, again and again."""
+
+    def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
+        self._store = UrlStore(url, "study.mirror")
+        self._folder, self._name, self._study_id = folder, name, study_id
+        self._told: set[str] = set()
+
+    def copy(self) -> None:
+        """Bring the copy up to date; StudyError where the place cannot be written, or holds what is not its own."""
+        self._found()
+        there = self._store.digests()
+        with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
+            files, links, folders = self._others()
+            sent: dict[str, str] = {}
+            for name, path in ({_RECORD: self._record(Path(scratch))} | files).items():
+                # One may have gone meanwhile, such as a model that is no longer among the best.
+                with suppress(FileNotFoundError):
+                    sent[name] = self._store.put(path.read_bytes(), there)
+        # Sending takes a while, in which another may have written.
+        before = self._found()
+        manifest = Manifest(
+            name=self._name,
+            study_id=self._study_id,
+            files=sent,
+            links=links,
+            folders=folders,
+            id=uuid.uuid4().hex,
+            generation=before.generation + 1 if before else 1,
+            writer=f"{os.uname().nodename}:{self._folder.path}",
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        )
+        # Both, and first: a process that ends before or after it has written knows what is there as its own.
+        _remember(self._folder, self._store.place.url, [before.id if before else "", manifest.id])
+        manifest.write(self._store.place)
+        now = self._found()
+        for digest in there - set(sent.values()) - set(now.files.values() if now else ()):
+            self._store.remove(digest)
+
+    def _found(self) -> Manifest | None:
+        """Return what lies at the place, which is this folder's own."""
+        found = Manifest.at(self._store.place)
+        refuse_another(found, self._study_id, self._folder, self._store.place)
+        return found
+
+    def _record(self, scratch: Path) -> Path:
+        """Return a whole copy of the record, which goes on being written."""
+        source, copy = sqlite3.connect(self._folder.database_path), sqlite3.connect(scratch / _RECORD)
+        with closing(source), closing(copy):
+            source.backup(copy)
+        return scratch / _RECORD
+
+    def _others(self) -> tuple[dict[str, Path], dict[str, str], list[str]]:
+        """Return the files, where links lead, and the folders, by their names, without what is left out."""
+        files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
+        for entry in entries(self._folder.path):
+            if _is_left(PurePosixPath(entry.name)):
+                continue
+            if entry.kind == "folder":
+                folders.append(entry.name)
+            elif entry.kind == "link" and entry.target is None:
+                if entry.name not in self._told:
+                    _log.warning(_LEADS_OUT, entry.name)
+                self._told.add(entry.name)
+                continue
+            elif entry.kind == "link":
+                links[entry.name] = entry.target or ""
+            # A version that knows no links finds a file in the place of one.
+            if entry.path.is_file():
+                files[entry.name] = entry.path
+        return files, links, folders
+
+
+def restore(url: str, runs: Path = RUNS) -> StudyFolder:
+    """Write the study at a URL into its folder under `runs`, and return that; StudyError where that cannot be done."""
+    store = UrlStore(url, "study")
+    manifest = Manifest.at(store.place)
+    if manifest is None:
+        raise StudyError(f"study: there is no copy of a study at {store.place.url}; see study.mirror")
+    folder = StudyFolder(runs / manifest.name)
+    if folder.path.exists():
+        raise StudyError(
+            f"study: {folder} is there already; go on with it by `hpo resume {manifest.name}`, or move it away first"
+        )
+    runs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{manifest.name}-", dir=runs) as scratch:
+        aside = StudyFolder(Path(scratch, "study"))
+        aside.path.mkdir(mode=0o700)
+        try:
+            _write(manifest, store, aside)
+        except (OSError, ValueError) as error:
+            # Its names cannot be those of files, or not all at once.
+            raise _unreadable(store.place) from error
+        aside.refuse_links()
+        if manifest.id:
+            _remember(aside, store.place.url, [manifest.id])
+        aside.path.rename(folder.path)
+    return folder
+
+
+def _write(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> None:
+    for file, digest in manifest.files.items():
+        if file in manifest.links:
+            continue
+        path = folder.inside(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not store.get(digest, path):
+            raise StudyError(f"study: {file} at {store.place.url} is damaged; copy the study there again")
+    # After the files: none of them is written through a link.
+    for name in manifest.folders:
+        folder.inside(name).mkdir(parents=True, exist_ok=True)
+    for name, target in manifest.links.items():
+        link = folder.inside(name)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+
+
+def _is_left(name: PurePosixPath) -> bool:
+    """Return whether a file or folder is not copied; what is hidden in a state or a model is the training's own."""
+    is_aside = any(part.startswith(".") for part in name.parts[:2])
+    return is_aside or name.parts[0] in _LEFT
