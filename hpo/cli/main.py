@@ -19,14 +19,7 @@ from types import FrameType
 
 from hpo import __version__
 from hpo.errors import OUTPUT, HpoError, Interruption, nearest, printable
-from hpo.session.program import (
-    is_ours,
-    keep_exit_code,
-    leave,
-    named_output,
-    process_is_ours,
-    wait_briefly_for_threads,
-)
+from hpo.session.program import is_ours, leave, named_output, take_over
 
 COMMANDS = {
     "search": "create a study, or continue it if it exists unchanged, and run it to its budget",
@@ -65,27 +58,14 @@ exit codes: 0 done; 1 it ran and the answer is no; 2 the input is wrong; 130 int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code.
+    """Run a command line and return its exit code; None = that of this process, which is then `hpo` itself.
 
-    Args:
-        arguments: the command line from another program, whose process is never ended here; None = that of this
-            process, which is `hpo` itself and ends at once on a second signal.
-
-    Raises:
-        KeyboardInterrupt: a signal came while it ran for another program; usually an Interruption.
+    Another program's process is never ended here: after a signal it gets a KeyboardInterrupt, usually an Interruption.
     """
     if arguments is None:
-        with process_is_ours():
-            sys.stdout = named_output(sys.stdout)
-            code = _main(sys.argv[1:])
-            wait_briefly_for_threads()
-            keep_exit_code(code)
-            return code
-    return _main(arguments)
-
-
-def _main(arguments: Sequence[str]) -> int:
-    given = list(arguments)
+        take_over()
+        sys.stdout = named_output(sys.stdout)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     before = os.umask(0o077)
     os.umask(0o077 if given and given[0] in _PRIVATE else before)
     # A terminal may not be able to show every character of a name.
@@ -159,13 +139,11 @@ def _warnings_shown() -> Iterator[None]:
 
 
 def _run(given: list[str]) -> int:
-    for place, argument in enumerate(given):
+    try:
         # Python decodes arguments by the locale, which may not be UTF-8.
-        content = argument.encode(errors="surrogateescape")
-        try:
-            given[place] = content.decode()
-        except UnicodeDecodeError:
-            return _fault(f"command line: argument {place + 1} is not UTF-8: {content!r}; give it in UTF-8")
+        given = [argument.encode(errors="surrogateescape").decode() for argument in given]
+    except UnicodeDecodeError as error:
+        return _fault(f"command line: {error.object!r} is not UTF-8; give it in UTF-8")
     if not given or given[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if given else 2
@@ -175,13 +153,9 @@ def _run(given: list[str]) -> int:
     if given[0] not in COMMANDS:
         return _fault(f"command: must be one of {', '.join(COMMANDS)}, given '{given[0]}'{nearest(given[0], COMMANDS)}")
     try:
-        str(Path.cwd()).encode()
+        Path.cwd()
     except FileNotFoundError:
         return _fault("working directory: it was deleted; go to another (cd)")
-    except UnicodeEncodeError:
-        return _fault(
-            "working directory: its name is not UTF-8, as the files of a study are; rename it, or go to another"
-        )
     debug = "--debug" in given
     # A module cannot be named `import`.
     module = f"{given[0]}_" if keyword.iskeyword(given[0]) else given[0]
@@ -202,8 +176,6 @@ def _run(given: list[str]) -> int:
             # A search is closed. Threads of Ray's start, or of an objective, must not keep the process alive.
             leave(code)
         return code
-    except BrokenPipeError:
-        raise
     except OSError as error:
         if debug or error.filename in (None, OUTPUT):
             raise

@@ -109,13 +109,6 @@ def test_a_working_directory_that_a_training_deletes_is_told():
     assert "Traceback" not in err
 
 
-def test_a_working_directory_whose_name_is_no_text_is_told():
-    os.mkdir(b"b\xff")  # noqa: PTH102  # Path takes no bytes.
-    code, _, err = hpo("search", cwd=b"b\xff")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "working directory: its name is not UTF-8" in err
-
-
 def test_a_number_that_is_none_is_no_point_of_a_table():
     space = space_from_dict({"x": {"low": 1, "high": 9, "integer": True}}, {"x": 1})
     assert [point_of({"x": text}, space) for text in ("inf", "nan", "-inf", "3.0")] == [None, None, None, {"x": 3}]

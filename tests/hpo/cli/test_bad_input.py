@@ -205,7 +205,7 @@ def process(*arguments, **environment):
 def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
     code, out, err = process("search", b"study.name=\xff\xfe")
     assert (code, out) == (2, b"")
-    assert err == b"error: command line: argument 2 is not UTF-8: b'study.name=\\xff\\xfe'; give it in UTF-8\n"
+    assert err == b"error: command line: b'study.name=\\xff\\xfe' is not UTF-8; give it in UTF-8\n"
 
 
 def test_a_terminal_of_another_encoding_gets_the_line_all_the_same():
